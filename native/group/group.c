@@ -95,8 +95,8 @@ static bool is_given_up(const group_t *group, uint32_t place, moment_t now) {
     return store_ledger_pressed(group->store) && now.mono_ns - group->moved_ns[place] >= KEEP_NS;
 }
 
-/* Up to where a member has the log on its disk, or has it with the copy that is on its way. Before one is, it has no use
- * for entries. */
+/* Up to where a member has the log on its disk, or has it with the copy that is on its way. Before one is, it has no
+ * use for entries. */
 static raft_index_t has_upto(const group_t *group, uint32_t place) {
     const raft_progress_t *progress = &group->raft.progress[place];
     if (is_self(group, raft_members(&group->raft)->at[place].id)) {
@@ -435,6 +435,18 @@ uint64_t group_name(const group_t *group) {
 
 bool group_leads(const group_t *group) {
     return group->raft.role == RAFT_LEADER;
+}
+
+bool group_ready(const group_t *group) {
+    return group_leads(group) && group->ledger->applied >= group->raft.own_first;
+}
+
+void group_note(group_t *group, bytes_t note) {
+    store_ledger_note(group->ledger, note);
+}
+
+bytes_t group_noted(const group_t *group) {
+    return bytes_of(group->ledger->note, group->ledger->note_size);
 }
 
 group_state_t group_state(const group_t *group) {

@@ -127,6 +127,11 @@ bool group_rests(const group_t *group);
 
 uint64_t group_name(const group_t *group);
 bool group_leads(const group_t *group);
+/* It leads, and has applied all that was in the log before: what it applied is the newest that any member may have. */
+bool group_ready(const group_t *group);
+/* A few bytes (LEDGER_NOTE_MAX) that are on the disk with how far it is applied: for its owner, from within apply. */
+void group_note(group_t *group, bytes_t note);
+bytes_t group_noted(const group_t *group);
 group_state_t group_state(const group_t *group);
 raft_index_t group_applied(const group_t *group);
 /* All that is in its log is committed and applied. */

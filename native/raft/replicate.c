@@ -74,8 +74,8 @@ static void start_handover(raft_t *raft, raft_outputs_t *out, uint32_t place) {
     (void)raft_say(raft, out, RAFT_HANDOVER, raft->successor, 0);
 }
 
-/* A member that has less than it had acknowledged when this was sent: its disk was put back. It gets a copy, as one that
- * is new. What was on its way together may arrive in any order and says nothing. */
+/* A member that has less than it had acknowledged when this was sent: its disk was put back. It gets a copy, as one
+ * that is new. What was on its way together may arrive in any order and says nothing. */
 static bool has_lost(const raft_progress_t *progress, const raft_message_t *message) {
     return message->index < progress->match && message->stamp_ns > progress->match_ns;
 }

@@ -308,10 +308,11 @@ static inline void entry_begin(entry_t *entry, uint64_t before, int64_t age_now,
 
 status_t append_instead(store_stream_t *stream, const message_row_t *found, bytes_t header, int64_t ttl_ns,
                         uint32_t *steps) {
-    const clockwork_t *clock = &stream->store->clock;
-    append_t append = {.subject = found->message.subject, .header = header, .expires_ts = clock->wall + ttl_ns};
+    int64_t age = stream_age(stream);
+    int64_t wall = stream_wall(stream);
+    append_t append = {.subject = found->message.subject, .header = header, .expires_ts = wall + ttl_ns};
     entry_t entry = {.stream = stream, .append = &append};
-    entry_begin(&entry, 0, clock->age, clock->wall);
+    entry_begin(&entry, 0, age, wall);
     entry.message.flags = 0;
     status_t status = notes_reserve(stream, 1, 1);
     status = status == STATUS_OK ? head_fetch(stream, append.subject, &entry.head) : status;
@@ -321,7 +322,7 @@ status_t append_instead(store_stream_t *stream, const message_row_t *found, byte
     if (!in_range(entry.seq) || !overlay_fits(stream->store, need_of(&entry))) {
         return STATUS_FULL;
     }
-    store_it(&entry, clock->age, clock->wall);
+    store_it(&entry, age, wall);
     append_tell(&entry);
     status = message_remove(stream, found, true, steps);
     check(status == STATUS_OK); /* it is not the last of its subject any more, whose head is in the cache */
@@ -385,17 +386,16 @@ static inline void append_put(entry_t *entry, int64_t age_now, int64_t wall_now,
     }
 }
 
-appended_t store_append(store_stream_t *stream, const append_t *append, moment_t now) {
-    store_clock(stream->store, now);
-    int64_t age_now = stream->store->clock.age;
+static inline __attribute__((always_inline)) appended_t append_at(store_stream_t *stream, const append_t *append,
+                                                                  int64_t age_now, int64_t wall_now) {
     append_group_t group = {.alone = true};
     entry_t entry = {.stream = stream, .append = append};
     appended_t out = {.verdict = APPEND_STORED};
-    entry_begin(&entry, 0, age_now, now.wall_ns);
+    entry_begin(&entry, 0, age_now, wall_now);
     if (!admit(&entry, &group, 0, age_now, &out)) {
         return out;
     }
-    append_put(&entry, age_now, now.wall_ns, &out);
+    append_put(&entry, age_now, wall_now, &out);
     if (LEAF_LIKELY(out.verdict == APPEND_STORED)) {
         if (stream->config.max_msgs_per_subject > 0) {
             limits_subject(stream, append->subject, LIMIT_OWN);
@@ -404,6 +404,15 @@ appended_t store_append(store_stream_t *stream, const append_t *append, moment_t
         out.rolling = append->rollup != 0 && !append_roll(&entry) ? append->rollup : 0;
     }
     return out;
+}
+
+appended_t store_append(store_stream_t *stream, const append_t *append, moment_t now) {
+    store_clock(stream->store, now);
+    return append_at(stream, append, stream->store->clock.age, now.wall_ns);
+}
+
+appended_t store_append_timed(store_stream_t *stream, const append_t *append) {
+    return append_at(stream, append, stream->timeline.age, stream->timeline.wall);
 }
 
 /* ---- several at once --------------------------------------------------------------------------------------------- */

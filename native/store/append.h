@@ -68,6 +68,9 @@ typedef struct appended {
 /* Evaluates in the reference's order (tests/wire/jetstream.md) and appends to the open batch. Never fails half. */
 appended_t store_append(store_stream_t *stream, const append_t *append, moment_t now);
 
+/* The same at the stream's own time (timeline.h). */
+appended_t store_append_timed(store_stream_t *stream, const append_t *append);
+
 /* ---- several at once --------------------------------------------------------------------------------------------- */
 
 /* Appends that happen together: in one batch of the journal, or not at all. All of these calls come in one tick:

@@ -29,6 +29,7 @@
 #include "store/notes.h"
 #include "store/room.h"
 #include "store/store.h"
+#include "store/timeline.h"
 
 /* of subject, header and payload; larger is refused, as by the reference */
 #define STORE_MESSAGE_MAX (UINT32_C(32) << 20)
@@ -89,6 +90,7 @@ struct store_stream { /* only stream.c writes to it */
     promise_t promise;
     notes_t notes;
     limits_t limits;
+    timeline_t timeline;
     aging_t aging;
     ids_t ids;
     store_tally_t *tallies; /* only tally.c: counts that are to stay exact */
@@ -181,6 +183,14 @@ static inline void stream_touch(store_stream_t *stream) {
     if (LEAF_UNLIKELY(!stream->promise.touched)) {
         carried_join(stream);
     }
+}
+
+static inline int64_t stream_age(const store_stream_t *stream) {
+    return stream->timeline.own ? stream->timeline.age : stream->store->clock.age;
+}
+
+static inline int64_t stream_wall(const store_stream_t *stream) {
+    return stream->timeline.own ? stream->timeline.wall : stream->store->clock.wall;
 }
 
 /* ---- adopt.c ----------------------------------------------------------------------------------------------------- */

@@ -29,7 +29,7 @@ static void filter_begin(store_stream_t *stream) {
     if (stream->ids.filter != NULL) {
         bool none = stream->store->adopted.end == 0 && dedupe_oldest(stream, &seq, &born, &id) == STATUS_NOT_FOUND;
         int64_t window_ns = stream->config.duplicate_window_ns;
-        idfilter_open(stream->ids.filter, window_ns, none ? INT64_MIN : stream->store->clock.age + window_ns);
+        idfilter_open(stream->ids.filter, window_ns, none ? INT64_MIN : stream_age(stream) + window_ns);
     }
 }
 
@@ -49,7 +49,7 @@ static id_filter_t *filter_of(store_stream_t *stream) {
     } else if (LEAF_UNLIKELY(stream->ids.filter->window_ns != window_ns)) {
         /* ids that were let go may count again */
         stream->ids.filter->window_ns = window_ns;
-        stream->ids.filter->complete = stream->store->clock.age + window_ns;
+        stream->ids.filter->complete = stream_age(stream) + window_ns;
     }
     return stream->ids.filter;
 }
@@ -97,7 +97,7 @@ void dedupe_put(store_stream_t *stream, bytes_t id, uint64_t seq, int64_t born) 
     value_seal(key_bytes(&key), value, size);
     id_filter_t *filter = filter_of(stream);
     if (LEAF_LIKELY(filter != NULL)) {
-        idfilter_note(filter, hash_bytes(id.at, id.size), born, store->clock.age, &store->ids_bytes);
+        idfilter_note(filter, hash_bytes(id.at, id.size), born, stream_age(stream), &store->ids_bytes);
     }
 }
 

@@ -187,6 +187,43 @@ bool limits_expire(store_stream_t *stream, int64_t age_now, uint32_t *steps) {
     return room;
 }
 
+bool limits_expire_in_order(store_stream_t *stream, int64_t age_now, uint32_t *steps) {
+    if (stream->config.max_age_ns > 0 && stream->log.messages > 0
+        && (!expire_aged(stream, age_now, steps) || *steps == 0)) {
+        return false;
+    }
+    while (*steps > 0) {
+        int64_t expires = INT64_MAX;
+        uint64_t seq = 0;
+        status_t status = lmdb_expiry(stream, &expires, &seq);
+        if (status != STATUS_OK && status != STATUS_NOT_FOUND) {
+            return false;
+        }
+        stream->aging.next = status == STATUS_OK ? expires : INT64_MAX;
+        const expiry_t *young = expiries_first(&stream->aging.expiries);
+        bool old = status == STATUS_OK
+                   && (young == NULL || expires < young->expires || (expires == young->expires && seq < young->seq));
+        if ((!old && young == NULL) || (old ? expires : young->expires) > age_now) {
+            return true;
+        }
+        if (old) {
+            uint32_t one = 1;
+            if (!expire_in_lmdb(stream, expires, &one) || stream->aging.done_seq != seq) {
+                return false;
+            }
+            (*steps)--;
+            continue;
+        }
+        expiry_t first = *young;
+        if (!overlay_fits(stream->store, REMOVAL_NEED) || !expire_one(stream, first.expires, first.seq, steps)) {
+            return false;
+        }
+        expiries_pop(&stream->aging.expiries);
+        steps_spend(stream, steps, first.seq);
+    }
+    return false;
+}
+
 /* The next message that max_age will take, as far as it is known without looking: where the walk stands. */
 static int64_t aged_deadline(store_stream_t *stream) {
     message_row_t found;
@@ -203,6 +240,16 @@ static int64_t aged_deadline(store_stream_t *stream) {
         return status == STATUS_NOT_FOUND ? INT64_MAX : 0; /* not known yet: the next look goes on */
     }
     return found.sound ? found.message.born + stream->config.max_age_ns : 0;
+}
+
+int64_t limits_deadline_known(store_stream_t *stream) {
+    int64_t expires = INT64_MAX;
+    uint64_t seq = 0;
+    if (stream->aging.next == 0) {
+        status_t status = lmdb_expiry(stream, &expires, &seq);
+        stream->aging.next = status == STATUS_OK ? expires : status == STATUS_NOT_FOUND ? INT64_MAX : 0;
+    }
+    return limits_deadline(stream);
 }
 
 int64_t limits_deadline(store_stream_t *stream) {

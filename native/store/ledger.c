@@ -12,8 +12,8 @@
 #define PROMISE_FIXED_SIZE 56
 #define PROMISE_SIZE_MAX (PROMISE_FIXED_SIZE + LEDGER_MEMBERS_MAX)
 #define APPLIED_SIZE 8
-#define APPLIED_OP (OP_HEADER_SIZE + 5 + VALUE_CRC_SIZE + APPLIED_SIZE)
-#define APPLIED_PROMISE NOTE_BYTES_MIN /* more than the op takes, so that its note finds room, too */
+#define APPLIED_OP (OP_HEADER_SIZE + 5 + VALUE_CRC_SIZE + APPLIED_SIZE + LEDGER_NOTE_MAX)
+#define APPLIED_PROMISE (3 * NOTE_BYTES_MIN) /* more than the op takes, so that its note finds room, too */
 #define LEDGER_OP_SIZE (OP_HEADER_SIZE + LEDGER_KEY_SIZE + LEDGER_FIXED_SIZE)
 #define NOTES 32   /* of all that one call notes */
 #define PROMISES 2 /* likewise */
@@ -91,25 +91,32 @@ static void promise_rewrite(ledger_t *ledger, const ledger_promise_t *promise) {
     value_seal(key_bytes(&key), to, VALUE_CRC_SIZE + size);
 }
 
-static ledger_outcome_t applied_read(store_t *store, uint32_t group, uint64_t *applied) {
+static ledger_outcome_t applied_read(ledger_t *ledger) {
     uint8_t at[4];
     bytes_t value = BYTES_NONE;
-    ledger_outcome_t outcome = outcome_of(store_record_get(store, RECORD_APPLIED, group_key(group, at), &value));
-    if (outcome == LEDGER_FOUND && value.size != APPLIED_SIZE) {
+    ledger_outcome_t outcome =
+        outcome_of(store_record_get(ledger->store, RECORD_APPLIED, group_key(ledger->group, at), &value));
+    if (outcome != LEDGER_FOUND) {
+        return outcome;
+    }
+    if (value.size < APPLIED_SIZE || value.size > APPLIED_SIZE + LEDGER_NOTE_MAX) {
         return LEDGER_UNKNOWN;
     }
-    *applied = outcome == LEDGER_FOUND ? load_be64(value.at) : 0;
-    return outcome;
+    ledger->applied = load_be64(value.at);
+    store_ledger_note(ledger, bytes_after(value, APPLIED_SIZE));
+    return LEDGER_FOUND;
 }
 
 /* The caller has room for it. */
-static void applied_write(store_t *store, uint32_t group, uint64_t applied) {
+static void applied_write(const ledger_t *ledger) {
     uint8_t at[4];
     store_key_t key;
-    key_record(&key, RECORD_APPLIED, group_key(group, at));
-    uint8_t *value = overlay_put(store, DB_RECORDS, key_bytes(&key), VALUE_CRC_SIZE + APPLIED_SIZE, true, NULL);
-    store_be64(value + VALUE_CRC_SIZE, applied);
-    value_seal(key_bytes(&key), value, VALUE_CRC_SIZE + APPLIED_SIZE);
+    uint32_t size = VALUE_CRC_SIZE + APPLIED_SIZE + ledger->note_size;
+    key_record(&key, RECORD_APPLIED, group_key(ledger->group, at));
+    uint8_t *value = overlay_put(ledger->store, DB_RECORDS, key_bytes(&key), size, true, NULL);
+    store_be64(value + VALUE_CRC_SIZE, ledger->applied);
+    (void)bytes_write(value + VALUE_CRC_SIZE + APPLIED_SIZE, bytes_of(ledger->note, ledger->note_size));
+    value_seal(key_bytes(&key), value, size);
 }
 
 bool store_ledger_disk(store_t *store, uint64_t *disk) {
@@ -193,7 +200,7 @@ static status_t ledger_load(ledger_t *ledger, ledger_visit_t visit, void *contex
     ledger_promise_t promise = {0};
     uint64_t disk;
     ledger_outcome_t promised = promise_read(store, ledger->group, &promise);
-    ledger_outcome_t applied = applied_read(store, ledger->group, &ledger->applied);
+    ledger_outcome_t applied = applied_read(ledger);
     if (promised == LEDGER_UNKNOWN || applied != promised || !store_ledger_disk(store, &disk)) {
         return STATUS_CORRUPT;
     }
@@ -265,7 +272,7 @@ status_t store_ledger_make(store_t *store, uint32_t group, uint64_t name, bytes_
         *out = NULL;
         return status;
     }
-    applied_write(store, group, 0);
+    applied_write(*out);
     promise_keep(*out, &promise);
     (*out)->written = true;
     ledgers->at[ledgers->count++] = *out;
@@ -525,6 +532,12 @@ status_t store_ledger_touch(ledger_t *ledger) {
     return STATUS_OK;
 }
 
+void store_ledger_note(ledger_t *ledger, bytes_t note) {
+    check(note.size <= LEDGER_NOTE_MAX);
+    ledger->note_size = note.size;
+    (void)bytes_write(ledger->note, note);
+}
+
 void store_ledger_applied(ledger_t *ledger, uint64_t index) {
     check(ledger->touched);
     check(index > ledger->applied);
@@ -539,7 +552,7 @@ void ledgers_settle(store_t *store) {
     for (uint64_t i = 0; i < ledgers->touched_count; i++) {
         ledger_t *ledger = ledgers->touched[i];
         overlay_give_back(store, APPLIED_PROMISE);
-        applied_write(store, ledger->group, ledger->applied);
+        applied_write(ledger);
         ledger->touched = false;
     }
     ledgers->touched_count = 0;

@@ -10,7 +10,7 @@
  *     DB_LEDGER        KEY_LEDGER 1, group 4, index 8    term 8, kind 1, bytes
  *     RECORD_PROMISE   group 4                           term 8, vote 16, floor 8, term at the floor 8, disk 8,
  *                                                    name of the group 8, members
- *     RECORD_APPLIED   group 4                           index 8
+ *     RECORD_APPLIED   group 4                           index 8, what the owner notes with it
  *     RECORD_DISK                                        8 bytes by chance
  *
  * - The floor moves by an operation in the journal, behind that of what was applied: where the floor has passed an
@@ -32,6 +32,7 @@
 
 #define LEDGER_PART 4          /* of the journal, for all ledgers */
 #define LEDGER_MEMBERS_MAX 512 /* bytes */
+#define LEDGER_NOTE_MAX 48u    /* likewise */
 
 typedef enum ledger_outcome { LEDGER_FOUND = 0, LEDGER_NONE, LEDGER_UNKNOWN } ledger_outcome_t;
 
@@ -63,6 +64,8 @@ typedef struct ledger { /* only ledger.c writes to it */
     uint64_t applied;
     uint64_t last;
     uint64_t bytes; /* of its entries */
+    uint32_t note_size;
+    uint8_t note[LEDGER_NOTE_MAX];
     /* As it is on the disk or on its way there: what is to be changed of it need not be read again, which can fail. */
     ledger_promise_t promise;
     uint8_t members[LEDGER_MEMBERS_MAX]; /* the promise's */
@@ -131,6 +134,9 @@ LEAF_MUST_USE status_t store_ledger_reset(ledger_t *ledger, uint64_t index, uint
                                           bool (*write)(void *context), void *context);
 /* Room in the open batch for how far it is applied: before the first effect of an entry. STATUS_FULL: later. */
 LEAF_MUST_USE status_t store_ledger_touch(ledger_t *ledger);
+/* Up to LEDGER_NOTE_MAX bytes that are written with how far it is applied. Behind store_ledger_touch, before the tick.
+ */
+void store_ledger_note(ledger_t *ledger, bytes_t note);
 /* The effects of all up to index are in this batch or an earlier one. Behind store_ledger_touch, before the tick. */
 void store_ledger_applied(ledger_t *ledger, uint64_t index);
 /* Everything of it goes; the handle is dead after it. STATUS_FULL: later. */

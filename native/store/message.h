@@ -63,7 +63,11 @@ LEAF_MUST_USE status_t subject_oldest(store_stream_t *stream, head_t *head, byte
 /* Removes expired messages, as long as there are steps. false: something is due, but not now: there is no room, or it
  * is not known. */
 bool limits_expire(store_stream_t *stream, int64_t age_now, uint32_t *steps);
-int64_t limits_deadline(store_stream_t *stream); /* on the age clock */
+int64_t limits_deadline(store_stream_t *stream);       /* on the age clock */
+int64_t limits_deadline_known(store_stream_t *stream); /* likewise, and looks for it */
+/* As limits_expire, in an order that follows from the stream alone: max_age first, then by (expires, seq). false: there
+ * is more, or no room. */
+bool limits_expire_in_order(store_stream_t *stream, int64_t age_now, uint32_t *steps);
 
 void expire_open(store_stream_t *stream);                 /* looks from the first message on */
 void expire_filled(store_stream_t *stream, uint64_t seq); /* there is one more, in front of others */

@@ -272,15 +272,17 @@ static bool stream_look(store_stream_t *stream, int64_t age_now, uint32_t *steps
     if (LEAF_UNLIKELY(stream->log.first_open)) {
         (void)!log_seek_first(stream, steps);
     }
-    bool room = limits_expire(stream, age_now, steps);
+    /* What goes by a time of its own goes when its owner says what time it is. */
+    bool own = stream->timeline.own;
+    bool room = own || limits_expire(stream, age_now, steps);
     if (stream->config.duplicate_window_ns > 0) {
-        dedupe_expire(stream, age_now, steps);
+        dedupe_expire(stream, own ? stream->timeline.age : age_now, steps);
     }
     if (stream->limits.over) {
         limits_enforce(stream, steps);
     }
-    int64_t deadline = limits_deadline(stream);
-    int64_t ids = dedupe_deadline(stream);
+    int64_t deadline = own ? INT64_MAX : limits_deadline(stream);
+    int64_t ids = own ? INT64_MAX : dedupe_deadline(stream);
     deadline = ids < deadline ? ids : deadline;
     deadline = stream->limits.over || stream->log.first_open ? age_now : deadline;
     turn_t *turn = &stream->store->turn;

@@ -152,7 +152,9 @@ void store_stream_configure(store_stream_t *stream, const stream_config_t *confi
     uint32_t steps = STORE_STEP;
     limits_enforce(stream, &steps);
     steps = LOOK_STEPS;
-    (void)limits_expire(stream, stream->store->clock.age, &steps); /* or with the next tick */
+    if (!stream->timeline.own) {
+        (void)limits_expire(stream, stream->store->clock.age, &steps); /* or with the next tick */
+    }
 }
 
 static const uint32_t stream_record_kinds[] = {

@@ -85,6 +85,15 @@ typedef struct world {
 
 static world_t world;
 
+/* What stands on the groups instead of messages of their own; each NULL: nothing does. Set before world_begin. */
+static struct guest {
+    stream_config_t (*config)(void);
+    void (*opened)(uint32_t at, uint32_t group, group_options_t *options); /* its stream is */
+    void (*joined)(uint32_t at, uint32_t group);                           /* its group is there */
+    void (*left)(uint32_t at);
+    void (*turn)(uint32_t at);
+} guest;
+
 /* ---- the network ------------------------------------------------------------------------------------------------- */
 
 static inline bool world_reaches(void *context, uint64_t peer) {
@@ -291,10 +300,18 @@ static inline void node_begin(uint32_t at) {
     groups_hooks_t hooks = {.context = node, .reaches = world_reaches, .deliver = world_deliver};
     CHECK_EQ_I64(STATUS_OK, groups_open(node->rig.store, at + 1, hooks, &node->groups));
     for (uint32_t group = 0; group < world.groups; group++) {
-        node->stream[group] = rig_stream(&node->rig, group + 1, rig_config());
-        status_t status = groups_load(node->groups, world_options(at, group), world.now, &node->group[group]);
+        stream_config_t config = guest.config != NULL ? guest.config() : rig_config();
+        node->stream[group] = rig_stream(&node->rig, group + 1, config);
+        group_options_t options = world_options(at, group);
+        if (guest.opened != NULL) {
+            guest.opened(at, group, &options);
+        }
+        status_t status = groups_load(node->groups, options, world.now, &node->group[group]);
         if (status == STATUS_NOT_FOUND) {
-            status = groups_make(node->groups, world_options(at, group), world.now, &node->group[group]);
+            status = groups_make(node->groups, options, world.now, &node->group[group]);
+        }
+        if (guest.joined != NULL) {
+            guest.joined(at, group);
         }
         CHECK_EQ_I64(STATUS_OK, status);
         CHECK_EQ_U64(500 + group, group_name(node->group[group]));
@@ -311,6 +328,9 @@ static inline void node_start(uint32_t at) {
 
 static inline void node_down(uint32_t at) {
     node_t *node = &world.node[at];
+    if (guest.left != NULL) {
+        guest.left(at);
+    }
     groups_close(node->groups);
     node->groups = NULL;
     node->up = false;
@@ -348,7 +368,7 @@ static inline void world_end(void) {
         world_forget(&world.parcels[i]);
     }
     for (uint32_t at = 0; at < world.nodes; at++) {
-        groups_close(world.node[at].groups);
+        node_down(at);
         rig_close(&world.node[at].rig);
     }
 }
@@ -414,6 +434,9 @@ static inline void world_step(void) {
         node_t *node = &world.node[at];
         if (node->up && node->stands_ns <= world.now.mono_ns) {
             node_turn(node);
+            if (guest.turn != NULL) {
+                guest.turn(at);
+            }
         }
     }
     look_at_leads();

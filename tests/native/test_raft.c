@@ -469,8 +469,8 @@ static void disk_that_was_put_back(void) {
     CHECK_EQ_U64(rig.committed[by], rig.raft[back].commit);
 }
 
-/* A refusal that was on its way beside the acknowledgement says nothing of the disk; one of what was sent behind it does.
- */
+/* A refusal that was on its way beside the acknowledgement says nothing of the disk; one of what was sent behind it
+ * does. */
 static void late_refusal_is_no_loss(void) {
     lead_three();
     uint32_t by = leader(), other = (by + 1) % THREE;

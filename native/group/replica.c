@@ -1,0 +1,453 @@
+/* replica.c: see replica.h. */
+#include "group/replica.h"
+
+#include <stdlib.h>
+
+#include "base/check.h"
+#include "store/room.h"
+#include "store/timeline.h"
+
+#define ENTRY_VERSION 1
+#define ENTRY_HEAD 18u
+#define NOTE_SIZE 32u
+#define TOKEN_TIME UINT64_MAX
+#define TIME_NS (100 * NS_PER_MS)  /* TIME entries of one stream are no closer */
+#define TIME_MAX (UINT64_MAX >> 3) /* whoever says more lies: no sum of times overflows */
+#define WRITING_KEEP (UINT64_C(64) << 10)
+#define PURGE_TURNS 2 /* steps of a purge in one call: a thousand messages in a tick */
+
+_Static_assert(NOTE_SIZE <= LEDGER_NOTE_MAX, "the note finds room");
+
+typedef enum entry_what { ENTRY_APPEND = 1, ENTRY_DELETE, ENTRY_PURGE, ENTRY_TIME } entry_what_t;
+
+/* Each has a number of 8 bytes, but for the last ones. */
+#define HAS_LAST_SEQ 1u
+#define HAS_SUBJECT_SEQ 2u
+#define HAS_EXPIRES 4u
+#define HAS_FORCE_SEQ 8u
+#define HAS_FORCE_TS 16u
+#define HAS_SOURCE_SEQ 32u
+#define HAS_SOURCE_TS 64u
+#define NUMBERS 7
+#define IS_SKIP 256u
+#define IS_ROLLUP_SUBJECT 512u
+#define IS_ROLLUP_ALL 1024u
+#define HAS_MSG_ID 2048u
+#define FLAGS 0x0f7fu
+
+struct replica {
+    store_stream_t *stream;
+    group_t *group;
+    replica_hooks_t hooks;
+    bool stuck;
+    bool timing; /* a TIME entry is on its way */
+    int64_t timed_ns;
+    bool leads; /* .. and this is the age from which it went on, when */
+    int64_t lead_age;
+    int64_t lead_ns;
+    buffer_t writing;
+    replica_outcome_t last; /* of the entry that was applied last */
+    /* The append whose rollup is not at its end, 0: none. */
+    raft_index_t rolling;
+    uint64_t rolling_seq;
+    /* A purge or rollup that goes on. */
+    raft_index_t purging; /* 0: none */
+    uint64_t purged;
+    store_purge_t purge;
+};
+
+/* ---- the note ---------------------------------------------------------------------------------------------------- */
+
+static void note_put(replica_t *replica) {
+    uint8_t at[NOTE_SIZE];
+    store_be64(at, (uint64_t)store_stream_age(replica->stream));
+    store_be64(at + 8, (uint64_t)store_stream_wall(replica->stream));
+    store_be64(at + 16, replica->rolling);
+    store_be64(at + 24, replica->rolling_seq);
+    group_note(replica->group, bytes_of(at, NOTE_SIZE));
+}
+
+/* A group that is new has none. */
+static void note_take(replica_t *replica) {
+    bytes_t note = group_noted(replica->group);
+    if (note.size == NOTE_SIZE) {
+        store_stream_time(replica->stream, (int64_t)load_be64(note.at), (int64_t)load_be64(note.at + 8));
+        replica->rolling = load_be64(note.at + 16);
+        replica->rolling_seq = load_be64(note.at + 24);
+    }
+}
+
+/* ---- entries as bytes -------------------------------------------------------------------------------------------- */
+
+typedef struct entry_numbers {
+    uint16_t flags;
+    uint64_t at[NUMBERS];
+} entry_numbers_t;
+
+static entry_numbers_t numbers_of(const append_t *append) {
+    entry_numbers_t numbers = {.at = {append->expected_last_seq, append->expected_subject_seq,
+                                      (uint64_t)append->expires_ts, append->force_seq, (uint64_t)append->force_ts,
+                                      append->source_seq, (uint64_t)append->source_ts}};
+    unsigned flags = append->has_expected_last_seq ? HAS_LAST_SEQ : 0;
+    flags |= append->has_expected_subject_seq ? HAS_SUBJECT_SEQ : 0;
+    for (unsigned i = 2; i < NUMBERS; i++) {
+        flags |= numbers.at[i] != 0 ? 1u << i : 0;
+    }
+    flags |= append->skip ? IS_SKIP : 0;
+    flags |= append->rollup == 1 ? IS_ROLLUP_SUBJECT : append->rollup != 0 ? IS_ROLLUP_ALL : 0;
+    flags |= append->has_expected_msg_id ? HAS_MSG_ID : 0;
+    numbers.flags = (uint16_t)flags;
+    return numbers;
+}
+
+/* The texts of an append whose sizes have two bytes. */
+static const bytes_t *short_text(const append_t *append, unsigned nth) {
+    const bytes_t *texts[] = {&append->subject, &append->msg_id, &append->expected_msg_id, &append->expected_subject,
+                              &append->source_key};
+    return nth < sizeof texts / sizeof *texts ? texts[nth] : NULL;
+}
+
+/* How many bytes; 0: one of its texts is too long. */
+static uint64_t append_size(const append_t *append, const entry_numbers_t *numbers) {
+    uint64_t size = ENTRY_HEAD + 2 + 4 + (uint64_t)append->header.size + append->payload.size;
+    for (unsigned i = 0; i < NUMBERS; i++) {
+        size += (numbers->flags >> i & 1u) != 0 ? 8 : 0;
+    }
+    for (unsigned i = 0; short_text(append, i) != NULL; i++) {
+        if (short_text(append, i)->size > UINT16_MAX) {
+            return 0;
+        }
+        size += 2 + (uint64_t)short_text(append, i)->size;
+    }
+    return size;
+}
+
+static void append_write(uint8_t *at, const append_t *append, const entry_numbers_t *numbers) {
+    store_be16(at, numbers->flags);
+    at += 2;
+    for (unsigned i = 0; i < NUMBERS; i++) {
+        if ((numbers->flags >> i & 1u) != 0) {
+            store_be64(at, numbers->at[i]);
+            at += 8;
+        }
+    }
+    for (unsigned i = 0; short_text(append, i) != NULL; i++) {
+        store_be16(at, (uint16_t)short_text(append, i)->size);
+        at = bytes_write(at + 2, *short_text(append, i));
+    }
+    store_be32(at, append->header.size);
+    (void)bytes_write(bytes_write(at + 4, append->header), append->payload);
+}
+
+static bool part_take(bytes_t *left, uint32_t size, bytes_t *out) {
+    if (size > left->size) {
+        return false;
+    }
+    *out = bytes_of(left->at, size);
+    *left = bytes_after(*left, size);
+    return true;
+}
+
+static bool append_read(bytes_t left, append_t *append) {
+    bytes_t part = BYTES_NONE;
+    uint64_t numbers[NUMBERS] = {0};
+    if (!part_take(&left, 2, &part)) {
+        return false;
+    }
+    unsigned flags = load_be16(part.at);
+    for (unsigned i = 0; i < NUMBERS; i++) {
+        if ((flags >> i & 1u) != 0) {
+            if (!part_take(&left, 8, &part)) {
+                return false;
+            }
+            numbers[i] = load_be64(part.at);
+        }
+    }
+    bytes_t texts[5];
+    for (unsigned i = 0; i < 5; i++) {
+        if (!part_take(&left, 2, &part) || !part_take(&left, load_be16(part.at), &texts[i])) {
+            return false;
+        }
+    }
+    bytes_t header = BYTES_NONE;
+    bool sane = (flags & ~FLAGS) == 0 && (numbers[2] <= TIME_MAX || numbers[2] == UINT64_MAX) && numbers[4] <= TIME_MAX;
+    if (!sane || !part_take(&left, 4, &part) || !part_take(&left, load_be32(part.at), &header)) {
+        return false;
+    }
+    *append = (append_t){.subject = texts[0],
+                         .msg_id = texts[1],
+                         .expected_msg_id = texts[2],
+                         .expected_subject = texts[3],
+                         .source_key = texts[4],
+                         .header = header,
+                         .payload = left,
+                         .has_expected_last_seq = (flags & HAS_LAST_SEQ) != 0,
+                         .has_expected_subject_seq = (flags & HAS_SUBJECT_SEQ) != 0,
+                         .has_expected_msg_id = (flags & HAS_MSG_ID) != 0,
+                         .skip = (flags & IS_SKIP) != 0,
+                         .rollup = (flags & IS_ROLLUP_ALL) != 0       ? 2
+                                   : (flags & IS_ROLLUP_SUBJECT) != 0 ? 1
+                                                                      : 0,
+                         .expected_last_seq = numbers[0],
+                         .expected_subject_seq = numbers[1],
+                         .expires_ts = (int64_t)numbers[2],
+                         .force_seq = numbers[3],
+                         .force_ts = (int64_t)numbers[4],
+                         .source_seq = numbers[5],
+                         .source_ts = (int64_t)numbers[6]};
+    return true;
+}
+
+/* ---- proposals --------------------------------------------------------------------------------------------------- */
+
+static bool may_lead(replica_t *replica, moment_t now) {
+    bool ready = !replica->stuck && group_ready(replica->group);
+    if (ready && !replica->leads) {
+        replica->lead_age = store_stream_age(replica->stream);
+        replica->lead_ns = now.mono_ns;
+    }
+    replica->leads = ready;
+    return ready;
+}
+
+static int64_t lead_age(const replica_t *replica, moment_t now) {
+    return replica->lead_age + (now.mono_ns - replica->lead_ns);
+}
+
+/* Room for an entry with so many bytes behind its head; NULL: there is no memory. */
+static uint8_t *entry_begin_write(replica_t *replica, entry_what_t what, uint64_t size, moment_t now) {
+    uint8_t *at;
+    replica->writing.size = 0;
+    if (buffer_reserve(&replica->writing, ENTRY_HEAD + size, &at) != STATUS_OK) {
+        return NULL;
+    }
+    at[0] = ENTRY_VERSION;
+    at[1] = (uint8_t)what;
+    store_be64(at + 2, (uint64_t)lead_age(replica, now));
+    store_be64(at + 10, (uint64_t)now.wall_ns);
+    replica->writing.size = ENTRY_HEAD + size;
+    return at + ENTRY_HEAD;
+}
+
+static status_t entry_propose(replica_t *replica, uint64_t token, moment_t now) {
+    status_t status =
+        group_propose(replica->group, bytes_of(replica->writing.at, (uint32_t)replica->writing.size), token, now);
+    replica->writing.size = 0;
+    buffer_trim(&replica->writing, WRITING_KEEP);
+    return status;
+}
+
+status_t replica_publish(replica_t *replica, const append_t *append, uint64_t token, moment_t now) {
+    entry_numbers_t numbers = numbers_of(append);
+    uint64_t size = append_size(append, &numbers);
+    check(token <= REPLICA_TOKEN_MAX);
+    bool sane = append->expires_ts >= -1 && append->expires_ts <= (int64_t)TIME_MAX && append->force_ts >= 0
+                && append->force_ts <= (int64_t)TIME_MAX && now.wall_ns >= 0;
+    if (size == 0 || !sane || append->due_ts != 0 || !store_ledger_takes(store_stream_store(replica->stream), size)) {
+        return STATUS_INVALID;
+    }
+    uint8_t *at = may_lead(replica, now) ? entry_begin_write(replica, ENTRY_APPEND, size - ENTRY_HEAD, now) : NULL;
+    if (at == NULL) {
+        return STATUS_AGAIN;
+    }
+    append_write(at, append, &numbers);
+    return entry_propose(replica, token, now);
+}
+
+status_t replica_delete(replica_t *replica, uint64_t seq, uint64_t token, moment_t now) {
+    check(token <= REPLICA_TOKEN_MAX);
+    uint8_t *at = may_lead(replica, now) ? entry_begin_write(replica, ENTRY_DELETE, 8, now) : NULL;
+    if (at == NULL) {
+        return STATUS_AGAIN;
+    }
+    store_be64(at, seq);
+    return entry_propose(replica, token, now);
+}
+
+status_t replica_purge(replica_t *replica, bytes_t filter, uint64_t below_seq, uint64_t keep, uint64_t token,
+                       moment_t now) {
+    check(token <= REPLICA_TOKEN_MAX);
+    uint64_t size = 16 + (uint64_t)filter.size;
+    uint8_t *at = may_lead(replica, now) ? entry_begin_write(replica, ENTRY_PURGE, size, now) : NULL;
+    if (at == NULL) {
+        return STATUS_AGAIN;
+    }
+    store_be64(at, below_seq);
+    store_be64(at + 8, keep);
+    (void)bytes_write(at + 16, filter);
+    return entry_propose(replica, token, now);
+}
+
+void replica_turn(replica_t *replica, moment_t now) {
+    if (!may_lead(replica, now) || replica->timing || now.mono_ns - replica->timed_ns < TIME_NS
+        || store_stream_due(replica->stream) > lead_age(replica, now)
+        || entry_begin_write(replica, ENTRY_TIME, 0, now) == NULL) {
+        return;
+    }
+    replica->timed_ns = now.mono_ns;
+    replica->timing = true; /* the answer may come at once */
+    if (entry_propose(replica, TOKEN_TIME, now) != STATUS_OK) {
+        replica->timing = false;
+    }
+}
+
+int64_t replica_deadline(replica_t *replica, moment_t now) {
+    int64_t due = may_lead(replica, now) ? store_stream_due(replica->stream) : INT64_MAX;
+    if (due == INT64_MAX || replica->timing) {
+        return INT64_MAX;
+    }
+    int64_t soonest = replica->timed_ns + TIME_NS;
+    int64_t at = due <= lead_age(replica, now) ? now.mono_ns : now.mono_ns + (due - lead_age(replica, now));
+    return at > soonest ? at : soonest;
+}
+
+/* ---- applying ---------------------------------------------------------------------------------------------------- */
+
+/* To its end. false: it waits, and what has gone is gone. */
+static bool apply_purging(replica_t *replica, raft_index_t index, bytes_t filter, uint64_t below_seq, uint64_t keep,
+                          uint64_t left) {
+    if (replica->purging != index) {
+        replica->purging = index;
+        replica->purged = 0;
+        replica->purge = (store_purge_t){.below_seq = below_seq, .keep = keep, .left = left};
+    }
+    replica->purge.filter = filter; /* the bytes of this call's */
+    bool more = true;
+    for (unsigned turn = 0; more && turn < PURGE_TURNS; turn++) {
+        uint64_t purged = 0;
+        if (store_purge(replica->stream, &replica->purge, &purged, &more) != STATUS_OK) {
+            return false;
+        }
+        replica->purged += purged;
+    }
+    if (!more) {
+        store_purge_end(&replica->purge);
+        replica->purging = 0;
+        replica->last.purged = replica->purged;
+    }
+    return !more;
+}
+
+/* Has this server a reason of its own not to store it now? */
+static bool for_own_reason(append_verdict_t verdict) {
+    return verdict == APPEND_NO_SPACE || verdict == APPEND_NO_ALLOWANCE || verdict == APPEND_LATER
+           || verdict == APPEND_STOPPED;
+}
+
+static bool apply_append(replica_t *replica, raft_index_t index, const append_t *append) {
+    uint64_t size = (uint64_t)append->subject.size + append->header.size + append->payload.size;
+    if (replica->rolling != index) {
+        if (size > room_message_max(store_stream_store(replica->stream))) {
+            return false; /* this server's journal is smaller than the leader's */
+        }
+        replica->last.appended = store_append_timed(replica->stream, append);
+        if (for_own_reason(replica->last.appended.verdict)) {
+            return replica->last.appended.verdict == APPEND_NO_SPACE
+                   && store_stream_never_fits(replica->stream, append);
+        }
+        if (replica->last.appended.rolling == 0) {
+            return true;
+        }
+        replica->rolling = index;
+        replica->rolling_seq = replica->last.appended.seq;
+    }
+    replica->last.appended =
+        (appended_t){.verdict = APPEND_STORED, .seq = replica->rolling_seq, .ts = store_stream_wall(replica->stream)};
+    bytes_t filter = append->rollup == 1 ? append->subject : BYTES_NONE;
+    if (!apply_purging(replica, index, filter, replica->rolling_seq, 0, replica->rolling_seq)) {
+        return false;
+    }
+    replica->rolling = replica->rolling_seq = 0;
+    return true;
+}
+
+static bool apply_delete(replica_t *replica, uint64_t seq) {
+    status_t status = store_delete(replica->stream, seq);
+    replica->last.found = status == STATUS_OK;
+    return status == STATUS_OK || status == STATUS_NOT_FOUND;
+}
+
+static bool apply_entry(replica_t *replica, raft_index_t index, entry_what_t what, bytes_t body) {
+    append_t append;
+    switch (what) {
+    case ENTRY_APPEND:
+        if (append_read(body, &append)) {
+            return apply_append(replica, index, &append);
+        }
+        break;
+    case ENTRY_DELETE:
+        if (body.size == 8) {
+            return apply_delete(replica, load_be64(body.at));
+        }
+        break;
+    case ENTRY_PURGE:
+        if (body.size >= 16) {
+            return apply_purging(replica, index, bytes_after(body, 16), load_be64(body.at), load_be64(body.at + 8), 0);
+        }
+        break;
+    case ENTRY_TIME: return store_stream_pass(replica->stream) == STATUS_OK;
+    }
+    replica->stuck = true;
+    return false;
+}
+
+static bool replica_apply(void *context, raft_index_t index, bytes_t bytes) {
+    replica_t *replica = context;
+    if (replica->stuck || store_stream_settle(replica->stream) != STATUS_OK) {
+        return false;
+    }
+    if (bytes.size < ENTRY_HEAD || bytes.at[0] != ENTRY_VERSION || load_be64(bytes.at + 2) > TIME_MAX
+        || load_be64(bytes.at + 10) > TIME_MAX) {
+        replica->stuck = true;
+        return false;
+    }
+    replica->last = (replica_outcome_t){.index = index};
+    store_stream_time(replica->stream, (int64_t)load_be64(bytes.at + 2), (int64_t)load_be64(bytes.at + 10));
+    bool applied = apply_entry(replica, index, (entry_what_t)bytes.at[1], bytes_after(bytes, ENTRY_HEAD));
+    note_put(replica);
+    return applied;
+}
+
+static void replica_answer(void *context, uint64_t token, bool applied) {
+    replica_t *replica = context;
+    if (token == TOKEN_TIME) {
+        replica->timing = false;
+        return;
+    }
+    replica->hooks.answered(replica->hooks.context, token, applied ? &replica->last : NULL);
+}
+
+/* ---- its life ---------------------------------------------------------------------------------------------------- */
+
+replica_t *replica_open(store_stream_t *stream, replica_hooks_t hooks) {
+    replica_t *replica = calloc(1, sizeof *replica);
+    if (replica != NULL) {
+        *replica = (replica_t){.stream = stream, .hooks = hooks};
+        buffer_init(&replica->writing, UINT32_MAX);
+        store_stream_time(stream, 0, 0);
+    }
+    return replica;
+}
+
+void replica_hook(replica_t *replica, group_hooks_t *hooks) {
+    hooks->context = replica;
+    hooks->apply = replica_apply;
+    hooks->answer = replica_answer;
+}
+
+void replica_join(replica_t *replica, group_t *group) {
+    replica->group = group;
+    note_take(replica);
+}
+
+void replica_close(replica_t *replica) {
+    if (replica != NULL) {
+        store_purge_end(&replica->purge);
+        buffer_free(&replica->writing);
+        free(replica);
+    }
+}
+
+bool replica_stuck(const replica_t *replica) {
+    return replica->stuck;
+}

@@ -1,0 +1,74 @@
+/* replica.h: a stream that a group of servers keeps, at one of them: what clients ask for becomes entries of the log of
+ * the group, and entries become changes of the stream, the same at every member. Which stream, whose requests, and what
+ * is answered to them is for its owner to say.
+ *
+ *     replica_publish --> entry: what is asked for, and the time --> committed --> replica_apply --> store_append_timed
+ *          |                                                                            |
+ *          '-- token ---------------------------- hooks.answered(token, verdict) <------'   at the leader
+ *
+ *     entry     0 version 1  1 what  2 age 8  10 wall 8  18 ..
+ *     APPEND    18 flags 2, for each flag its number (8 bytes each, in the order of the flags), then subject 2, message
+ *               id 2, expected message id 2, expected subject 2, source 2, header 4 (each its size, then its bytes),
+ *               payload
+ *     DELETE    18 sequence 8
+ *     PURGE     18 below 8  26 keep 8  34 filter
+ *     TIME      nothing: what is due by then goes
+ *
+ * - Nothing is decided before the entry is applied: a duplicate, a wrong expectation and a limit are verdicts of the
+ *   log, the same at all members.
+ * - Time is the log's (store/timeline.h). A leader goes on from the age that it has applied by the time that passes
+ *   here, so no clock's step and no other member's clock changes an age. Time without a leader does not count.
+ * - For a reason of this server's own (room, an account's limit, a page that cannot be read) nothing is refused: it
+ *   waits, and the member applies nothing until it can. What was done of an entry by then may be done again.
+ * - A rollup goes out in steps. That its message is stored is on the disk with that message, as a note with how far the
+ *   log is applied, so that a start goes on behind it: the age 8, wall 8, index 8 and sequence 8 of that one, or zeros.
+ * - An entry of a version or kind that is not known stops the member where it is (replica_stuck): it guesses nothing.
+ *
+ * Not yet: schedules, configurations, consumers, copies of a stream.
+ */
+#ifndef LEAFD_GROUP_REPLICA_H
+#define LEAFD_GROUP_REPLICA_H
+
+#include "group/group.h"
+#include "store/append.h"
+
+typedef struct replica replica_t;
+
+/* What came of an entry. Slices are valid until the hook returns. */
+typedef struct replica_outcome {
+    raft_index_t index;
+    appended_t appended; /* of a publish */
+    bool found;          /* of a delete */
+    uint64_t purged;     /* of a purge: by this member, since its start */
+} replica_outcome_t;
+
+typedef struct replica_hooks {
+    void *context;
+    /* Once for each token. NULL: it is not known what becomes of it, since this server leads no more. */
+    void (*answered)(void *context, uint64_t token, const replica_outcome_t *outcome);
+} replica_hooks_t;
+
+#define REPLICA_TOKEN_MAX (UINT64_MAX - 1) /* of a caller's tokens */
+
+/* Right behind store_stream_open, before any tick. NULL: no memory. */
+replica_t *replica_open(store_stream_t *stream, replica_hooks_t hooks);
+/* The hooks of the group that is to be made or loaded for it; then the group itself, before any turn of it. */
+void replica_hook(replica_t *replica, group_hooks_t *hooks);
+void replica_join(replica_t *replica, group_t *group);
+/* Before its stream is closed. */
+void replica_close(replica_t *replica);
+
+/* STATUS_OK: the token is answered once. STATUS_AGAIN: it does not lead, does not know all yet, or has no room: later,
+ * or elsewhere. STATUS_INVALID: it never takes such a one. */
+LEAF_MUST_USE status_t replica_publish(replica_t *replica, const append_t *append, uint64_t token, moment_t now);
+LEAF_MUST_USE status_t replica_delete(replica_t *replica, uint64_t seq, uint64_t token, moment_t now);
+LEAF_MUST_USE status_t replica_purge(replica_t *replica, bytes_t filter, uint64_t below_seq, uint64_t keep,
+                                     uint64_t token, moment_t now);
+/* A leader's: says what time it is when something is due by it. After its group's turns. */
+void replica_turn(replica_t *replica, moment_t now);
+/* mono ns of the next turn that does something by itself, INT64_MAX: none does. */
+int64_t replica_deadline(replica_t *replica, moment_t now);
+/* It has met an entry that it does not understand. */
+bool replica_stuck(const replica_t *replica);
+
+#endif

@@ -1,0 +1,471 @@
+/* test_replicas.c: a stream that three servers keep (group/replica.h), each on a store of its own, over a network of
+ * the test (replicas_world.h): publishes, deletes, purges, limits and ages, while servers are killed, stopped and cut
+ * off.
+ *
+ *     at one index of the log the stream is the same at every member, to each message's bytes and stamp  (digests)
+ *     what was answered is there, once, in the order of time; a compare and set took place at one moment
+ *                                                                                                   (history_agrees)
+ *
+ *     LEAFD_REPLICAS_SEEDS=1000 LEAFD_REPLICAS_SEED=7 build/dev/tests/native/test_replicas
+ */
+#include "replicas_world.h"
+
+static uint64_t last_seq_somewhere(void) {
+    uint32_t at = below(world.nodes);
+    return world.node[at].up ? rig_state(world.node[at].stream[0]).last_seq : 0;
+}
+
+/* New ones, others again (whether they were heard of or not), and some on the condition that nothing came between. */
+static void client_of_register(void) {
+    static uint64_t numbers;
+    char id[24];
+    char subject[8];
+    uint8_t payload[8];
+    if (ops_count == 0) {
+        numbers = 0;
+    }
+    bool again = numbers > 0 && below(4) == 0;
+    uint64_t number = again ? numbers - below((uint32_t)(numbers < 20 ? numbers : 20)) : numbers + 1;
+    append_t append = message_of(number, id, payload, subject);
+    if (!again && below(2) == 0) {
+        append.has_expected_last_seq = true;
+        append.expected_last_seq = last_seq_somewhere();
+        numbers += ask(ASK_SET, &append, 0, number);
+    } else {
+        numbers += ask(ASK_PUBLISH, &append, 0, number) && !again;
+    }
+}
+
+/* Anything, on a stream that lets go of messages for every reason there is. */
+static void client_of_anything(void) {
+    static uint64_t numbers;
+    char id[24];
+    char subject[8];
+    uint8_t payload[8];
+    uint64_t last = last_seq_somewhere();
+    append_t append = message_of(++numbers, id, payload, subject);
+    snprintf(id, sizeof id, "n%u", below(40)); /* some of them come again */
+    append.msg_id = below(2) == 0 ? text(id) : BYTES_NONE;
+    switch (below(10)) {
+    case 0: (void)ask(ASK_DELETE, &append, last > 0 ? last - below(last < 30 ? (uint32_t)last : 30) : 1, 0); return;
+    case 1: (void)ask(ASK_PURGE, &append, below(2) == 0 ? 0 : last, below(3)); return;
+    case 2: append.rollup = (config.flags & STREAM_ALLOW_ROLLUP) != 0 ? 1 : 0; break;
+    case 3: append.expires_ts = world.now.wall_ns + below(9000) * NS_PER_MS; break;
+    case 4: append.expires_ts = -1; break;
+    case 5: append.skip = true; break;
+    case 6:
+        append.has_expected_subject_seq = true;
+        append.expected_subject_seq = last;
+        break;
+    default: break;
+    }
+    (void)ask(ASK_PUBLISH, &append, 0, numbers);
+}
+
+/* ---- the history of a register ----------------------------------------------------------------------------------- */
+
+/* Of the stream in the end: whose message has that sequence, 0: there is none. */
+static uint64_t number_at(uint64_t seq) {
+    stored_message_t message;
+    status_t status = store_read(world.node[0].stream[0], seq, &message);
+    CHECK(status == STATUS_OK || status == STATUS_NOT_FOUND);
+    return status == STATUS_OK ? load_be64(message.payload.at) : 0;
+}
+
+/* Nothing was removed, so the stream is the history of what took place; each answer has to be true of one moment of it
+ * between the question and the answer. */
+static void history_agrees(void) {
+    static int64_t asked_by[OPS_MAX]; /* when the message of a sequence was first asked for .. */
+    static int64_t known_by[OPS_MAX]; /* .. and when somebody first heard of it */
+    static uint64_t seq_of[OPS_MAX];  /* by number */
+    uint64_t last = rig_state(world.node[0].stream[0]).last_seq;
+    CHECK(last + 2 < OPS_MAX);
+    memset(seq_of, 0, sizeof seq_of);
+    for (uint64_t seq = 1; seq <= last; seq++) {
+        uint64_t number = number_at(seq);
+        CHECK(number > 0 && number < OPS_MAX);
+        CHECK_EQ_U64(0, seq_of[number]); /* once */
+        seq_of[number] = seq;
+        asked_by[seq] = known_by[seq] = INT64_MAX;
+    }
+    known_by[last + 1] = INT64_MAX;
+    asked_by[0] = 0;
+    for (uint64_t token = 1; token <= ops_count; token++) {
+        const op_t *op = &ops[token];
+        uint64_t seq = seq_of[op->number];
+        bool stored = op->known && (op->verdict == APPEND_STORED || op->verdict == APPEND_DUPLICATE);
+        if (stored) {
+            CHECK_EQ_U64(seq, op->seq);
+            CHECK(op->kind != ASK_SET || (op->verdict == APPEND_STORED && op->expected + 1 == seq));
+            known_by[seq] = op->heard_ns < known_by[seq] ? op->heard_ns : known_by[seq];
+        }
+        if (seq != 0 && (stored || !op->known) && op->asked_ns < asked_by[seq]) {
+            asked_by[seq] = op->asked_ns;
+        }
+    }
+    /* What was heard of before another was asked for comes before it. */
+    int64_t latest = 0;
+    for (uint64_t seq = 1; seq <= last; seq++) {
+        CHECK(known_by[seq] >= latest);
+        latest = asked_by[seq] > latest ? asked_by[seq] : latest;
+    }
+    for (uint64_t token = 1; token <= ops_count; token++) {
+        const op_t *op = &ops[token];
+        if (op->known && op->verdict == APPEND_WRONG_LAST_SEQ) {
+            CHECK(op->seq != op->expected);
+            CHECK(op->seq <= last && asked_by[op->seq] <= op->heard_ns);
+            CHECK(known_by[op->seq + 1] >= op->asked_ns);
+        }
+    }
+}
+
+/* ---- by chance --------------------------------------------------------------------------------------------------- */
+
+static void harm_some(void) {
+    uint32_t at = below(world.nodes);
+    node_t *node = &world.node[at];
+    switch (below(9)) {
+    case 0:
+        if (node->up) {
+            node_kill(at);
+        }
+        break;
+    case 1: node->stands_ns = world.now.mono_ns + below(3000) * NS_PER_MS; break;
+    case 2: cut_off(at); break;
+    case 3:
+    case 4: memset(world.cut, 0, sizeof world.cut); break;
+    case 5: world.loss = below(300); break;
+    case 6: node->slow = below(40); break;
+    case 7: world.late_ns = below(200) * NS_PER_MS; break;
+    default: world.loss = 0; world.late_ns = 0;
+    }
+    for (uint32_t other = 0; other < world.nodes; other++) {
+        if (!world.node[other].up && below(3) == 0) {
+            node_start(other);
+        }
+    }
+}
+
+static void live(void (*client)(void), uint32_t rounds) {
+    for (uint32_t round = 0; round < rounds; round++) {
+        harm_some();
+        for (uint32_t steps = below(below(3) == 0 ? 800 : 100); steps > 0; steps--) {
+            if (below(3) == 0 && ops_count + 2 < OPS_MAX) {
+                client();
+            }
+            world_step();
+            if (steps % 16 == 0) {
+                compare_digests();
+            }
+        }
+    }
+    world_heal();
+    world_until(all_level);
+    compare_digests();
+    for (uint32_t at = 1; at < world.nodes; at++) {
+        CHECK_EQ_U64(digest_of(0), digest_of(at));
+    }
+    CHECK(compared > 10);
+}
+
+static uint64_t seeds(uint64_t usual, uint64_t *first) {
+    const char *from = getenv("LEAFD_REPLICAS_SEED");
+    const char *count = getenv("LEAFD_REPLICAS_SEEDS");
+    *first = from != NULL ? strtoull(from, NULL, 10) : 1;
+    return count != NULL ? strtoull(count, NULL, 10) : usual;
+}
+
+static void compare_and_set(void) {
+    uint64_t seed;
+    uint64_t heard = 0;
+    uint64_t wrong = 0;
+    for (uint64_t left = seeds(2, &seed); left > 0; left--, seed++) {
+        config = rig_config();
+        if (getenv("LEAFD_REPLICAS_SEEDS") != NULL) {
+            printf("seed %llu\n", (unsigned long long)seed);
+        }
+        begin_replicas(3, seed * 7919 + 1);
+        live(client_of_register, 16);
+        history_agrees();
+        for (uint64_t token = 1; token <= ops_count; token++) {
+            heard += ops[token].known && ops[token].verdict == APPEND_STORED;
+            wrong += ops[token].known && ops[token].verdict == APPEND_WRONG_LAST_SEQ;
+        }
+        world_end();
+    }
+    CHECK(heard > 100);
+    CHECK(wrong > 10);
+}
+
+static stream_config_t config_drawn(uint64_t seed) {
+    stream_config_t drawn = rig_config();
+    switch (seed % 5) {
+    case 0: drawn.max_msgs = 40; break;
+    case 1:
+        drawn.max_msgs_per_subject = 3;
+        drawn.max_bytes = 2000;
+        break;
+    case 2: drawn.max_age_ns = 2 * NS_PER_SECOND; break;
+    case 3:
+        drawn.max_msgs = 30;
+        drawn.discard = 1;
+        drawn.duplicate_window_ns = NS_PER_SECOND;
+        break;
+    default: drawn.max_age_ns = 12 * NS_PER_SECOND; drawn.marker_ttl_ns = NS_PER_SECOND;
+    }
+    return drawn;
+}
+
+static void anything(void) {
+    uint64_t seed;
+    for (uint64_t left = seeds(5, &seed); left > 0; left--, seed++) {
+        config = config_drawn(seed);
+        begin_replicas(3, seed * 104729 + 1);
+        live(client_of_anything, 10);
+        world_end();
+    }
+}
+
+/* ---- what takes several turns ------------------------------------------------------------------------------------ */
+
+#define MANY 1600u
+
+static void publish_many(uint32_t count) {
+    uint8_t payload[8] = {0};
+    append_t append = {.subject = text("s"), .payload = bytes_of(payload, sizeof payload)};
+    for (uint32_t left = count; left > 0;) {
+        if (ask(ASK_PUBLISH, &append, 0, 0)) {
+            left--;
+        } else {
+            world_step();
+        }
+    }
+    world_until(all_heard);
+}
+
+static bool halfway(void) {
+    for (uint32_t at = 0; at < world.nodes; at++) {
+        uint64_t messages = rig_state(world.node[at].stream[0]).messages;
+        if (messages > 1 && messages < MANY) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Every server dies while some of them are in the middle of it, and each comes to its end once. */
+static void ended_after_a_kill(uint8_t rollup, uint64_t left) {
+    config = rig_config();
+    begin_replicas(3, 31 + rollup);
+    publish_many(MANY);
+    world_until(all_level);
+    append_t append = {.subject = text("s"), .rollup = rollup};
+    uint64_t keep = left;
+    while (!ask(rollup != 0 ? ASK_PUBLISH : ASK_PURGE, &append, 0, rollup != 0 ? 0 : keep)) {
+        world_step();
+    }
+    world_until(halfway);
+    for (uint32_t at = 0; at < 3; at++) {
+        node_kill(at);
+    }
+    ops_count = 0; /* nobody is answered by who is dead */
+    for (uint32_t at = 0; at < 3; at++) {
+        node_start(at);
+    }
+    world_until(all_lead);
+    publish_many(1);
+    world_until(all_level);
+    for (uint32_t at = 0; at < 3; at++) {
+        CHECK_EQ_U64(left + 1, rig_state(world.node[at].stream[0]).messages);
+        CHECK_EQ_U64(MANY + (rollup != 0) + 1, rig_state(world.node[at].stream[0]).last_seq);
+        CHECK_EQ_U64(digest_of(0), digest_of(at));
+    }
+    world_end();
+}
+
+static void rollup_ends(void) {
+    ended_after_a_kill(1, 1);
+}
+
+static void purge_ends(void) {
+    ended_after_a_kill(0, 7);
+}
+
+/* ---- entries of who lies ----------------------------------------------------------------------------------------- */
+
+static uint8_t *put_text(uint8_t *at, uint32_t size_bytes) {
+    uint32_t size = below(4) == 0 ? 0 : 1 + below(12);
+    memset(at, 0, size_bytes);
+    at[size_bytes - 1] = (uint8_t)(below(200) == 0 ? 200 : size);
+    at += size_bytes;
+    for (uint32_t i = 0; i < size; i++) {
+        at[i] = (uint8_t)"sss.01>* "[below(9)];
+    }
+    return at + size;
+}
+
+static uint64_t number_drawn(void) {
+    const uint64_t numbers[] = {0, 1, 2, 40, UINT64_MAX, UINT64_MAX / 2, UINT64_MAX >> 3, random_next(&world.random)};
+    return numbers[below(8)];
+}
+
+/* Of an entry's form, mostly, with anything in it; and a piece of such a one. */
+static uint32_t write_nonsense(uint8_t bytes[400]) {
+    uint8_t *at = bytes + 18;
+    memset(bytes, 0, 400);
+    bytes[0] = below(100) != 0;
+    bytes[1] = (uint8_t)(below(100) == 0 ? 5 + below(3) : below(3) == 0 ? 2 + below(3) : 1);
+    store_be64(bytes + 2, below(60) == 0 ? number_drawn() : below(100) * NS_PER_SECOND);
+    store_be64(bytes + 10, below(60) == 0 ? number_drawn() : (uint64_t)world.now.wall_ns);
+    if (bytes[1] == 1) {
+        unsigned flags = below(3) == 0 ? below(0x1000) & 0xf7f : below(2) == 0 ? 1u << below(12) : 0;
+        store_be16(at, (uint16_t)flags);
+        at += 2;
+        for (unsigned i = 0; i < 7; i++) {
+            if ((flags >> i & 1u) != 0) {
+                store_be64(at, number_drawn());
+                at += 8;
+            }
+        }
+        for (unsigned i = 0; i < 5; i++) {
+            at = put_text(at, 2);
+        }
+        at = put_text(at, 4) + below(30);
+    } else {
+        store_be64(at, number_drawn());
+        store_be64(at + 8, number_drawn());
+        at = bytes[1] == 2 ? at + 8 : put_text(at + 8 + 7, 1);
+    }
+    uint32_t size = (uint32_t)(at - bytes);
+    return below(60) == 0 ? below(size) : size;
+}
+
+/* What is committed may be nonsense: then it does something, or stops this one member; the server goes on. */
+static void nonsense(void) {
+    uint8_t bytes[400];
+    uint32_t stuck = 0;
+    uint32_t done = 0;
+    for (uint32_t world_nr = 0; world_nr < 16; world_nr++) {
+        config = config_drawn(world_nr);
+        config.flags |= STREAM_ALLOW_ROLLUP;
+        begin_replicas(1, 900 + world_nr);
+        for (uint32_t i = 0; i < 60 && !replica_stuck(replicas[0]); i++) {
+            uint32_t size = write_nonsense(bytes);
+            raft_index_t before = group_applied(world.node[0].group[0]);
+            ops_count++;
+            if (size > 0
+                && group_propose(world.node[0].group[0], bytes_of(bytes, size), ops_count, world.now) == STATUS_OK) {
+                groups_stir(world.node[0].groups, world.node[0].group[0]);
+            }
+            world_pass(4 * STEP_NS);
+            done += group_applied(world.node[0].group[0]) > before;
+        }
+        stuck += replica_stuck(replicas[0]);
+        CHECK_EQ_U64(APPEND_STORED,
+                     rig_put(&world.node[0].rig, rig_stream(&world.node[0].rig, 9, rig_config()), "s", "t").verdict);
+        CHECK(store_sound(world.node[0].rig.store));
+        world_end();
+    }
+    CHECK(stuck > 6);
+    CHECK(done > 30);
+}
+
+/* ---- time -------------------------------------------------------------------------------------------------------- */
+
+static void publish_some(uint32_t count) {
+    char id[24];
+    char subject[8];
+    uint8_t payload[8];
+    for (uint64_t number = 1; number <= count;) {
+        append_t append = message_of(number, id, payload, subject);
+        if (ask(ASK_PUBLISH, &append, 0, number)) {
+            number++;
+        } else {
+            world_step();
+        }
+    }
+    world_until(all_heard);
+}
+
+/* Messages age by the log's time: it stands still while nobody leads, and goes on where it was behind a start. */
+static void ages_by_the_log(void) {
+    config = rig_config();
+    config.max_age_ns = 5 * NS_PER_SECOND;
+    begin_replicas(3, 5);
+    publish_some(20);
+    world_pass(3 * NS_PER_SECOND);
+    for (uint32_t at = 0; at < 3; at++) {
+        CHECK_EQ_U64(20, rig_state(world.node[at].stream[0]).messages);
+        node_kill(at);
+    }
+    world_pass(60 * NS_PER_SECOND);
+    for (uint32_t at = 0; at < 3; at++) {
+        node_start(at);
+    }
+    world_until(all_lead);
+    CHECK_EQ_U64(20, rig_state(world.node[0].stream[0]).messages);
+    world_pass(6 * NS_PER_SECOND);
+    for (uint32_t at = 0; at < 3; at++) {
+        CHECK_EQ_U64(0, rig_state(world.node[at].stream[0]).messages);
+        CHECK_EQ_U64(20, rig_state(world.node[at].stream[0]).last_seq);
+    }
+    /* With nothing left that could be due nobody says what time it is. */
+    world_pass(NS_PER_SECOND);
+    raft_index_t last = group_look(world.node[0].group[0], world.now).last;
+    world_pass(60 * NS_PER_SECOND);
+    CHECK_EQ_U64(last, group_look(world.node[0].group[0], world.now).last);
+    world_end();
+}
+
+static void publish_until(uint64_t number, int64_t life_ns) {
+    char id[24];
+    char subject[8];
+    uint8_t payload[8];
+    append_t append = message_of(number, id, payload, subject);
+    append.expires_ts = world.now.wall_ns + life_ns;
+    while (!ask(ASK_PUBLISH, &append, 0, number)) {
+        world_step();
+    }
+    world_until(all_heard);
+}
+
+/* Two lives end at once: one that LMDB has at all members, one that it has at one member alone. Their markers get the
+ * same sequences everywhere. */
+static void markers_in_order(void) {
+    config = rig_config();
+    config.marker_ttl_ns = NS_PER_SECOND;
+    begin_replicas(3, 9);
+    publish_until(1, 9 * NS_PER_SECOND);
+    world_pass(7 * NS_PER_SECOND); /* a checkpoint */
+    publish_until(2, 2050 * NS_PER_MS);
+    world_pass(100 * NS_PER_MS);
+    uint32_t leader = world_leader(0);
+    node_kill(others_of(leader, 1));
+    node_start(others_of(leader, 1));
+    world_pass(1600 * NS_PER_MS);
+    CHECK_EQ_U64(2, rig_state(world.node[leader].stream[0]).last_seq);
+    world.node[leader].stands_ns = world.now.mono_ns + 700 * NS_PER_MS;
+    for (uint32_t step = 0; step < 300; step++) {
+        world_step();
+        compare_digests();
+    }
+    world_until(all_level);
+    for (uint32_t at = 0; at < 3; at++) {
+        CHECK_EQ_U64(4, rig_state(world.node[at].stream[0]).last_seq);
+    }
+    CHECK(compared > 4);
+    world_end();
+}
+
+int main(void) {
+    RUN("what clients publish, compare and set is one history, whatever is killed, stopped or cut off",
+        compare_and_set);
+    RUN("a stream is the same at all members after each entry: limits, ages, purges, deletes, rollups", anything);
+    RUN("a rollup of many messages ends behind a kill of all in its middle, and its message is there once",
+        rollup_ends);
+    RUN("a purge of many messages ends behind a kill of all in its middle", purge_ends);
+    RUN("an entry that is nonsense ends no server", nonsense);
+    RUN("markers of lives that end together get the same sequences at all members", markers_in_order);
+    RUN("messages age by the time of the log", ages_by_the_log);
+    return TEST_RESULT();
+}
