@@ -18,14 +18,16 @@ from pathlib import Path
 from typing import Any
 
 import nats.errors
+import nats.js.errors
 import pytest
 from nats.aio.client import Client
-from nats.js.api import ConsumerConfig, StreamSource
+from nats.js import JetStreamContext
+from nats.js.api import ConsumerConfig, PubAck, StreamSource
 
 from tests import servers
 from tests.rig.official import connect, one_each
 from tests.rig.reports import report
-from tests.rig.waiting import eventually, until
+from tests.rig.waiting import AGAIN_S, eventually, until
 
 L, R = servers.LEAFD, servers.REFERENCE
 CLUSTERS = ("east", "central", "west")
@@ -156,6 +158,14 @@ def same(both: dict[str, Three], questions: list[Asked]) -> list[Answer]:
     return ours
 
 
+async def published(at: JetStreamContext, subject: str, payload: bytes) -> PubAck:
+    """A new stream's interest may still be on its way to this server."""
+    while True:
+        with contextlib.suppress(nats.js.errors.NoStreamResponseError):
+            return await at.publish(subject, payload, timeout=20)
+        await asyncio.sleep(AGAIN_S)
+
+
 def stream(name: str, *subjects: str, **more: Any) -> dict[str, Any]:
     return {"name": name, "subjects": list(subjects)} | more
 
@@ -206,7 +216,7 @@ def test_messages_are_published_read_and_acknowledged_at_any_server(both: dict[s
             await at[0].add_stream(name="P", subjects=["p.>"], allow_direct=True)
             for number in range(3):
                 for count in range(3):
-                    acked = await at[number].publish(f"p.{number}.{count}", b"%d" % count)
+                    acked = await published(at[number], f"p.{number}.{count}", b"%d" % count)
                     found.append((acked.stream, acked.seq))
             pull = await at[2].pull_subscribe("p.>", durable="d", stream="P")
             for message in await pull.fetch(9, timeout=20):
@@ -246,7 +256,7 @@ def test_a_restored_stream_is_taken_in_by_the_group(both: dict[str, Three]) -> N
             at = [client.jetstream() for client in clients]
             await at[0].add_stream(name="BACKUP", subjects=["backup"])
             for count in range(3):
-                await at[1].publish("backup", b"%d" % count)
+                await published(at[1], "backup", b"%d" % count)
             inbox = clients[1].new_inbox()
             chunks = await clients[1].subscribe(inbox)
             body = json.dumps({"deliver_subject": inbox}).encode()
@@ -358,13 +368,13 @@ def minority(both: dict[str, Three]) -> None:
     answers = same(both, [(2, f"STREAM.{one}", None) for one in ("NAMES", "LIST", "INFO.W", "DELETE.W")])
     assert [members(one).get("error", {}).get("err_code") for one in answers] == [10008, 10008, None, 10008]
 
-    async def published(three: Three) -> tuple[str, int]:
+    async def last(three: Three) -> tuple[str, int]:
         client = await connect(three.servers[2])
-        acked = await client.jetstream().publish("w.1", b"1", timeout=20)
+        acked = await published(client.jetstream(), "w.1", b"1")
         await client.close()
         return acked.stream, acked.seq
 
-    assert [asyncio.run(published(three)) for three in both.values()] == [("W", 1), ("W", 1)]
+    assert [asyncio.run(last(three)) for three in both.values()] == [("W", 1), ("W", 1)]
 
 
 def test_a_wiped_server_makes_what_is_placed_on_it_anew_and_says_so(both: dict[str, Three]) -> None:

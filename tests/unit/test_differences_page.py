@@ -466,7 +466,7 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
     # ---- who runs a cluster
     "leafd is a member of a cluster": (
         "interop/test_cluster.py::test_each_message_comes_to_each_server_once_and_in_the_order_of_its_publisher",
-        "unit/config/test_cluster.py::test_a_cluster_and_jetstream_exclude_each_other_in_one_clear_line",
+        "unit/config/test_cluster.py::test_a_cluster_and_jetstream_need_a_group_in_one_clear_line",
         "interop/test_placed_streams.py::test_a_server_that_is_killed_takes_its_streams_along_and_brings_them_back",
         "interop/test_placed_streams.py::test_a_restored_stream_is_taken_in_by_the_group",
         "unit/cluster/test_council.py::test_a_disk_that_was_taken_out_is_not_let_in_again",

@@ -94,6 +94,8 @@ class Council:
         self._strangers: dict[int, tuple[Disk, float]] = {}
         self._now_s = 0.0
         self._hello_s = 0.0
+        self._greeted: set[int] = set()
+        """The servers that were linked when it greeted last."""
         self._told = False
         self._unsaved: Promises | None = None
 
@@ -124,8 +126,8 @@ class Council:
             for peer in [one for one, (_, at) in known.items() if one not in linked or now_s - at > HEARD_S]:
                 del known[peer]
         self.founding.see(disk for disk, _ in self._heard.values())
-        if not self.member and now_s >= self._hello_s:
-            self._hello_s = now_s + LOOK_S
+        if not self.member and (now_s >= self._hello_s or linked.keys() != self._greeted):
+            self._hello_s, self._greeted = now_s + LOOK_S, set(linked)
             for peer in linked:
                 self._say(self._heard[peer][0] if peer in self._heard else Disk(peer, 0), Hello())
         if not self.there:

@@ -215,6 +215,7 @@ def signing_seed(path: str) -> tuple[str, str]:
 
 def jetstream_settings(config: ServerConfig, limits: t.Limits, server_name: str, domain: str) -> Settings:
     """The settings for JetStream of a configuration that has it."""
+    from leafd.config.schema.cluster import group_size
     from leafd.config.schema.gateway import cluster_name
     from leafd.jetstream.catalogue import Settings
 
@@ -230,6 +231,6 @@ def jetstream_settings(config: ServerConfig, limits: t.Limits, server_name: str,
         max_request_batch=bounds.max_request_batch,
         duplicate_window=bounds.duplicate_window,
         default_max_consumers=bounds.default_max_consumers,
-        cluster_name=cluster_name(config) if config.jetstream.meets else "",
-        shared=config.jetstream.meets,
+        cluster_name=cluster_name(config) if group_size(config) else "",
+        shared=group_size(config) > 0,
     )

@@ -99,7 +99,7 @@ class MetaGroup:
             now = trio.current_time()
             with self._guard.around("the group of servers"):
                 await self._council.tick(now)
-                if now - looked >= LOOK_S:
+                if now - looked >= LOOK_S or not self.leader:
                     looked = now
                     await self._look_at()
             await trio.sleep(TICK_S)

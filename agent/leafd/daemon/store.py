@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
+from leafd.config.schema.cluster import group_size
 from leafd.config.schema.gateway import gateway_address
 from leafd.config.schema.server import ServerConfig
 from leafd.errors import StartError
@@ -168,7 +169,7 @@ def plane_limits(server: ServerConfig, directory: Path | None) -> Limits:
 def _clustered(server: ServerConfig) -> int:
     """Whether there are routes, gateways, and a group of servers."""
     routes = ClusteredFlag.ROUTES if server.cluster_address() is not None else 0
-    meta = ClusteredFlag.META if routes and server.jetstream is not None and server.jetstream.meets else 0
+    meta = ClusteredFlag.META if routes and group_size(server) else 0
     return int(routes | meta | (ClusteredFlag.GATEWAYS if gateway_address(server) is not None else 0))
 
 

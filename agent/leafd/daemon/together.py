@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import trio
 
 from leafd import native_types as t
+from leafd.config.schema.cluster import group_size
 from leafd.daemon.clustered import Clustered
 from leafd.daemon.supercluster import Supercluster
 
@@ -52,12 +53,14 @@ class Together:
         self.meta = self._make_meta(plane, current, about, log, guard)
 
     def _make_meta(self, plane: Plane, current: Current, about: About, log: Log, guard: Guard) -> MetaGroup | None:
-        jetstream, routes = current.config.jetstream, self.routes
-        if routes is None or jetstream is None or not jetstream.meets:
+        expected = group_size(current.config)
+        if self.clustered is None or not expected:
             return None
+        if current.config.jetstream is not None and not current.config.jetstream.meta_size:
+            log.info(f"JetStream cluster: {expected} servers are expected, by routes and gateways")
         from leafd.daemon.meta_group import MetaGroup
 
-        return MetaGroup(plane, current, about, self._linked, jetstream.meta_size, log, guard)
+        return MetaGroup(plane, current, about, self._linked, expected, log, guard)
 
     def _linked(self) -> list[str]:
         """The names of the servers to which routes and gateways lead."""

@@ -6,7 +6,7 @@ import pytest
 from leafd.accounts.graph import Numbers, compile_graph
 from leafd.config.bind import load_text
 from leafd.config.differences import changed_settings, differences, settings
-from leafd.config.schema.cluster import Cluster, pinned_accounts
+from leafd.config.schema.cluster import Cluster, group_size, pinned_accounts
 from leafd.config.schema.section import Takes
 from leafd.errors import ConfigError
 
@@ -19,24 +19,51 @@ def block(more: str = "") -> Cluster:
     return found
 
 
-def test_a_cluster_and_jetstream_exclude_each_other_in_one_clear_line() -> None:
-    """Until streams have copies on other servers. A block without a port is no cluster."""
+def test_a_cluster_and_jetstream_need_a_group_in_one_clear_line() -> None:
+    """Nobody would know where a stream is. A block without a port is no cluster."""
     with pytest.raises(ConfigError) as refused:
         load_text("jetstream: enabled\n" + BLOCK % "")
-    assert "cluster and jetstream exclude each other" in str(refused.value)
+    assert "cluster and jetstream need meta_size" in str(refused.value)
     assert "\n" not in str(refused.value)
     load_text("jetstream: enabled\ncluster { name: C }")
     load_text("jetstream: disabled\n" + BLOCK % "")
 
 
+OWN = '"nats://127.0.0.1:6222"'
+GATEWAY = 'gateway { name: C, port: 7222, gateways: [ { name: C, url: "c:1" }, { name: D, urls: [d:1, d:2] }%s ] }'
+
+
+@pytest.mark.parametrize(
+    ("routes", "more", "size"),
+    [
+        ("h:1, i:2, j:3", "", 3),
+        ("h:1, h:1, i", "", 3),  # two others
+        (f"h:1, {OWN}", "", 2),
+        (f"h:1, i, {OWN}, k:9", "", 4),
+        (OWN, GATEWAY % "", 3),
+        (OWN, GATEWAY % ', { name: E, url: "e:1" }', 4),
+        ("h:1, i:2, j:3", GATEWAY % "", 5),
+    ],
+)
+def test_who_founds_the_group_is_counted_from_routes_and_gateways(routes: str, more: str, size: int) -> None:
+    """Seed 003 names its servers nowhere else. A size that is given counts, whatever they say."""
+    text = BLOCK % f", routes: [ {routes} ]" + "\n" + more + "\njetstream"
+    assert group_size(load_text(f"{text}: enabled").server) == size
+    assert group_size(load_text(f"{text} {{ meta_size: 7 }}").server) == 7
+    assert group_size(load_text(f"{text}: disabled").server) == 0
+
+
+@pytest.mark.parametrize("routes", ["h:1", OWN, ", ".join(f"h:{port}" for port in range(1, 12))])
+def test_where_the_count_says_too_little_a_size_has_to_be_given(routes: str) -> None:
+    """One address may be that of one of many; a group has nine members at the most."""
+    with pytest.raises(ConfigError, match="meta_size"):
+        load_text("jetstream: enabled\n" + BLOCK % f", routes: [ {routes} ]")
+
+
 def test_jetstream_with_a_size_for_the_group_of_servers_goes_beside_a_cluster() -> None:
-    """That is an outlook on replicated streams: the default is that there is no such group."""
-    found, usual = (
-        load_text(text).server.jetstream for text in ("jetstream { meta_size: 3 }\n" + BLOCK % "", "jetstream: enabled")
-    )
-    assert found is not None
-    assert usual is not None
-    assert (found.meets, usual.meets) == (True, False)
+    """It is within bounds."""
+    assert group_size(load_text("jetstream { meta_size: 3 }\n" + BLOCK % "").server) == 3
+    assert group_size(load_text("jetstream: enabled").server) == 0
     with pytest.raises(ConfigError):
         load_text("jetstream { meta_size: 10 }\n" + BLOCK % "")
 

@@ -3,7 +3,9 @@ routes. The routes are links/routes.py."""
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Annotated, Any, Final
+from urllib.parse import SplitResult, urlsplit
 
 from leafd.config.schema.base import SECOND, Duration, Flag, Listen, Number, Strings, Text, zero_means_default
 from leafd.config.schema.compression import RouteCompression
@@ -18,6 +20,10 @@ if TYPE_CHECKING:
 POOL_DEFAULT: Final = 3
 POOL_MAX: Final = 256
 PING_MAX_NS: Final = 30 * SECOND
+ROUTE_PORT: Final = 6222
+"""Of an address without one."""
+GROUP_MAX: Final = 9
+"""Members of the group of servers with JetStream (RAFT_MEMBERS_MAX)."""
 
 
 class ClusterAuthorization(SharedLogin):
@@ -150,15 +156,46 @@ class Cluster(Section):
             raise ValueError("tls has no certificate: all servers of a cluster show one: add cert_file and key_file")
 
 
+def group_size(server: ServerConfig) -> int:
+    """How many servers found the group of all with JetStream; 0: this one is in none, or it cannot be said."""
+    jetstream, block = server.jetstream, server.cluster
+    if jetstream is None or not jetstream.enabled or block is None or block.address() is None:
+        return 0
+    if jetstream.meta_size:
+        return jetstream.meta_size
+    count, gateway = _members(block), server.gateway
+    if gateway is not None and count:
+        count += sum(len(set(one.urls)) for one in gateway.remotes if one.name != gateway.name)
+    return count if 1 < count <= GROUP_MAX else 0
+
+
+def _members(block: Cluster) -> int:
+    """The servers of the cluster, by its routes. Most people give each server the same list, others leave out its own
+    address. Where this server is not seen in it, an odd number is taken for all of them."""
+    address = block.address()
+    assert address is not None
+    places = {(parts.hostname or "", parts.port or ROUTE_PORT) for parts in map(_parts, block.routes)}
+    local = {address[0].lower(), "127.0.0.1", "localhost", "0.0.0.0", "::", "::1", os.uname().nodename.lower()}
+    if any(host in local and port == address[1] for host, port in places):
+        return len(places)
+    if len(places) < 2:
+        return 0
+    return len(places) if len(places) % 2 else len(places) + 1
+
+
+def _parts(url: str) -> SplitResult:
+    return urlsplit(url if "://" in url else f"nats-route://{url}")
+
+
 def check_cluster(server: ServerConfig) -> None:
     """How the block fits the others. Raises ValueError."""
     block = server.cluster
     if block is None or block.address() is None:
         return
-    if server.jetstream is not None and server.jetstream.enabled and not server.jetstream.meets:
+    if server.jetstream is not None and server.jetstream.enabled and not group_size(server):
         raise ValueError(
-            "cluster and jetstream exclude each other: streams are not copied between the servers of a cluster in this"
-            " build; take one of the two blocks out"
+            "cluster and jetstream need meta_size in the jetstream block: how many servers found the group that knows "
+            "all streams does not follow from routes and gateways here"
         )
     for name in () if server.operated else block.accounts:
         if name not in (*server.accounts, "$G", server.system_account or "$SYS"):

@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Any
 
 from leafd.config.schema.base import Flag, Listen, Number, Text
+from leafd.config.schema.cluster import group_size
 from leafd.config.schema.section import Reader, Section, later, option
 from leafd.config.schema.servers import SharedLogin, address_reader, one_or_more
 from leafd.config.schema.tls import Tls
@@ -138,7 +139,7 @@ def check_gateway(server: ServerConfig) -> None:
     if server.cluster is not None and server.cluster.name and server.cluster.name != block.name:
         raise ValueError("gateway: cluster name conflicts between cluster and gateway definitions")
     jetstream = server.jetstream
-    if jetstream is not None and jetstream.enabled and (server.cluster is None or not jetstream.meets):
+    if jetstream is not None and jetstream.enabled and not group_size(server):
         raise ValueError(
             "gateway and jetstream need a cluster block, with routes, and meta_size in the jetstream block: the servers"
             " of all clusters found one group that knows all streams"

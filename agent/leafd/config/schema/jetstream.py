@@ -123,7 +123,7 @@ class JetStream(Section):
         0,
         "How many servers with JetStream, of this cluster and of those that gateways lead to, found the group that "
         "knows all streams? Each stream is on one of them and is reached from all. Needed beside cluster, and the "
-        "same on each of the servers. 0: no group.",
+        "same on each of the servers. 0: as many as routes and gateways name, this server among them.",
         ge=0,
         le=9,
         example="3",
@@ -140,11 +140,6 @@ class JetStream(Section):
     meta_compact_size: Any = later(_CLUSTER_ONLY, refuse=False)
     meta_compact_sync: Any = later(_CLUSTER_ONLY, refuse=False)
     max_concurrent_io: Any = later(_QUEUES, refuse=False)
-
-    @property
-    def meets(self) -> bool:
-        """Whether this server is to be in the group of servers with JetStream."""
-        return self.enabled and self.meta_size > 0
 
     def check(self) -> None:
         if self.key and self.key_file:
