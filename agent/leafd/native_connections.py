@@ -6,6 +6,7 @@ Not here: connections to other servers (native_servers.py), who may log in (auth
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Sequence
 
 from leafd import native_types as t
 from leafd.native import abi, layout
@@ -186,6 +187,16 @@ class Connections(Submits):
         """Some subscriptions of a connection, from a place in its table on."""
         done = await self._request("SUBSCRIPTIONS", "listing subscriptions", target=connection, arg=place)
         return t.SubscriptionSlice(tuple(t.subscription_rows(done.payload)), done.arg)
+
+    async def subscriptions_of(self, connections: Sequence[int]) -> list[t.SubscriptionSlice | None]:
+        """The first subscriptions of each. None: the connection is not there."""
+        found: list[t.SubscriptionSlice | None] = []
+        for done in await self._each("SUBSCRIPTIONS", "listing subscriptions", connections):
+            if done.status not in (t.Status.OK, t.Status.NOT_FOUND):
+                raise PlaneError(done.status, "listing subscriptions failed")
+            rows = t.SubscriptionSlice(tuple(t.subscription_rows(done.payload)), done.arg)
+            found.append(rows if done.status == t.Status.OK else None)
+        return found
 
     def set_limits(self, limits: t.Limits) -> None:
         """The live ones of the limits take effect."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, Final
@@ -323,6 +323,23 @@ class Plane(Commands):
         """Submits and waits for the completion; raises PlaneError when its status is not OK."""
         extra = await aside(ITEM_WEIGHT * how_many(strings), packed, op, strings)
         return await self._raw(op, parts.pop("body", b""), extra, what=what, **parts)
+
+    async def _each(self, op: str, what: str, targets: Sequence[int]) -> list[Completion]:
+        tokens, found = range(self._next_token, self._next_token + len(targets)), [Completion() for _ in targets]
+        self._next_token = tokens.stop
+        self._completions.update(zip(tokens, found, strict=True))
+        try:
+            for token, target in zip(tokens, targets, strict=True):
+                self._submit(op, token=token, target=target)
+            if self._stopped:
+                raise PlaneError(Status.CLOSED, f"{what}: the plane is stopping")
+            for one in found:
+                if not one.done.is_set():
+                    await one.done.wait()
+        finally:
+            for token in tokens:
+                self._completions.pop(token, None)
+        return found
 
     async def _raw(self, op: str, body: Any, extra: bytes, *, what: str = "a command", **parts: Any) -> Completion:
         """As _request(), with the strings packed."""

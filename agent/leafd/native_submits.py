@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any
 
 import trio
@@ -46,3 +47,8 @@ class Submits(ABC):
     @abstractmethod
     async def _request(self, op: str, what: str, *, strings: Strings = NO_STRINGS, **parts: Any) -> Completion:
         """Submits and waits for the completion; raises PlaneError when its status is not OK."""
+
+    @abstractmethod
+    async def _each(self, op: str, what: str, targets: Sequence[int]) -> list[Completion]:
+        """Submits the same for each target at once, and waits for all completions. Both threads have one turn for it in
+        place of one for each; who asks looks at the statuses."""

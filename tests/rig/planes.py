@@ -6,7 +6,7 @@ test's plane does not have fails the test that gives it. Not here: the real plan
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, NoReturn
 
 from leafd import native_types as t
@@ -20,6 +20,9 @@ class Unwilling(Commands):
         raise AssertionError(f"the plane of this test does not know the command {op}")
 
     async def _request(self, op: str, what: str, **parts: Any) -> NoReturn:
+        raise AssertionError(f"the plane of this test does not know the command {op}")
+
+    async def _each(self, op: str, what: str, targets: Sequence[int]) -> NoReturn:
         raise AssertionError(f"the plane of this test does not know the command {op}")
 
     def advised(self) -> bool:

@@ -40,11 +40,11 @@ def client(server: Server, user: str, commands: bytes) -> Iterator[socket.socket
         yield sock
 
 
-def get(server: Server, query: str) -> Any:
+def get(server: Server, query: str, path: str = "connz") -> Any:
     """The report, or the status of a refusal."""
     try:
         with urllib.request.urlopen(
-            f"http://127.0.0.1:{server.ports['http_port']}/connz?{query}", timeout=PATIENCE_S
+            f"http://127.0.0.1:{server.ports['http_port']}/{path}?{query}", timeout=PATIENCE_S
         ) as answer:
             return json.load(answer)
     except urllib.error.HTTPError as error:
@@ -115,12 +115,25 @@ def test_subscriptions_as_the_reference_shows_them() -> None:
 
 @pytest.mark.parametrize("count", [20_000])
 def test_very_many_subscriptions_are_cut_and_said_to_be(count: int) -> None:
-    """A client with more subscriptions than a report lists costs a bounded report, which says how many it lists."""
-    with (
-        running(LEAFD, CONFIGURATION) as server,
-        client(server, "a", b"".join(b"SUB s.%d %d\r\n" % (i, i) for i in range(count))),
-    ):
-        report = get(server, "subs=1")
+    """Each of many clients has its own subscriptions in a report, few or many. A client with more than a report lists
+    costs a bounded report, which says how many it lists."""
+    sizes = [number % 3 for number in range(70)] + [200]
+    with running(LEAFD, CONFIGURATION) as server:
+        with contextlib.ExitStack() as stack:
+            for number, size in enumerate(sizes):
+                stack.enter_context(
+                    client(server, "a", b"".join(b"SUB n.%d.%d %d\r\n" % (number, i, i) for i in range(size)))
+                )
+            found = [one.get("subscriptions_list", []) for one in get(server, "subs=1&user=a")["connections"]]
+            assert [{f"n.{number}.{i}" for i in range(size)} for number, size in enumerate(sizes)] == list(
+                map(set, found)
+            )
+            listed = get(server, "subs=1&limit=1000", "subsz")["subscriptions_list"]
+            told = [one["subject"] for one in listed if one["account"] == "A"]
+            assert sorted(told) == sorted(subject for each in found for subject in each)
+        with client(server, "a", b"".join(b"SUB s.%d %d\r\n" % (i, i) for i in range(count))):
+            eventually(lambda: bool(get(server, "")["num_connections"] == 1))
+            report = get(server, "subs=1")
 
     (one,) = report["connections"]
     assert count == one["subscriptions"]

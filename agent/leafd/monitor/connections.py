@@ -149,11 +149,12 @@ async def connz(facts: Facts, options: Options) -> dict[str, Any]:
 async def _rows(
     shown: list[_Shown], listing: subscriptions.Listing | None, report: dict[str, Any]
 ) -> AsyncGenerator[dict[str, Any], None]:
-    for make in shown:
-        row = make()
-        if listing is not None and listing.whole:
-            await listing.add(row)
-        yield row
+    for begin in range(0, len(shown), subscriptions.TOGETHER):
+        rows = [make() for make in shown[begin : begin + subscriptions.TOGETHER]]
+        if listing is not None:
+            await listing.add_each(rows)
+        for row in rows:
+            yield row
     if listing is not None and not listing.whole:
         report["subscriptions_cut"] = subscriptions.ROWS_MAX
 

@@ -6,7 +6,7 @@ them (reports.py).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from leafd import native_types as t
@@ -17,6 +17,12 @@ from leafd.native_plane import Plane
 from leafd.turns import Pause
 
 ROWS_MAX: Final = 16_384
+TOGETHER: Final = 32
+"""So many connections are asked about at once, .."""
+FEW: Final = 128
+""".. unless one has more subscriptions: their rows are copied when they come, and so is a slice of 64 KB."""
+Begun = t.SubscriptionSlice | None
+"""The first subscriptions of a connection; None: they are not asked for yet."""
 
 
 def wanted(options: Mapping[str, Any]) -> tuple[bool, bool]:
@@ -33,6 +39,10 @@ async def of(plane: Plane, connection: int) -> list[t.SubscriptionRow]:
     return await _of(plane, connection, ROWS_MAX, Pause())
 
 
+_NOTHING: Final = t.SubscriptionSlice((), 0)
+"""The subscriptions of a connection that went away."""
+
+
 class Listing:
     """Adds its subscriptions to each connection of a report, as long as they are not too many for one. ended: what is
     kept of those of connections that have gone, and what is said of each."""
@@ -42,13 +52,18 @@ class Listing:
         self._plane, self._ended, self._detail = plane, ended, detail
         self._pause, self._left = Pause(), ROWS_MAX
 
-    async def add(self, connection: dict[str, Any]) -> None:
-        """To one connection. Afterwards whole says whether all of them are in it."""
-        if not connection["subscriptions"]:
-            return
+    async def add_each(self, connections: Sequence[dict[str, Any]]) -> None:
+        """To each of these connections. Afterwards whole says whether all of them are in it."""
+        counts = {one["cid"]: one["subscriptions"] for one in connections if one["cid"] not in self._ended}
+        begun = await _begun(self._plane, counts) if self.whole else {}
+        for connection in connections:
+            if self.whole and connection["subscriptions"]:
+                await self._add(connection, begun.get(connection["cid"]))
+
+    async def _add(self, connection: dict[str, Any], begun: Begun) -> None:
         gone = self._ended.get(connection["cid"])
         if gone is None:
-            rows = await _of(self._plane, connection["cid"], self._left + 1, self._pause)
+            rows = await _of(self._plane, connection["cid"], self._left + 1, self._pause, begun)
             about = dict[str, str]()
         else:
             rows, about = list(t.subscription_rows(gone[0])), gone[1]
@@ -70,21 +85,23 @@ async def every(
     all."""
     accounts = {one.id: one for one in facts.graph.by_id.values() if account in ("", one.name)}
     count, found, pause, left = 0, list[dict[str, Any]](), Pause(), ROWS_MAX
-    for connection in await facts.plane.connections():
-        await pause()
-        owner = accounts.get(connection.account)
-        if owner is None or not connection.subscriptions:
-            continue
-        rows = await _of(facts.plane, connection.connection, left + 1, pause)
-        about = {"account": owner.name, "account_tag": owner.shown}
-        for row in rows[:left]:
-            if not published or is_subset(published, row.subject):
-                if count in wanted:
-                    found.append(about | _detail(row, {"cid": connection.connection}))
-                count += 1
-        left -= len(rows)
-        if left < 0:
-            return count, found, False
+    asked = [one for one in await facts.plane.connections() if one.account in accounts and one.subscriptions]
+    for begin in range(0, len(asked), TOGETHER):
+        some = asked[begin : begin + TOGETHER]
+        begun = await _begun(facts.plane, {one.connection: one.subscriptions for one in some})
+        for connection in some:
+            await pause()
+            owner = accounts[connection.account]
+            rows = await _of(facts.plane, connection.connection, left + 1, pause, begun.get(connection.connection))
+            about = {"account": owner.name, "account_tag": owner.shown}
+            for row in rows[:left]:
+                if not published or is_subset(published, row.subject):
+                    if count in wanted:
+                        found.append(about | _detail(row, {"cid": connection.connection}))
+                    count += 1
+            left -= len(rows)
+            if left < 0:
+                return count, found, False
     return count, found, True
 
 
@@ -98,10 +115,22 @@ def _detail(row: t.SubscriptionRow, connection: Mapping[str, Any]) -> dict[str, 
     return found | {"cid": connection["cid"]}
 
 
-async def _of(plane: Plane, connection: int, most: int, pause: Pause) -> list[t.SubscriptionRow]:
+async def _begun(plane: Plane, counts: Mapping[int, int]) -> dict[int, t.SubscriptionSlice]:
+    """The first subscriptions of those of these connections that have some, and few, by how many they have."""
+    few = [connection for connection, count in counts.items() if 0 < count <= FEW]
+    found = await plane.subscriptions_of(few) if few else []
+    return {connection: one or _NOTHING for connection, one in zip(few, found, strict=True)}
+
+
+async def _of(plane: Plane, connection: int, most: int, pause: Pause, begun: Begun = None) -> list[t.SubscriptionRow]:
     """The subscriptions of one connection, each once, also when its table grows meanwhile."""
     rows: list[t.SubscriptionRow] = []
     place = 0
+    if begun is not None:
+        rows += begun.rows
+        place = begun.next
+        if not place:
+            return rows
     while len(rows) < most:
         try:
             part = await plane.subscriptions(connection, place)
