@@ -2,35 +2,7 @@
  * at each place: nothing that was answered is lost, all come to the same log once it works again, and a group that
  * cannot be loaded is not made anew.
  */
-#include "failing_allocator.h"
-#include "failing_reads.h"
-#include "groups_world.h"
-
-#define PLACES_MAX 100000
-
-typedef struct fault {
-    bool reads; /* else allocations */
-    unsigned times;
-} fault_t;
-
-static const fault_t faults[] = {{true, 1}, {true, 40}, {false, 1}, {false, 25}};
-
-static void fail_from(fault_t fault, unsigned n) {
-    if (fault.reads) {
-        failing_reads((failing_reads_t){.from = n, .times = fault.times, .error = EIO});
-    } else {
-        failing_allocations((failing_allocations_t){.from = n, .times = fault.times});
-    }
-}
-
-static unsigned counted(fault_t fault) {
-    return fault.reads ? failing_reads_count() : (unsigned)failing_allocations_count();
-}
-
-static void heal(void) {
-    failing_reads((failing_reads_t){0});
-    failing_allocations((failing_allocations_t){0});
-}
+#include "groups_faults.h"
 
 static void propose_some(uint32_t count) {
     for (uint32_t tries = 0; count > 0 && tries < 200; tries++) {
@@ -101,18 +73,6 @@ static unsigned load_with(fault_t fault, unsigned n) {
     world_agree();
     world_end();
     return places;
-}
-
-/* Every place at first, then fewer: what is far behind does the same again. */
-static void at_each_place(unsigned (*run)(fault_t fault, unsigned n), unsigned thin) {
-    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
-        unsigned n = 1;
-        while (run(faults[i], n) >= n) {
-            n += 1 + n / thin;
-            CHECK(n < PLACES_MAX);
-        }
-        CHECK(n > 1);
-    }
 }
 
 static void while_they_run(void) {

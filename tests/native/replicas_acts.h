@@ -1,0 +1,147 @@
+/* replicas_acts.h: what clients do with a replicated stream (replicas_world.h), and whether what they heard is one
+ * history, for the C tests of replicas.
+ */
+#ifndef LEAFD_TESTS_REPLICAS_ACTS_H
+#define LEAFD_TESTS_REPLICAS_ACTS_H
+
+#include "replicas_world.h"
+
+static inline uint64_t last_seq_somewhere(void) {
+    uint32_t at = below(world.nodes);
+    return world.node[at].up ? rig_state(world.node[at].stream[0]).last_seq : 0;
+}
+
+/* New ones, others again (whether they were heard of or not), and some on the condition that nothing came between. */
+static inline void client_of_register(void) {
+    static uint64_t numbers;
+    char id[24];
+    char subject[8];
+    uint8_t payload[8];
+    if (ops_count == 0) {
+        numbers = 0;
+    }
+    bool again = numbers > 0 && below(4) == 0;
+    uint64_t number = again ? numbers - below((uint32_t)(numbers < 20 ? numbers : 20)) : numbers + 1;
+    append_t append = message_of(number, id, payload, subject);
+    if (!again && below(2) == 0) {
+        append.has_expected_last_seq = true;
+        append.expected_last_seq = last_seq_somewhere();
+        numbers += ask(ASK_SET, &append, 0, number);
+    } else {
+        numbers += ask(ASK_PUBLISH, &append, 0, number) && !again;
+    }
+}
+
+/* Anything, on a stream that lets go of messages for every reason there is. */
+static inline void client_of_anything(void) {
+    static uint64_t numbers;
+    char id[24];
+    char subject[8];
+    uint8_t payload[8];
+    uint64_t last = last_seq_somewhere();
+    append_t append = message_of(++numbers, id, payload, subject);
+    snprintf(id, sizeof id, "n%u", below(40)); /* some of them come again */
+    append.msg_id = below(2) == 0 ? text(id) : BYTES_NONE;
+    switch (below(10)) {
+    case 0: (void)ask(ASK_DELETE, &append, last > 0 ? last - below(last < 30 ? (uint32_t)last : 30) : 1, 0); return;
+    case 1: (void)ask(ASK_PURGE, &append, below(2) == 0 ? 0 : last, below(3)); return;
+    case 2: append.rollup = (config.flags & STREAM_ALLOW_ROLLUP) != 0 ? 1 : 0; break;
+    case 3: append.expires_ts = world.now.wall_ns + below(9000) * NS_PER_MS; break;
+    case 4: append.expires_ts = -1; break;
+    case 5: append.skip = true; break;
+    case 6:
+        append.has_expected_subject_seq = true;
+        append.expected_subject_seq = last;
+        break;
+    default: break;
+    }
+    (void)ask(ASK_PUBLISH, &append, 0, numbers);
+}
+
+/* ---- the history of a register ----------------------------------------------------------------------------------- */
+
+/* Of the stream in the end: whose message has that sequence, 0: there is none. */
+static inline uint64_t number_at(uint64_t seq) {
+    stored_message_t message;
+    status_t status = store_read(world.node[0].stream[0], seq, &message);
+    CHECK(status == STATUS_OK || status == STATUS_NOT_FOUND);
+    return status == STATUS_OK ? load_be64(message.payload.at) : 0;
+}
+
+/* Nothing was removed, so the stream is the history of what took place; each answer has to be true of one moment of it
+ * between the question and the answer. */
+static inline void history_agrees(void) {
+    static int64_t asked_by[OPS_MAX]; /* when the message of a sequence was first asked for .. */
+    static int64_t known_by[OPS_MAX]; /* .. and when somebody first heard of it */
+    static uint64_t seq_of[OPS_MAX];  /* by number */
+    uint64_t last = rig_state(world.node[0].stream[0]).last_seq;
+    CHECK(last + 2 < OPS_MAX);
+    memset(seq_of, 0, sizeof seq_of);
+    for (uint64_t seq = 1; seq <= last; seq++) {
+        uint64_t number = number_at(seq);
+        CHECK(number > 0 && number < OPS_MAX);
+        CHECK_EQ_U64(0, seq_of[number]); /* once */
+        seq_of[number] = seq;
+        asked_by[seq] = known_by[seq] = INT64_MAX;
+    }
+    known_by[last + 1] = INT64_MAX;
+    asked_by[0] = 0;
+    for (uint64_t token = 1; token <= ops_count; token++) {
+        const op_t *op = &ops[token];
+        uint64_t seq = seq_of[op->number];
+        bool stored = op->known && (op->verdict == APPEND_STORED || op->verdict == APPEND_DUPLICATE);
+        if (stored) {
+            CHECK_EQ_U64(seq, op->seq);
+            CHECK(op->kind != ASK_SET || (op->verdict == APPEND_STORED && op->expected + 1 == seq));
+            known_by[seq] = op->heard_ns < known_by[seq] ? op->heard_ns : known_by[seq];
+        }
+        if (seq != 0 && (stored || !op->known) && op->asked_ns < asked_by[seq]) {
+            asked_by[seq] = op->asked_ns;
+        }
+    }
+    /* What was heard of before another was asked for comes before it. */
+    int64_t latest = 0;
+    for (uint64_t seq = 1; seq <= last; seq++) {
+        CHECK(known_by[seq] >= latest);
+        latest = asked_by[seq] > latest ? asked_by[seq] : latest;
+    }
+    for (uint64_t token = 1; token <= ops_count; token++) {
+        const op_t *op = &ops[token];
+        if (op->known && op->verdict == APPEND_WRONG_LAST_SEQ) {
+            CHECK(op->seq != op->expected);
+            CHECK(op->seq <= last && asked_by[op->seq] <= op->heard_ns);
+            CHECK(known_by[op->seq + 1] >= op->asked_ns);
+        }
+    }
+}
+
+static inline stream_config_t config_drawn(uint64_t seed) {
+    stream_config_t drawn = rig_config();
+    switch (seed % 5) {
+    case 0: drawn.max_msgs = 40; break;
+    case 1:
+        drawn.max_msgs_per_subject = 3;
+        drawn.max_bytes = 2000;
+        break;
+    case 2: drawn.max_age_ns = 2 * NS_PER_SECOND; break;
+    case 3:
+        drawn.max_msgs = 30;
+        drawn.discard = 1;
+        drawn.duplicate_window_ns = NS_PER_SECOND;
+        break;
+    default: drawn.max_age_ns = 12 * NS_PER_SECOND; drawn.marker_ttl_ns = NS_PER_SECOND;
+    }
+    return drawn;
+}
+
+/* Everything is well again, and all members come to the same stream. */
+static inline void replicas_agree(void) {
+    world_heal();
+    world_until(all_level);
+    compare_digests();
+    for (uint32_t at = 1; at < world.nodes; at++) {
+        CHECK_EQ_U64(digest_of(0), digest_of(at));
+    }
+}
+
+#endif
