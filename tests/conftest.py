@@ -78,12 +78,12 @@ class Cost:
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Generator[None, object, object]:
-        before = os.times()
+        before = (*os.times(), Template.seconds)
         try:
             return (yield)
         finally:
-            took = [after - one for after, one in zip(os.times(), before, strict=True)]
-            line = f"{took[0] + took[1]:.2f} {took[2] + took[3]:.2f} {took[4]:.2f} {item.nodeid}\n"
+            took = [after - one for after, one in zip((*os.times(), Template.seconds), before, strict=True)]
+            line = f"{took[0] + took[1]:.2f} {took[2] + took[3] + took[5]:.2f} {took[4]:.2f} {item.nodeid}\n"
             with self._path.open("a") as file:
                 file.write(line)
 

@@ -6,7 +6,7 @@ processor that loading them takes. Of a run's thousands of servers few are start
 From the fork on it goes its usual way, through main(), with its own arguments, directory and streams. A process is
 started so only where it finds what the template found: the same environment, limits and network. Others are programs of
 their own, as on a box, and so are those of tests that look at memory or at the start itself (marked "anew"). All are in
-a nightly run, or with LEAFD_TEST_ANEW=1: then --cost tells what each test's servers take.
+a nightly run, or with LEAFD_TEST_ANEW=1.
 
 Not here: servers (tests/servers.py).
 """
@@ -28,18 +28,21 @@ import sys
 import threading
 from collections.abc import Sequence
 from pathlib import Path
-from typing import IO, Final
+from typing import IO, ClassVar, Final
 
 ORDER_BYTES_MAX: Final = 65536
-STATUS: Final = struct.Struct("=i")
+PID: Final = struct.Struct("=i")
+ENDED: Final = struct.Struct("=id")
+"""The status as Python has it, and the seconds that it took of the processor."""
 LIMITS: Final = tuple(sorted(value for name, value in vars(resource).items() if name.startswith("RLIMIT_")))
 
 
 class Forked:
-    """A process of the template's, with what tests use of a Popen. The template tells its status by a pipe."""
+    """A process of the template's, with what tests use of a Popen. The template tells by a pipe how it ended."""
 
-    def __init__(self, pid: int, told: int, words: Sequence[str]) -> None:
+    def __init__(self, owner: Template, pid: int, told: int, words: Sequence[str]) -> None:
         self.pid = pid
+        self._owner = owner
         self.returncode: int | None = None
         self._words = list(words)
         self._told = told
@@ -61,10 +64,11 @@ class Forked:
     def _look(self, seconds: float | None) -> int | None:
         with self._asking:
             if self.returncode is None and select.select([self._told], [], [], seconds)[0]:
-                said = os.read(self._told, STATUS.size)
+                said = os.read(self._told, ENDED.size)
                 os.close(self._told)
                 # (Without the template nobody knows how its processes end.)
-                self.returncode = STATUS.unpack(said)[0] if said else -signal.SIGKILL
+                self.returncode, seconds = ENDED.unpack(said) if said else (-signal.SIGKILL, 0.0)
+                self._owner.count(seconds)
             return self.returncode
 
     def send_signal(self, number: int) -> None:
@@ -85,7 +89,11 @@ Process = subprocess.Popen[bytes] | Forked
 class Template:
     """The process that others are forked from. It starts when the first is wanted."""
 
+    seconds: ClassVar[float] = 0.0
+    """Of the processor, of all that have ended whose template is still there: no usage of children has them yet."""
+
     def __init__(self) -> None:
+        self._seconds = 0.0
         self._process: subprocess.Popen[bytes] | None = None
         self._orders: socket.socket | None = None
         self._around = _around()
@@ -106,14 +114,19 @@ class Template:
             order = json.dumps({"words": list(words), "directory": str(directory)}).encode()
             socket.send_fds(self._orders, [order], [*(stream.fileno() for stream in streams), tells])
             os.close(tells)
-            said = self._orders.recv(STATUS.size)
+            said = self._orders.recv(PID.size)
             assert said, "the template of servers has ended"
-            return Forked(STATUS.unpack(said)[0], told, words)
+            return Forked(self, PID.unpack(said)[0], told, words)
+
+    def count(self, seconds: float) -> None:
+        self._seconds += seconds
+        Template.seconds += seconds
 
     def close(self) -> None:
         if self._orders is not None and self._process is not None:
             self._orders.close()
             self._process.wait()
+            self.count(-self._seconds)
 
 
 def _around() -> object:
@@ -147,9 +160,10 @@ def serve(orders: socket.socket) -> None:
             if handle in children:
                 pid, tells = children.pop(handle)
                 waiting.unregister(handle)
-                status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+                _, status, usage = os.wait4(pid, 0)
+                ended = ENDED.pack(os.waitstatus_to_exitcode(status), usage.ru_utime + usage.ru_stime)
                 with contextlib.suppress(BrokenPipeError):
-                    os.write(tells, STATUS.pack(status))
+                    os.write(tells, ended)
                 os.close(tells)
                 os.close(handle)
                 continue
@@ -166,7 +180,7 @@ def serve(orders: socket.socket) -> None:
             child = os.pidfd_open(pid)
             children[child] = pid, handles[3]
             waiting.register(child, select.POLLIN)
-            orders.send(STATUS.pack(pid))
+            orders.send(PID.pack(pid))
 
 
 def become(order: dict[str, str | list[str]], streams: list[int]) -> None:

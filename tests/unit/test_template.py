@@ -60,7 +60,9 @@ def test_how_it_ended_is_told() -> None:
         assert (-signal.SIGKILL, -signal.SIGKILL) == (process.wait(), process.poll())
         process.terminate()  # nobody is there any more
         server.start()
+        before = Template.seconds
         assert 0 == server.stop()
+        assert Template.seconds > before  # what it took is known at once
 
 
 @pytest.mark.parametrize(
