@@ -1,6 +1,6 @@
 /* test_replicas_powercut.c: a stream of three servers, one of which loses its power at any write and comes back with
- * what its disk may have been left with, while the others go on, or are killed in the same moment: what clients heard is one
- * history, and the stream is the same at all members.
+ * what its disk may have been left with, while the others go on, or are killed in the same moment: what clients heard
+ * is one history, and the stream is the same at all members.
  *
  *     LEAFD_POWER_CUTS=2000 LEAFD_POWER_SEED=7 build/dev/tests/native/test_replicas_powercut
  */
