@@ -381,6 +381,8 @@ def test_a_wiped_server_makes_what_is_placed_on_it_anew_and_says_so(both: dict[s
     """Its messages are gone, and nobody is told otherwise."""
     three = both[L]
     wiped = three.servers[0]
+    # What was deleted until now was not made again by those who were told of it late.
+    assert [] == [server.log for server in three.servers if "made, empty" in server.log]
     wiped.stop()
     shutil.rmtree(wiped.directory / "store")
     seen = len(wiped.log)

@@ -17,6 +17,7 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import trio
@@ -77,6 +78,8 @@ class Placing:
         self._sites: dict[int, tuple[Site, float]] = {}
         self._deciding = trio.Lock()
         self._news = trio.Event()
+        self._unsettled: dict[bytes, StreamRow] = {}
+        """Rows that this server may not be like yet."""
         self._warned: set[tuple[str, str]] = set()
         self._nursery: trio.Nursery | None = None
         self._letters = Letters(plane.meta_send, self._serve, self._heard, guard)
@@ -208,6 +211,7 @@ class Placing:
             index.drop(row.name)
         else:
             index.put(row.name, config_of(row).subjects)
+        self._unsettled[row.key] = row
         self._news.set()
 
     def config(self, account: str, name: str) -> StreamConfig | None:
@@ -360,22 +364,28 @@ class Placing:
 
     async def _reconcile(self) -> None:
         while True:
-            with trio.move_on_after(SETTLE_S):
+            with trio.move_on_after(SETTLE_S) as waiting:
                 await self._news.wait()
             self._news = trio.Event()
             if not self._meta.leader:
                 continue
-            for row in self.table.rows():
+            rows, self._unsettled = self._unsettled, {}
+            for key, row in rows.items():
+                settled = False
                 with self._guard.around("a stream of the servers' table"):
-                    await self._settle(row)
-            for stream in list(self._jetstream.catalogue.streams()):
+                    settled = await self._settle(row)
+                if not settled:
+                    self._unsettled.setdefault(key, row)
+            for stream in list(self._jetstream.catalogue.streams()) if waiting.cancelled_caught else ():
                 with self._guard.around("a stream that the servers' table lacks"):
                     await self._adopt(stream.account.name, stream.config, stream.created, stream.author)
 
-    async def _settle(self, row: StreamRow) -> None:
+    async def _settle(self, row: StreamRow) -> bool:
+        """False: not yet."""
+        concerned = row.peer == self.own or any(peer == self.own for peer, _ in row.gone)
         account = self._jetstream.catalogue.by_name.get(row.account)
-        if account is None or not account.enabled:
-            return
+        if not concerned or account is None or not account.enabled:
+            return not concerned
         try:
             for peer, created in row.gone:
                 if peer == self.own:
@@ -383,7 +393,8 @@ class Placing:
                     about = {"account": row.account, "name": row.name, "created": created}
                     await self._ask_leader({"op": "gone", "peer": self.own, **about})
             if row.config is not None and row.peer == self.own:
-                made = await self._elsewhere.make(account, config_of(row), row.created, row.author)
+                stands = partial(self._stands, row)
+                made = await self._elsewhere.make(account, config_of(row), row.created, row.author, stands)
                 if made:
                     where = f"stream {quoted(row.name)} of account {quoted(row.account)}"
                     self._log.warning(f"{where} is placed on this server, which did not have it: made, empty")
@@ -391,6 +402,12 @@ class Placing:
             if self._first(row.account, row.name):
                 where = f"stream {quoted(row.name)} of account {quoted(row.account)}"
                 self._log.warning(f"{where} is not as the servers have agreed on: {error}")
+            return False
+        return True
+
+    def _stands(self, row: StreamRow) -> bool:
+        known = self.table.get(row.account, row.name)
+        return known is not None and known.revision == row.revision
 
     async def _adopt(self, account: str, config: StreamConfig, created: int, author: str) -> None:
         """A stream that this server had before there was a group, or that was restored."""

@@ -224,11 +224,15 @@ class Elsewhere:
 
     # ---- as the table has it
 
-    async def make(self, account: JetStreamAccount, config: StreamConfig, created: int, author: str) -> bool:
-        """A stream that is placed here is here, and is like that. Returns whether it had to be made. Raises PlaneError,
-        ApiError."""
+    async def make(
+        self, account: JetStreamAccount, config: StreamConfig, created: int, author: str, stands: Callable[[], bool]
+    ) -> bool:
+        """A stream that is placed here is here, and is like that. Returns whether it had to be made. stands: whether
+        the table still says so, once nobody else changes the account's streams. Raises PlaneError, ApiError."""
         async with account.lock:
             stream = account.streams.get(config.name)
+            if not stands():
+                return False
             if stream is None:
                 if config.name not in account.aside and config.name not in account.restoring:
                     await streams.placed(self._context, Stream(0, account, config, created, author=author))
