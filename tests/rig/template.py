@@ -101,7 +101,7 @@ class Template:
 
     def start(self, words: Sequence[str], directory: Path, streams: Sequence[IO[bytes]]) -> Forked | None:
         """`python -m leafd` with these words and standard streams (input, output, errors), or None where the process
-        would not find what the template found."""
+        would not find what the template found, or the template is gone."""
         with self._ordering:
             if self._around != _around():
                 return None
@@ -112,11 +112,16 @@ class Template:
                     self._process = subprocess.Popen(line, pass_fds=[theirs.fileno()])
             told, tells = os.pipe()
             order = json.dumps({"words": list(words), "directory": str(directory)}).encode()
-            socket.send_fds(self._orders, [order], [*(stream.fileno() for stream in streams), tells])
+            said = b""
+            with contextlib.suppress(ConnectionError):
+                socket.send_fds(self._orders, [order], [*(stream.fileno() for stream in streams), tells])
+                said = self._orders.recv(PID.size)
             os.close(tells)
-            said = self._orders.recv(PID.size)
-            assert said, "the template of servers has ended"
-            return Forked(self, PID.unpack(said)[0], told, words)
+            if said:
+                return Forked(self, PID.unpack(said)[0], told, words)
+            os.close(told)
+            self.close()  # It ended, as where the machine had no memory left. The next has another.
+            return None
 
     def count(self, seconds: float) -> None:
         self._seconds += seconds
@@ -125,6 +130,7 @@ class Template:
     def close(self) -> None:
         if self._orders is not None and self._process is not None:
             self._orders.close()
+            self._orders = None
             self._process.wait()
             self.count(-self._seconds)
 

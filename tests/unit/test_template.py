@@ -93,3 +93,18 @@ def test_who_would_find_something_else_is_a_program_of_its_own(
         process = template.start(["--version"], Path("/"), [nothing] * 3)
         assert process is not None
         assert 0 == process.wait(60)
+
+
+def test_a_template_that_is_gone_is_followed_by_another() -> None:
+    """What is started meanwhile is a program of its own."""
+    one = Template()
+    with servers.forks_from(one), open(os.devnull, "r+b") as nothing:
+        assert servers.leafd("--version").returncode == 0
+        assert one._process is not None
+        one._process.kill()
+        one._process.wait()
+        assert servers.leafd("--version").stdout.startswith("leafd: v")
+        process = one.start(["--version"], Path("/"), [nothing] * 3)
+        assert process is not None
+        assert 0 == process.wait(60)
+    one.close()
