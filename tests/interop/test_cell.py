@@ -153,6 +153,7 @@ def test_a_nats_server_two_seconds_away_becomes_a_leaf_and_brings_what_it_has() 
         assert both.linked_within(1)
 
 
+@pytest.mark.minutes(12)  # it waits up to ten for its copy
 def test_a_nats_server_behind_a_line_that_comes_and_goes_has_little_on_its_way_and_drains() -> None:
     """By itself it gives its link a megabyte at once, as one block of compressed messages, which is of no use before
     all of it has come, and none of the contacts is long enough for that."""
