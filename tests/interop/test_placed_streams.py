@@ -41,9 +41,17 @@ accounts {
   SYS { users: [ {user: sys, password: sys} ] }
 }
 system_account: SYS
-jetstream { store_dir: "{store}", {meta} }
+leafnodes { listen: "127.0.0.1:{leaf_port}" }
+jetstream { store_dir: "{store}", domain: hub, {meta} }
 cluster { name: "{cluster}", listen: "127.0.0.1:{route_port}", routes: [ "nats-route://127.0.0.1:{route_port}" ] }
 gateway { name: "{cluster}", listen: "127.0.0.1:{gateway_port}", gateways: [ {gateways} ] }
+"""
+LEAF = """
+listen: "127.0.0.1:{port}"
+server_name: box
+accounts { A { users: [ {user: a, password: a} ], jetstream: enabled } }
+jetstream { store_dir: "{store}", domain: box }
+leafnodes { remotes: [ { url: "nats-leaf://a:a@127.0.0.1:{hub_port}", account: A } ] }
 """
 META = {L: "meta_size: 3", R: "max_file: 1GB"}
 Answer = dict[str, Any] | str
@@ -96,7 +104,7 @@ def told(answer: Answer) -> Any:
         if isinstance(value, list):
             return [plain(one) for one in value]
         if isinstance(value, dict):
-            return {name: plain(one) for name, one in value.items() if name not in ("leafd", "api", "limits")}
+            return {name: plain(one) for name, one in value.items() if name not in ("leafd", "api", "limits", "domain")}
         return value
 
     return plain(json.loads(text))
@@ -285,6 +293,45 @@ def test_a_restored_stream_is_taken_in_by_the_group(both: dict[str, Three]) -> N
 
     theirs, ours = (asyncio.run(walk(both[kind])) for kind in (R, L))
     assert theirs == ours == [3, b"1", True]
+
+
+def test_a_leaf_copies_streams_of_all_servers_by_the_one_that_it_is_linked_with(
+    both: dict[str, Three], tmp_path: Path
+) -> None:
+    """What a consumer delivers comes behind the answer that tells of it, also from another server."""
+
+    async def walk(box: servers.Server) -> None:
+        async with one_each([*both[L].servers, box]) as clients:
+            at = [client.jetstream() for client in clients]
+            for number in range(3):
+                await at[number].add_stream(name=f"CMD{number}", subjects=[f"cmd{number}"])
+                await published(at[number], f"cmd{number}", b"x")
+                mirror = {"name": f"CMD{number}", "external": {"api": "$JS.hub.API"}}
+                answer = await asked(
+                    clients[3], f"STREAM.CREATE.M{number}", {"name": f"M{number}", "mirror": mirror}, 20
+                )
+                assert "error" not in members(answer)
+            await at[3].add_stream(name="TEL", subjects=["tel"])
+            await published(at[3], "tel", b"x")
+            sources = [{"name": "TEL", "external": {"api": "$JS.box.API"}}]
+            answer = await asked(clients[0], "STREAM.CREATE.ALL", {"name": "ALL", "sources": sources}, 20)
+            assert members(answer)["cluster"]["leader"] == "n1"
+
+            async def copied() -> bool:
+                found = [(await at[3].stream_info(f"M{number}")).state.messages for number in range(3)]
+                return [*found, (await at[2].stream_info("ALL")).state.messages] == [1, 1, 1, 1]
+
+            await until(copied, "a copy lacks something")
+            for name in ("CMD0", "CMD1", "CMD2", "ALL"):
+                await at[1].delete_stream(name)
+
+    hub_port = both[L].servers[1].ports["leaf_port"]
+    box = servers.make(L, LEAF, tmp_path, hub_port=hub_port)
+    box.start()
+    try:
+        asyncio.run(walk(box))
+    finally:
+        box.stop()
 
 
 def test_operators_order_the_group_as_they_do_nats_servers(both: dict[str, Three]) -> None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any, Final
 
 import trio
@@ -40,6 +41,9 @@ CHANGES: Final = (*NAMES_AUTHOR, ("STREAM", "DELETE"))
 LISTED_S: Final = 4.0
 """As long as nats-server waits for the others, before it says which streams are missing in a list."""
 
+AFTER_S: Final = 3.0
+"""What follows an answer begins then at the latest: the server that was asked may have gone."""
+
 Here = Callable[..., Awaitable[Answer | None]]
 
 
@@ -65,6 +69,9 @@ class Elsewhere:
 
     def __init__(self, context: Context, placing: Placing, here: Here) -> None:
         self._context, self._placing, self._here = context, placing, here
+        self._number = 0
+        self._after: dict[int, trio.Event] = {}
+        """Set when the answer with that number has been sent to the client, at the server that it asked."""
 
     # ---- a client's request
 
@@ -124,6 +131,7 @@ class Elsewhere:
         about, members = said
         if about.get("silent"):
             return None
+        after = partial(self._answered, server, about["after"]) if about.get("after") else None
         return Answer(
             json.loads(members),
             about["header"].encode("latin-1"),
@@ -131,7 +139,12 @@ class Elsewhere:
             about["size"],
             about["counted"],
             about["error"],
+            after,
         )
+
+    async def _answered(self, server: int, number: int) -> None:
+        """Begins there, now that the answer is on its way, what follows it: messages are not to come before it."""
+        await self._placing.ask(server, "after", {"number": number}, b"", AFTER_S)
 
     async def _away(self, account: JetStreamAccount, subject: str) -> Answer:
         """The answer of a server that is away. A stream of it can be deleted all the same, and goes there later."""
@@ -145,6 +158,10 @@ class Elsewhere:
 
     async def serve(self, verb: str, head: Mapping[str, Any], body: bytes) -> tuple[dict[str, Any], bytes]:
         """The answer to what another server asks, whose client's request it may be."""
+        if verb == "after":
+            if (waiting := self._after.get(int(head["number"]))) is not None:
+                waiting.set()
+            return {}, b""
         account = self._context.catalogue.by_name.get(str(head["account"]))
         if account is None:
             return {"silent": True}, b""
@@ -164,9 +181,19 @@ class Elsewhere:
             assert line is not None
             return _as_letter(refusal(line, errors.CLUSTER_NOT_AVAILABLE.error()))
         answered = await self._here(account, subject, header, body, asker, everywhere)
+        about, members = _as_letter(answered)
         if answered is not None and answered.after is not None:
-            self._placing.go_on(answered.after)
-        return _as_letter(answered)
+            self._number += 1
+            self._after[self._number] = trio.Event()
+            self._placing.go_on(partial(self._follow, self._number, answered.after))
+            about["after"] = self._number
+        return about, members
+
+    async def _follow(self, number: int, after: Callable[[], Awaitable[None]]) -> None:
+        with trio.move_on_after(AFTER_S):
+            await self._after[number].wait()
+        del self._after[number]
+        await after()
 
     # ---- of all servers
 
