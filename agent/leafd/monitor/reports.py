@@ -273,10 +273,11 @@ async def leafz(facts: Facts, options: Options) -> dict[str, Any]:
     account, listed = text(options, "acc", "account"), flag(options, "subs", "subscriptions")
     rows = {row.connection: row for row in await facts.plane.connections()}
     found, pause = [], Pause()
-    for link in facts.leafs.links():
+    links = [link for link in facts.leafs.links() if account in ("", link.account)]
+    counts = {link.connection: rows[link.connection].subscriptions for link in links if link.connection in rows}
+    heard = await subscriptions.subjects(facts.plane, counts) if listed else {}
+    for link in links:
         await pause()
-        if account and link.account != account:
-            continue
         host, _, port = link.peer.rpartition(":")
         one: dict[str, Any] = {
             "id": link.connection,
@@ -300,7 +301,7 @@ async def leafz(facts: Facts, options: Options) -> dict[str, Any]:
             if budget is not None:
                 one["leafd"]["budget"] = budget | {"waiting": row.budgeted}
         if listed:
-            one["subscriptions_list"] = [row.subject for row in await subscriptions.of(facts.plane, link.connection)]
+            one["subscriptions_list"] = heard.get(link.connection, [])
         one["compression"] = COMPRESSION_LEVELS[row.level] if row is not None and row.compressed else link.compression
         found.append(one)
     return facts.head() | {"leafnodes": len(found), "leafs": found}

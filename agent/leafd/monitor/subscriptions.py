@@ -39,6 +39,19 @@ async def of(plane: Plane, connection: int) -> list[t.SubscriptionRow]:
     return await _of(plane, connection, ROWS_MAX, Pause())
 
 
+async def subjects(plane: Plane, counts: Mapping[int, int]) -> dict[int, list[str]]:
+    """The subjects that each of some connections subscribes to, by how many these are."""
+    found, pause, asked = dict[int, list[str]](), Pause(), list(counts)
+    for at in range(0, len(asked), TOGETHER):
+        some = asked[at : at + TOGETHER]
+        begun = await _begun(plane, {one: counts[one] for one in some})
+        for connection in some:
+            rows = await _of(plane, connection, ROWS_MAX, pause, begun.get(connection))
+            found[connection] = [row.subject for row in rows]
+        await pause()
+    return found
+
+
 _NOTHING: Final = t.SubscriptionSlice((), 0)
 """The subscriptions of a connection that went away."""
 
