@@ -4,9 +4,9 @@
  *     batch       up to `batch` messages from seq | start_time, next_by_subj as filter; ends with 204 EOB
  *     multi_last  the last message of each subject that matches, in sequence order; ends with 204 EOB
  *
- * Only what is on disk is served. A batch ends early at max_bytes, which is never more than half of what may be queued
- * to one connection: the client goes on behind Nats-Last-Sequence. Reference: tests/wire/jetstream.md. How requests are
- * read: direct_request.c.
+ * Only what is on disk is served; a single message that is stored and not there yet is waited for. A batch ends early
+ * at max_bytes, which is never more than half of what may be queued to one connection: the client goes on behind
+ * Nats-Last-Sequence. Reference: tests/wire/jetstream.md. How requests are read: direct_request.c.
  *
  * An answer is made in steps, and what is not ready with the first one is a job (jobs.c). As of when:
  *     single      the last step: nothing that matches and is nearer has been there since
@@ -170,10 +170,11 @@ static bool direct_is_over(const direct_t *direct, const char *status) {
 static bool step_single(direct_t *direct) {
     stored_message_t message;
     store_stream_t *store = direct->stream->store;
-    status_t status = STATUS_NOT_FOUND;
+    status_t status;
     if (direct->search.last || direct->asked.next_by.size != 0 || direct->asked.has_time) {
         status = search_step(direct->stream, &direct->search, &message);
-    } else if (direct->asked.seq <= store_stream_visible(store)) {
+    } else {
+        direct->early = direct->asked.seq > store_stream_visible(store);
         status = store_read(store, direct->asked.seq, &message);
     }
     if (status == STATUS_AGAIN) {
@@ -538,7 +539,8 @@ static void get_messages(direct_t *direct) {
         from = status == STATUS_OK || status == STATUS_AGAIN ? from : UINT64_MAX;
     }
     bool last = asked->last_by.size != 0;
-    direct->search = (search_t){.pattern = last ? asked->last_by : asked->next_by, .from = from, .last = last};
+    bytes_t pattern = last ? asked->last_by : asked->next_by;
+    direct->search = (search_t){.pattern = pattern, .from = from, .last = last, .single = asked->batch == 0};
     direct->stage = asked->batch != 0 ? DIRECT_FIRST : DIRECT_SINGLE;
     direct_run(direct, asked->batch == 0 && (last ? !subject_has_wildcard(asked->last_by) : asked->next_by.size == 0));
 }

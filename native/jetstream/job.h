@@ -44,15 +44,17 @@ void jobs_forget(js_t *js, const stream_t *stream);
 #define SEARCH_SUBJECTS 4096u
 
 /* The newest message of a subject or pattern, or the next one from a sequence on, among those on disk. Begun with zeros
- * but for the first three. The answer to `next` is that of the moment of the last step; to `last`, one that is there
+ * but for the first four. The answer to `next` is that of the moment of the last step; to `last`, one that is there
  * then, and none that was there all the while is newer.
  *
  * A message whose place a newer one takes is gone at once, and the newer one is not on disk for a while. `last` finds
- * that one then, and says so by `early`: its answer has to wait for the open batch. */
+ * that one then, and says so by `early`: its answer has to wait for the open batch. So does `next` where one message is
+ * asked for (`single`): what a stream's state counts is never said not to be there. */
 typedef struct search {
     bytes_t pattern; /* the caller's; empty = every message (next only) */
     uint64_t from;
     bool last;
+    bool single;
     bool bounding;
     bool early;
     uint32_t tries;

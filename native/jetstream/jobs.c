@@ -162,7 +162,9 @@ static status_t search_bound(const stream_t *stream, search_t *search) {
 }
 
 static status_t search_next(const stream_t *stream, search_t *search, stored_message_t *out) {
-    uint64_t upto = store_stream_visible(stream->store);
+    stream_state_t now;
+    store_stream_state(stream->store, &now);
+    uint64_t upto = search->early ? now.last_seq : store_stream_visible(stream->store);
     filters_t filters = {.patterns = &search->pattern, .count = search->pattern.size != 0 ? 1 : 0};
     if (filters.count != 0 && !search->bounding && !subject_has_wildcard(search->pattern)) {
         search->newest = (store_newest_t){0};
@@ -177,15 +179,24 @@ static status_t search_next(const stream_t *stream, search_t *search, stored_mes
     upto = search->bound != 0 ? search->bound : upto;
     status_t status = store_next(stream->store, filters, &search->from, upto, SEARCH_MESSAGES, out);
     if (status == STATUS_AGAIN && search->bound == 0) {
-        stream_state_t state;
-        store_stream_state(stream->store, &state);
-        search->bounding = search->from < upto && state.subjects < upto - search->from;
+        search->bounding = search->from < upto && now.subjects < upto - search->from;
     }
     return status;
 }
 
 status_t search_step(const stream_t *stream, search_t *search, stored_message_t *out) {
-    return search->last ? search_last(stream, search, out) : search_next(stream, search, out);
+    if (search->last) {
+        return search_last(stream, search, out);
+    }
+    status_t status = search_next(stream, search, out);
+    if (status == STATUS_NOT_FOUND && search->single && !search->early && not_all_on_disk(stream)) {
+        store_newest_end(&search->newest);
+        search->bounding = false;
+        search->bound = 0;
+        search->early = true;
+        status = STATUS_AGAIN; /* once more, among those that are not on disk yet, too */
+    }
+    return status;
 }
 
 void search_end(search_t *search) {

@@ -305,7 +305,8 @@ static void get_by_search(js_t *js, const plane_command_t *command, stream_t *st
     job->job = (job_t){.stream = stream, .step = get_step, .end = get_end};
     job->command = command_kept(command);
     job->subject = copy;
-    job->search = (search_t){.pattern = copy, .from = from, .last = query->mode == QUERY_LAST_BY_SUBJECT};
+    job->search =
+        (search_t){.pattern = copy, .from = from, .last = query->mode == QUERY_LAST_BY_SUBJECT, .single = true};
     job_start(js, &job->job);
 }
 
@@ -324,9 +325,8 @@ void message_get(js_t *js, const plane_command_t *command, stream_t *stream) {
     } else if (query.mode != QUERY_SEQUENCE) {
         get_by_search(js, command, stream, &query, from);
     } else {
-        bool visible = query.sequence <= store_stream_visible(stream->store);
-        status = visible ? store_read(stream->store, query.sequence, &message) : STATUS_NOT_FOUND;
-        answer_get(js, command, stream, status, &message, false);
+        status = store_read(stream->store, query.sequence, &message);
+        answer_get(js, command, stream, status, &message, query.sequence > store_stream_visible(stream->store));
     }
 }
 

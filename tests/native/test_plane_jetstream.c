@@ -478,6 +478,40 @@ static void still_there(void) {
     rig_close_and_remove(plane);
 }
 
+/* Asked for while its batch is open: the state counts it already. */
+static void get_early(void) {
+    static const char *const asked[] = {"{\"seq\":1}", "{\"next_by_subj\":\"s.a\"}",
+                                        "{\"next_by_subj\":\"s.*\",\"seq\":1}", "{\"last_by_subj\":\"s.a\"}"};
+    for (size_t i = 0; i < sizeof(asked) / sizeof(asked[0]); i++) {
+        plane_t *plane = rig_open_fresh("");
+        stream_config_t config = stream_defaults;
+        config.flags |= STREAM_ALLOW_DIRECT;
+        put_stream(plane, config, "s.>", false);
+        peer_t *a = rig_client(plane);
+        rig_feed(plane, a, "SUB _I.> 1\r\n");
+        rig_say(plane, a, "PUB s.a 1\r\nx\r\n");
+        uint64_t batch = store_batch(plane->js.stores[STORE_FILE]);
+        char line[200];
+        snprintf(line, sizeof(line), "PUB $JS.API.DIRECT.GET.S _I.1 %zu\r\n%s\r\n", strlen(asked[i]), asked[i]);
+        rig_say(plane, a, line);
+        get_message(plane, 4, 1);
+        plane_event_t event;
+        CHECK(!rig_event(plane, EVENT_DONE, &event));
+        const char *heard = rig_heard(a);
+        while (heard[0] == 0) {
+            core_settle(plane);
+            heard = rig_heard(a);
+        }
+        CHECK(store_durable(plane->js.stores[STORE_FILE]) >= batch);
+        CHECK(strstr(heard, "Nats-Sequence: 1\r\n") != NULL);
+        rig_settle(plane);
+        CHECK(rig_event(plane, EVENT_DONE, &event));
+        CHECK_TEXT("s.a", event.subject, event.subject_size);
+        CHECK_TEXT("x", event.payload, event.payload_size);
+        rig_close_and_remove(plane);
+    }
+}
+
 static void get_unasked(void) {
     plane_t *plane = rig_open_fresh("");
     put_stream(plane, stream_defaults, "s.>", false);
@@ -486,6 +520,7 @@ static void get_unasked(void) {
     plane_event_t event;
     CHECK(!rig_event(plane, EVENT_DONE, &event));
     get_message(plane, 4, 1);
+    rig_settle(plane);
     CHECK(rig_event(plane, EVENT_DONE, &event));
     CHECK_EQ_U64(4, event.token);
     rig_close_and_remove(plane);
@@ -582,6 +617,7 @@ int main(void) {
     RUN("of a definition that cannot be carried out nothing is done, whether the stream is there or new",
         nothing_of_a_refused_definition);
     RUN("a stream that could not be made can be made afterwards", a_refused_stream_leaves_its_place);
+    RUN("a single message that is stored and not on disk yet is waited for, and never said not to be there", get_early);
     RUN("what another stream stores of it, and publishes again, is on disk before that", again_into_another_stream);
     RUN("a message that is delivered to its own ack subject, and an answer to it, acknowledge nothing",
         delivered_into_its_own_ack);
