@@ -170,13 +170,10 @@ static bool direct_is_over(const direct_t *direct, const char *status) {
 static bool step_single(direct_t *direct) {
     stored_message_t message;
     store_stream_t *store = direct->stream->store;
-    status_t status;
-    if (direct->search.last || direct->asked.next_by.size != 0 || direct->asked.has_time) {
-        status = search_step(direct->stream, &direct->search, &message);
-    } else {
-        direct->early = direct->asked.seq > store_stream_visible(store);
-        status = store_read(store, direct->asked.seq, &message);
-    }
+    bool searches = direct->search.last || direct->asked.next_by.size != 0 || direct->asked.has_time;
+    direct->early = !searches && direct->asked.seq > store_stream_visible(store);
+    status_t status = searches ? search_step(direct->stream, &direct->search, &message)
+                               : store_read(store, direct->asked.seq, &message);
     if (status == STATUS_AGAIN) {
         return false;
     }
@@ -539,8 +536,8 @@ static void get_messages(direct_t *direct) {
         from = status == STATUS_OK || status == STATUS_AGAIN ? from : UINT64_MAX;
     }
     bool last = asked->last_by.size != 0;
-    bytes_t pattern = last ? asked->last_by : asked->next_by;
-    direct->search = (search_t){.pattern = pattern, .from = from, .last = last, .single = asked->batch == 0};
+    direct->search = (search_t){
+        .pattern = last ? asked->last_by : asked->next_by, .from = from, .last = last, .single = asked->batch == 0};
     direct->stage = asked->batch != 0 ? DIRECT_FIRST : DIRECT_SINGLE;
     direct_run(direct, asked->batch == 0 && (last ? !subject_has_wildcard(asked->last_by) : asked->next_by.size == 0));
 }

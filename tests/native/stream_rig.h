@@ -79,4 +79,17 @@ static inline void rig_put_consumer(plane_t *plane, consumer_config_t config) {
                  sizeof(config), rig_consumer_strings, 6);
 }
 
+static inline void rig_get_message(plane_t *plane, uint64_t token, uint64_t sequence) {
+    message_query_t query = {.sequence = sequence};
+    rig_strings_t subject = {.size = 0};
+    rig_pack(&subject, "");
+    rig_run(plane,
+            (plane_command_t){.op = COMMAND_MESSAGE_GET,
+                              .target = 1,
+                              .token = token,
+                              .body = (const uint8_t *)&query,
+                              .body_size = sizeof(query)},
+            &subject);
+}
+
 #endif

@@ -442,19 +442,6 @@ static void who_waits_for_a_template_waits_for_nothing_else(void) {
     rig_close_and_remove(plane);
 }
 
-static void get_message(plane_t *plane, uint64_t token, uint64_t sequence) {
-    message_query_t query = {.sequence = sequence};
-    rig_strings_t subject = {.size = 0};
-    rig_pack(&subject, "");
-    rig_run(plane,
-            (plane_command_t){.op = COMMAND_MESSAGE_GET,
-                              .target = 1,
-                              .token = token,
-                              .body = (const uint8_t *)&query,
-                              .body_size = sizeof(query)},
-            &subject);
-}
-
 static void still_there(void) {
     plane_t *plane = rig_open_fresh("");
     put_stream(plane, stream_defaults, "s.>", false);
@@ -470,59 +457,11 @@ static void still_there(void) {
     CHECK_TEXT("{\"name\":\"S\"}", value, 12);
     CHECK_EQ_I64(-1, plane_record_next(plane, RECORD_STREAM, key, key_size, key, &key_size, value, sizeof(value)));
     put_stream(plane, stream_defaults, "s.>", true);
-    get_message(plane, 3, 2);
+    rig_get_message(plane, 3, 2);
     plane_event_t event;
     CHECK(rig_event(plane, EVENT_DONE, &event));
     CHECK_TEXT("s.b", event.subject, event.subject_size);
     CHECK_TEXT("y", event.payload, event.payload_size);
-    rig_close_and_remove(plane);
-}
-
-/* Asked for while its batch is open: the state counts it already. */
-static void get_early(void) {
-    static const char *const asked[] = {"{\"seq\":1}", "{\"next_by_subj\":\"s.a\"}",
-                                        "{\"next_by_subj\":\"s.*\",\"seq\":1}", "{\"last_by_subj\":\"s.a\"}"};
-    for (size_t i = 0; i < sizeof(asked) / sizeof(asked[0]); i++) {
-        plane_t *plane = rig_open_fresh("");
-        stream_config_t config = stream_defaults;
-        config.flags |= STREAM_ALLOW_DIRECT;
-        put_stream(plane, config, "s.>", false);
-        peer_t *a = rig_client(plane);
-        rig_feed(plane, a, "SUB _I.> 1\r\n");
-        rig_say(plane, a, "PUB s.a 1\r\nx\r\n");
-        uint64_t batch = store_batch(plane->js.stores[STORE_FILE]);
-        char line[200];
-        snprintf(line, sizeof(line), "PUB $JS.API.DIRECT.GET.S _I.1 %zu\r\n%s\r\n", strlen(asked[i]), asked[i]);
-        rig_say(plane, a, line);
-        get_message(plane, 4, 1);
-        plane_event_t event;
-        CHECK(!rig_event(plane, EVENT_DONE, &event));
-        const char *heard = rig_heard(a);
-        while (heard[0] == 0) {
-            core_settle(plane);
-            heard = rig_heard(a);
-        }
-        CHECK(store_durable(plane->js.stores[STORE_FILE]) >= batch);
-        CHECK(strstr(heard, "Nats-Sequence: 1\r\n") != NULL);
-        rig_settle(plane);
-        CHECK(rig_event(plane, EVENT_DONE, &event));
-        CHECK_TEXT("s.a", event.subject, event.subject_size);
-        CHECK_TEXT("x", event.payload, event.payload_size);
-        rig_close_and_remove(plane);
-    }
-}
-
-static void get_unasked(void) {
-    plane_t *plane = rig_open_fresh("");
-    put_stream(plane, stream_defaults, "s.>", false);
-    rig_feed(plane, rig_client(plane), "PUB s.a 1\r\nx\r\n");
-    get_message(plane, 0, 1);
-    plane_event_t event;
-    CHECK(!rig_event(plane, EVENT_DONE, &event));
-    get_message(plane, 4, 1);
-    rig_settle(plane);
-    CHECK(rig_event(plane, EVENT_DONE, &event));
-    CHECK_EQ_U64(4, event.token);
     rig_close_and_remove(plane);
 }
 
@@ -617,7 +556,6 @@ int main(void) {
     RUN("of a definition that cannot be carried out nothing is done, whether the stream is there or new",
         nothing_of_a_refused_definition);
     RUN("a stream that could not be made can be made afterwards", a_refused_stream_leaves_its_place);
-    RUN("a single message that is stored and not on disk yet is waited for, and never said not to be there", get_early);
     RUN("what another stream stores of it, and publishes again, is on disk before that", again_into_another_stream);
     RUN("a message that is delivered to its own ack subject, and an answer to it, acknowledge nothing",
         delivered_into_its_own_ack);
@@ -628,7 +566,6 @@ int main(void) {
     RUN("who waits for a template goes on when that message is done with, not when another one is",
         who_waits_for_a_template_waits_for_nothing_else);
     RUN("a fast batch is forgotten ten seconds after its last word, and with its stream", silent_batches);
-    RUN("a message that nobody asked for is no answer", get_unasked);
     RUN("streams and messages are there after closing and opening", still_there);
     return TEST_RESULT();
 }
