@@ -122,8 +122,8 @@ class JetStream(Section):
     meta_size: Number = option(
         0,
         "How many servers with JetStream, of this cluster and of those that gateways lead to, found the group that "
-        "knows all streams? Each stream is on one of them and is reached from all. Needed beside cluster, and the "
-        "same on each of the servers. 0: as many as routes and gateways name, this server among them.",
+        "knows all streams? Each stream is on one of them and is reached from all. The same on each of the servers. "
+        "0: as many as routes and gateways name, this server among them.",
         ge=0,
         le=9,
         example="3",
