@@ -6,7 +6,7 @@ import os
 import resource
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -26,15 +26,25 @@ def template() -> Iterator[Template]:
     one.close()
 
 
+def seen(look: Callable[[], str]) -> str:
+    """What is seen there; nothing, if it has gone since it was listed."""
+    try:
+        return look()
+    except OSError:
+        return ""
+
+
+def leads_to(descriptor: Path) -> str:
+    return seen(lambda: os.readlink(descriptor).split(":")[0])
+
+
 def inherited(server: servers.Server) -> list[object]:
     """What a process has of who started it, descriptors and threads of its own included."""
     assert server.process is not None
     here = Path(f"/proc/{server.process.pid}")
     words = [line for line in (here / "status").read_text().splitlines() if line.startswith(("Sig", "Shd", "Umask"))]
-    opened = sorted(
-        os.readlink(one).split(":")[0].replace(str(server.directory), "") for one in (here / "fd").iterdir()
-    )
-    threads = sorted((one / "comm").read_text() for one in (here / "task").iterdir())
+    opened = sorted(leads_to(one).replace(str(server.directory), "") for one in (here / "fd").iterdir())
+    threads = sorted(seen((one / "comm").read_text) for one in (here / "task").iterdir())
     return [words, opened, threads, (here / "limits").read_text(), os.readlink(here / "cwd") == str(server.directory)]
 
 
