@@ -116,27 +116,26 @@ static bool pattern_wildcards(bytes_t pattern) {
     return pattern.size != 0 && subject_has_wildcard(pattern);
 }
 
+static uint64_t last_stored(const stream_t *stream) {
+    stream_state_t state;
+    store_stream_state(stream->store, &state);
+    return state.last_seq;
+}
+
+static uint64_t search_upto(const stream_t *stream, const search_t *search) {
+    return search->early ? last_stored(stream) : store_stream_visible(stream->store);
+}
+
 static status_t search_newest(const stream_t *stream, search_t *search, uint64_t *seq) {
-    uint64_t upto = search->early ? UINT64_MAX : store_stream_visible(stream->store);
+    uint64_t upto = search_upto(stream, search);
     /* one subject: back over what is not on disk yet */
     uint32_t budget = pattern_wildcards(search->pattern) ? SEARCH_SUBJECTS : SEARCH_MESSAGES;
     return store_newest(stream->store, &search->newest, search->pattern, upto, budget, seq);
 }
 
-static bool not_all_on_disk(const stream_t *stream) {
-    stream_state_t state;
-    store_stream_state(stream->store, &state);
-    return state.last_seq > store_stream_visible(stream->store);
-}
-
 static status_t search_last(const stream_t *stream, search_t *search, stored_message_t *out) {
     uint64_t seq = 0;
     status_t status = search_newest(stream, search, &seq);
-    if (status == STATUS_NOT_FOUND && !search->early && not_all_on_disk(stream)) {
-        store_newest_end(&search->newest);
-        search->early = true;
-        status = search_newest(stream, search, &seq);
-    }
     if (status != STATUS_OK) {
         return status;
     }
@@ -162,9 +161,7 @@ static status_t search_bound(const stream_t *stream, search_t *search) {
 }
 
 static status_t search_next(const stream_t *stream, search_t *search, stored_message_t *out) {
-    stream_state_t now;
-    store_stream_state(stream->store, &now);
-    uint64_t upto = search->early ? now.last_seq : store_stream_visible(stream->store);
+    uint64_t upto = search_upto(stream, search);
     filters_t filters = {.patterns = &search->pattern, .count = search->pattern.size != 0 ? 1 : 0};
     if (filters.count != 0 && !search->bounding && !subject_has_wildcard(search->pattern)) {
         search->newest = (store_newest_t){0};
@@ -179,22 +176,26 @@ static status_t search_next(const stream_t *stream, search_t *search, stored_mes
     upto = search->bound != 0 ? search->bound : upto;
     status_t status = store_next(stream->store, filters, &search->from, upto, SEARCH_MESSAGES, out);
     if (status == STATUS_AGAIN && search->bound == 0) {
-        search->bounding = search->from < upto && now.subjects < upto - search->from;
+        stream_state_t state;
+        store_stream_state(stream->store, &state);
+        search->bounding = search->from < upto && state.subjects < upto - search->from;
     }
     return status;
 }
 
+static status_t search_once(const stream_t *stream, search_t *search, stored_message_t *out) {
+    return search->last ? search_last(stream, search, out) : search_next(stream, search, out);
+}
+
 status_t search_step(const stream_t *stream, search_t *search, stored_message_t *out) {
-    if (search->last) {
-        return search_last(stream, search, out);
-    }
-    status_t status = search_next(stream, search, out);
-    if (status == STATUS_NOT_FOUND && search->single && !search->early && not_all_on_disk(stream)) {
-        store_newest_end(&search->newest);
+    status_t status = search_once(stream, search, out);
+    bool extends = (search->last || search->single) && !search->early;
+    if (status == STATUS_NOT_FOUND && extends && last_stored(stream) > store_stream_visible(stream->store)) {
+        search_end(search);
         search->bounding = false;
         search->bound = 0;
         search->early = true;
-        status = STATUS_AGAIN; /* once more, among those that are not on disk yet, too */
+        status = search_once(stream, search, out); /* among those that are not on disk yet, too */
     }
     return status;
 }
