@@ -348,8 +348,9 @@ class Placing:
         revision = await self._meta.write(row.key, value, row.revision)
         self._put(replace(row, revision=revision))
         news = {"revision": revision, "row": json.loads(value)}
+        letter = dump({"news": "row", **news})
         for peer in self._meta.linked():
-            await self._letters.tell(peer, dump({"news": "row", **news}))
+            await self._letters.tell(peer, letter)
         return OK | news
 
     async def order(self, tokens: list[str], body: bytes) -> dict[str, Any]:
@@ -396,12 +397,10 @@ class Placing:
                 stands = partial(self._stands, row)
                 made = await self._elsewhere.make(account, config_of(row), row.created, row.author, stands)
                 if made:
-                    where = f"stream {quoted(row.name)} of account {quoted(row.account)}"
+                    where = _where(row.account, row.name)
                     self._log.warning(f"{where} is placed on this server, which did not have it: made, empty")
         except (ApiError, t.PlaneError) as error:
-            if self._first(row.account, row.name):
-                where = f"stream {quoted(row.name)} of account {quoted(row.account)}"
-                self._log.warning(f"{where} is not as the servers have agreed on: {error}")
+            self._warn_once(row.account, row.name, f"is not as the servers have agreed on: {error}")
             return False
         return True
 
@@ -414,22 +413,25 @@ class Placing:
         row = self.table.get(account, config.name)
         if row is not None and ((self.own, created) in row.gone or row.config is not None):
             is_other = row.config is not None and (row.peer, row.created) != (self.own, created)
-            if is_other and self._first(account, config.name):
-                where = f"stream {quoted(config.name)} of account {quoted(account)}"
-                self._log.warning(f"{where} is another one on {row.server}: this server's is kept, and apart")
+            if is_other:
+                self._warn_once(
+                    account, config.name, f"is another one on {row.server}: this server's is kept, and apart"
+                )
             return
         try:
             await self.claim(account, config, created, author)
         except ApiError as error:
-            if self._first(account, config.name):
-                where = f"stream {quoted(config.name)} of account {quoted(account)}"
-                self._log.warning(f"{where} is in no table of the servers: {error}")
+            self._warn_once(account, config.name, f"is in no table of the servers: {error}")
 
-    def _first(self, account: str, name: str) -> bool:
-        """Whether nothing has been said of that stream yet."""
-        said = (account, name) in self._warned
-        self._warned.add((account, name))
-        return not said
+    def _warn_once(self, account: str, name: str, what: str) -> None:
+        """Says it, if nothing has been said of that stream yet."""
+        if (account, name) not in self._warned:
+            self._warned.add((account, name))
+            self._log.warning(f"{_where(account, name)} {what}")
+
+
+def _where(account: str, name: str) -> str:
+    return f"stream {quoted(name)} of account {quoted(account)}"
 
 
 def config_of(row: StreamRow) -> StreamConfig:
