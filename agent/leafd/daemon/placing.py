@@ -400,7 +400,8 @@ class Placing:
                     where = _where(row.account, row.name)
                     self._log.warning(f"{where} is placed on this server, which did not have it: made, empty")
         except (ApiError, t.PlaneError) as error:
-            self._warn_once(row.account, row.name, f"is not as the servers have agreed on: {error}")
+            where = _where(row.account, row.name)
+            self._warn_once(row.account, row.name, f"{where} is not as the servers have agreed on: {error}")
             return False
         return True
 
@@ -411,23 +412,23 @@ class Placing:
     async def _adopt(self, account: str, config: StreamConfig, created: int, author: str) -> None:
         """A stream that this server had before there was a group, or that was restored."""
         row = self.table.get(account, config.name)
+        where = _where(account, config.name)
         if row is not None and ((self.own, created) in row.gone or row.config is not None):
             is_other = row.config is not None and (row.peer, row.created) != (self.own, created)
             if is_other:
-                self._warn_once(
-                    account, config.name, f"is another one on {row.server}: this server's is kept, and apart"
-                )
+                text = f"{where} is another one on {row.server}: this server's is kept, and apart"
+                self._warn_once(account, config.name, text)
             return
         try:
             await self.claim(account, config, created, author)
         except ApiError as error:
-            self._warn_once(account, config.name, f"is in no table of the servers: {error}")
+            self._warn_once(account, config.name, f"{where} is in no table of the servers: {error}")
 
-    def _warn_once(self, account: str, name: str, what: str) -> None:
+    def _warn_once(self, account: str, name: str, text: str) -> None:
         """Says it, if nothing has been said of that stream yet."""
         if (account, name) not in self._warned:
             self._warned.add((account, name))
-            self._log.warning(f"{_where(account, name)} {what}")
+            self._log.warning(text)
 
 
 def _where(account: str, name: str) -> str:
