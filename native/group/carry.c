@@ -136,6 +136,7 @@ void send_held(group_t *group) {
 /* ---- all that raft asks for -------------------------------------------------------------------------------------- */
 
 static void take_role(group_t *group) {
+    store_ledger_lead(group->ledger, group_leads(group));
     if (group->raft.role == RAFT_LEADER) {
         group->everybody = 0; /* what they have, it has yet to hear */
         memset(group->moved_ns, 0, sizeof group->moved_ns);

@@ -48,6 +48,13 @@ static bool group_fits(group_t *group, uint64_t entries, uint64_t bytes) {
     return group_fits_behind(group, group->ledger->last, entries, bytes);
 }
 
+/* Beside raft's own entries, for one of the owner's. */
+static bool group_proposes(group_t *group, uint64_t bytes) {
+    bool fits = store_ledger_proposes(group->ledger, OWN_ENTRIES + 1, bytes);
+    group->state = fits ? GROUP_RUNS : GROUP_WAITS;
+    return fits;
+}
+
 /* ---- applying ---------------------------------------------------------------------------------------------------- */
 
 /* false: it waits. */
@@ -327,7 +334,7 @@ status_t group_propose(group_t *group, bytes_t bytes, uint64_t token, moment_t n
     if (!store_ledger_takes(group->store, bytes.size)) {
         return STATUS_INVALID;
     }
-    if (!group_leads(group) || waiting_reserve(group) != STATUS_OK || !group_fits(group, 1, bytes.size)) {
+    if (!group_leads(group) || waiting_reserve(group) != STATUS_OK || !group_proposes(group, bytes.size)) {
         return STATUS_AGAIN;
     }
     if (!raft_propose(&group->raft, group->out, 1, &index)) {

@@ -298,10 +298,17 @@ status_t store_ledger_each(store_t *store, bool (*visit)(void *context, uint32_t
     return status == STATUS_OK && !groups.sound ? STATUS_CORRUPT : status;
 }
 
+/* One's entries have grown by so many bytes, or fewer (modulo 2^64). */
+static void ledger_count(ledger_t *ledger, uint64_t bytes) {
+    ledger->bytes += bytes;
+    ledger->store->ledgers.bytes += bytes;
+    ledger->store->ledgers.led += ledger->led ? bytes : 0;
+}
+
 static void ledger_end(ledger_t *ledger) {
     ledgers_t *ledgers = &ledger->store->ledgers;
     uint64_t i = 0;
-    ledgers->bytes -= ledger->bytes;
+    ledger_count(ledger, 0 - ledger->bytes);
     while (ledgers->at[i] != ledger) i++;
     ledgers->at[i] = ledgers->at[--ledgers->count];
     free(ledger);
@@ -373,12 +380,23 @@ static uint64_t ledgers_budget(const store_t *store) {
     return store->journal.size / LEDGER_PART;
 }
 
+static uint64_t led_budget(const store_t *store) {
+    return ledgers_budget(store) / 2;
+}
+
 bool store_ledger_pressed(const store_t *store) {
-    return store->ledgers.bytes > ledgers_budget(store) / 2;
+    return store->ledgers.bytes > led_budget(store) / 2;
 }
 
 bool store_ledger_takes(const store_t *store, uint64_t bytes) {
-    return bytes + LEDGER_OP_SIZE <= number_least(ledgers_budget(store), room_message_max(store));
+    return bytes + LEDGER_OP_SIZE <= number_least(led_budget(store), room_message_max(store));
+}
+
+void store_ledger_lead(ledger_t *ledger, bool led) {
+    if (ledger->led != led) {
+        ledger->store->ledgers.led += led ? ledger->bytes : 0 - ledger->bytes;
+        ledger->led = led;
+    }
 }
 
 /* Of the entries in (after, upto], as far as they can be read. */
@@ -404,6 +422,11 @@ bool store_ledger_fits(ledger_t *ledger, uint64_t entries, uint64_t bytes) {
     return store_ledger_fits_behind(ledger, ledger->last, entries, bytes);
 }
 
+bool store_ledger_proposes(ledger_t *ledger, uint64_t entries, uint64_t bytes) {
+    uint64_t needs = ledger->store->ledgers.led + entries * LEDGER_OP_SIZE + bytes;
+    return needs <= led_budget(ledger->store) && store_ledger_fits(ledger, entries, bytes);
+}
+
 status_t store_ledger_put(ledger_t *ledger, const ledger_entry_t *entry) {
     store_t *store = ledger->store;
     store_key_t key;
@@ -419,8 +442,7 @@ status_t store_ledger_put(ledger_t *ledger, const ledger_entry_t *entry) {
     (void)bytes_write(value + LEDGER_FIXED_SIZE, entry->bytes);
     value_seal(key_bytes(&key), value, size);
     ledger->last = entry->index;
-    ledger->bytes += LEDGER_OP_SIZE + (uint64_t)entry->bytes.size;
-    store->ledgers.bytes += LEDGER_OP_SIZE + (uint64_t)entry->bytes.size;
+    ledger_count(ledger, LEDGER_OP_SIZE + (uint64_t)entry->bytes.size);
     ledger->written = true;
     return STATUS_OK;
 }
@@ -433,8 +455,7 @@ static void entries_remove(ledger_t *ledger, uint64_t after, uint64_t upto) {
     store_key_t to;
     uint64_t bytes = entries_bytes(ledger, after, upto);
     bytes = after == ledger->floor && upto == ledger->last ? ledger->bytes : bytes;
-    ledger->bytes -= bytes;
-    store->ledgers.bytes -= bytes;
+    ledger_count(ledger, 0 - bytes);
     key_ledger(&from, ledger->group, after + 1);
     key_ledger(&to, ledger->group, upto + 1);
     overlay_delete_range(store, DB_LEDGER, key_bytes(&from), key_bytes(&to));

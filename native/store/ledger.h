@@ -60,6 +60,7 @@ typedef struct ledger { /* only ledger.c writes to it */
     bool foreign; /* the promise is that of another disk */
     bool written; /* in this run */
     bool touched; /* how far it is applied goes into the open batch */
+    bool led;     /* its entries are this server's own proposals */
     uint64_t floor;
     uint64_t applied;
     uint64_t last;
@@ -85,6 +86,7 @@ typedef struct ledgers { /* only ledger.c writes to it */
     uint64_t touched_count;
     uint64_t touched_room;
     uint64_t bytes; /* of the entries of all */
+    uint64_t led;   /* of those in ledgers that are led */
     uint64_t disk;  /* 0: not known yet */
     /* with a sync interval: batches that are in the journal and wait for its sync */
     ledger_mark_t oldest;
@@ -116,9 +118,14 @@ ledger_outcome_t store_ledger_get(ledger_t *ledger, uint64_t index, ledger_entry
 bool store_ledger_fits(ledger_t *ledger, uint64_t entries, uint64_t bytes);
 /* The same, once those behind index have been cut. */
 bool store_ledger_fits_behind(ledger_t *ledger, uint64_t index, uint64_t entries, uint64_t bytes);
-/* Do all ledgers together take more than half of what they may? */
+/* What the owner leads takes no more than half of the budget, all such ledgers together. The other half is for what
+ * others lead: two leaders of two groups that had filled each other's ledgers would wait for each other. */
+void store_ledger_lead(ledger_t *ledger, bool led);
+/* As store_ledger_fits, within that half. */
+bool store_ledger_proposes(ledger_t *ledger, uint64_t entries, uint64_t bytes);
+/* Do all ledgers together take more than half of what one leader may propose? */
 bool store_ledger_pressed(const store_t *store);
-/* Would such an entry ever fit? */
+/* Would such an entry ever find room as a proposal? */
 bool store_ledger_takes(const store_t *store, uint64_t bytes);
 /* The entry behind the last one. */
 LEAF_MUST_USE status_t store_ledger_put(ledger_t *ledger, const ledger_entry_t *entry);

@@ -5,6 +5,7 @@
  *
  *     LEAFD_GROUPS_SEEDS=1000 LEAFD_GROUPS_SEED=7 build/dev/tests/native/test_groups
  */
+#include "group/private.h"
 #include "groups_acts.h"
 
 static void one_log(void) {
@@ -144,9 +145,11 @@ static void large_entries(void) {
     world_end();
 }
 
-/* As much as its ledger may hold, of which nothing is committed. */
+/* As much as its ledger may hold, of which nothing is committed. (A leader proposes half of it; the other half would be
+ * that of others. Here it is as if all were.) */
 static void fill(uint32_t at) {
     int64_t until_ns = world.now.mono_ns + NS_PER_SECOND;
+    store_ledger_lead(world.node[at].group[0]->ledger, false);
     while (world.now.mono_ns < until_ns) {
         while (world_propose(at, 0, 4000) || world_propose(at, 0, 8)) {
         }

@@ -3,7 +3,8 @@
  */
 #include "groups_acts.h"
 
-/* Beyond half of the budget nothing is kept. Who lacks it gets a copy of what came of it, and the log from there on. */
+/* Beyond a quarter of the budget nothing is kept. Who lacks it gets a copy of what came of it, and the log behind it.
+ */
 static void too_long_away(void) {
     begin(3);
     uint32_t leader = world_leader(0);
@@ -86,10 +87,53 @@ static void room_at_one(void) {
     world_end();
 }
 
+static uint32_t leaders[2];
+
+static bool led_apart(void) {
+    uint32_t first = world_leader(0);
+    uint32_t second = world_leader(1);
+    if (first == world.nodes || second == world.nodes) {
+        return false;
+    }
+    if (first == second) {
+        (void)group_transfer(world.node[first].group[1], world.node[others_of(first, 1)].id, world.now);
+        groups_stir(world.node[first].groups, world.node[first].group[1]);
+    }
+    leaders[0] = first;
+    leaders[1] = second;
+    return first != second;
+}
+
+/* Each of two servers fills its ledger with what it leads before it hears of the other. Each has room for the other's
+ * all the same, or nothing would be committed until the third is back. */
+static void two_leaders_fill_their_ledgers(void) {
+    world_begin(3, 2, 17);
+    world_until(led_apart);
+    node_kill(3 - leaders[0] - leaders[1]);
+    for (int round = 0; round < 2; round++) {
+        world.cut[leaders[0]][leaders[1]] = world.cut[leaders[1]][leaders[0]] = true;
+        for (int steps = 0; steps < 20; steps++) {
+            for (uint32_t group = 0; group < 2; group++) {
+                while (world_propose(leaders[group], group, 4000)) {
+                }
+            }
+            world_step();
+        }
+        memset(world.cut, 0, sizeof world.cut);
+        world_until(all_answered);
+        world_pass(6 * NS_PER_SECOND); /* entries are not kept for the third */
+        world_until(led_apart);
+    }
+    CHECK(world.answered >= 100);
+    world_agree();
+    world_end();
+}
+
 int main(void) {
-    RUN("what a member lacks is not kept beyond half of the budget: it gets a copy", too_long_away);
+    RUN("what a member lacks is not kept beyond a quarter of the budget: it gets a copy", too_long_away);
     RUN("a member that comes when the log's beginning is gone gets a copy, and the log behind it",
         new_member_gets_a_copy);
     RUN("a member without room applies later, and the others do not wait", room_at_one);
+    RUN("two leaders fill their ledgers at once while the third is away, and go on", two_leaders_fill_their_ledgers);
     return TEST_RESULT();
 }

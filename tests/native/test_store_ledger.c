@@ -497,7 +497,7 @@ static void budget(void) {
         }
     }
     CHECK_EQ_U64((UINT64_C(1) << 20) / 4 / (sizeof large + 34), put);
-    CHECK(!store_ledger_takes(rig.store, (UINT64_C(1) << 20) / 4));
+    CHECK(!store_ledger_takes(rig.store, (UINT64_C(1) << 20) / 8));
     CHECK(store_ledger_takes(rig.store, sizeof large));
     for (int i = 0; i < 3000; i++) {
         append_t append = {.subject = text("s"), .payload = bytes_of(large, 1000)};
