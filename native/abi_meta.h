@@ -1,4 +1,5 @@
-/* abi_meta.h: the part of abi.h about the group of all servers with JetStream (meta/meta.h).
+/* abi_meta.h: the part of abi.h about groups of servers: that of all servers with JetStream (meta/meta.h), and those
+ * that keep a stream (jetstream/replicated.h).
  */
 /* Commands: the group of all servers with JetStream. */
 /* account = the system account, arg = this server; completion's arg = the id of its disk, arg2 = 1: the group is there.
@@ -17,6 +18,14 @@
 /* arg = META_LEARN, META_PROMOTE or META_REMOVE, body = one meta_disk_t: what becomes of it META_LOOK tells */
 #define COMMAND_META_ALTER 127
 
+/* Commands: the group that keeps a stream which is STREAM_REPLICATED. Until it is there, the stream takes nothing. */
+/* target = stream, arg = the group's name, body = meta_disk_t[], its first members, for one that is not on this disk
+ * yet. STATUS_EXISTS: the stream has a group of another name; STATUS_INVALID: this disk is not among the members, or
+ * the stream is none of several servers; STATUS_AGAIN: behind META_OPEN, or later */
+#define COMMAND_STREAM_GROUP 128
+#define COMMAND_STREAM_GROUP_LOOK 129     /* completion's payload = meta_look_t, meta_member_t[] */
+#define COMMAND_STREAM_GROUP_TRANSFER 130 /* arg = server that is to lead; 0: another one that has all of it */
+
 #define META_LEARN 1
 #define META_PROMOTE 2
 #define META_REMOVE 3
@@ -27,7 +36,7 @@ typedef struct meta_disk {
     uint64_t disk;
 } meta_disk_t;
 
-/* The meta group as this server sees it. */
+/* A group as this server sees it. */
 typedef struct meta_look {
     uint64_t name; /* 0: there is none here */
     uint64_t term;

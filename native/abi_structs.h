@@ -174,6 +174,7 @@ typedef struct stream_config {
 #define STREAM_COMPRESS 8192          /* on the disk, where it makes a message smaller */
 #define STREAM_GRANTS_SCHEDULES 32768 /* who may publish a schedule may name all subjects of the stream in it */
 #define STREAM_COUNTER 16384          /* its messages are counters: Nats-Incr */
+#define STREAM_REPLICATED 65536       /* several servers keep it: COMMAND_STREAM_GROUP follows */
 
 typedef struct stream_state {
     uint64_t messages;

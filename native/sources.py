@@ -34,15 +34,30 @@ STANDS_ON = {
     "recovery": ["base", "text", "disk", "store", "recovery"],
     "consume": ["base", "text", "disk", "store", "consume"],
     "exchange": ["base", "text", "exchange"],
-    "jetstream": ["base", "text", "wire", "disk", "store", "recovery", "consume", "exchange", "jetstream"],
+    "group": ["base", "text", "raft", "disk", "store", "group"],
+    "jetstream": [
+        "base",
+        "text",
+        "wire",
+        "raft",
+        "disk",
+        "store",
+        "group",
+        "recovery",
+        "consume",
+        "exchange",
+        "jetstream",
+    ],
     "plane": [
         "base",
         "text",
         "net",
         "wire",
         "route",
+        "raft",
         "disk",
         "store",
+        "group",
         "recovery",
         "consume",
         "exchange",
@@ -50,12 +65,11 @@ STANDS_ON = {
         "plane",
     ],
 }
-STANDS_ON["group"] = ["base", "text", "raft", "disk", "store", "group"]
 STANDS_ON["sessions"] = ["base", "text", "mqtt", "sessions"]
 STANDS_ON["verbs"] = [*STANDS_ON["plane"], "mqtt", "sessions", "verbs"]
-STANDS_ON["meta"] = [*STANDS_ON["plane"], "raft", "group", "meta"]
+STANDS_ON["meta"] = [*STANDS_ON["plane"], "meta"]
 STANDS_ON["command"] = [*STANDS_ON["meta"], "command"]
-STANDS_ON["driver"] = [*STANDS_ON["verbs"], "raft", "group", "meta", "command", "driver"]
+STANDS_ON["driver"] = [*STANDS_ON["verbs"], "meta", "command", "driver"]
 INCLUDE = re.compile(r'^\s*#\s*include\s+"(?:([a-z]+)/)?(\w+\.h)"', re.MULTILINE)
 
 

@@ -22,10 +22,10 @@ C_ROOMS: dict[str, set[str]] = {
     "recovery": {"base", "text", "disk", "store"},
     "consume": {"base", "text", "store"},
     "exchange": {"base", "text"},
-    "jetstream": {"base", "text", "wire", "store", "recovery", "consume", "exchange"},
+    "jetstream": {"base", "text", "wire", "store", "recovery", "consume", "exchange", "raft", "group"},
     "plane": {"base", "text", "net", "wire", "route", "store", "consume", "exchange", "jetstream"},
     "verbs": {"base", "text", "net", "route", "wire", "exchange", "plane", "mqtt", "sessions"},
-    "meta": {"base", "net", "store", "exchange", "plane", "raft", "group"},
+    "meta": {"base", "net", "store", "exchange", "jetstream", "plane", "raft", "group"},
     "command": {"base", "text", "net", "wire", "route", "store", "exchange", "jetstream", "plane", "meta"},
     "driver": {
         *("base", "text", "net", "wire", "store", "consume", "exchange", "jetstream", "plane", "verbs", "command"),

@@ -5,6 +5,7 @@ Not here: counters of very many streams (native_usage.py), copies of other strea
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable
 from functools import partial
 
@@ -85,6 +86,21 @@ class Streams(Submits):
             strings={"filter": subject},
         )
         return done.arg
+
+    async def stream_group(self, stream: int, name: int, members: Iterable[tuple[int, int]]) -> None:
+        """Joins the group that keeps a stream which several servers keep. members: servers and their disks, for a group
+        that is not on this disk yet. Raises PlaneError."""
+        body = b"".join(struct.pack("=QQ", *member) for member in members)
+        await self._request("STREAM_GROUP", "joining a stream's group", target=stream, arg=name, body=body)
+
+    async def stream_group_look(self, stream: int) -> bytes:
+        """The group as it is now: native_meta.py reads it. Raises PlaneError."""
+        done = await self._request("STREAM_GROUP_LOOK", "looking at a stream's group", target=stream)
+        return done.payload
+
+    async def stream_group_transfer(self, stream: int, peer: int = 0) -> None:
+        """Hands the lead over to that server, or to any. Raises PlaneError."""
+        await self._request("STREAM_GROUP_TRANSFER", "handing over a stream's lead", target=stream, arg=peer)
 
     async def message_get(
         self, stream: int, mode: int, *, sequence: int = 0, start_ts: int = 0, subject: str = ""

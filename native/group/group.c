@@ -169,6 +169,14 @@ void group_close(group_t *group) {
     }
 }
 
+status_t group_remove(group_t *group) {
+    status_t status = store_ledger_remove(group->ledger);
+    if (status == STATUS_OK) {
+        group_close(group);
+    }
+    return status;
+}
+
 typedef struct loading {
     raft_start_t start;
     status_t status;

@@ -108,6 +108,8 @@ LEAF_MUST_USE status_t group_make(const group_options_t *options, moment_t now, 
 LEAF_MUST_USE status_t group_open(const group_options_t *options, moment_t now, group_t **out);
 /* Before the store closes. Nobody is answered any more. */
 void group_close(group_t *group);
+/* Closes it, and all that the disk has of it goes. STATUS_FULL: later, and it goes on as it was. */
+LEAF_MUST_USE status_t group_remove(group_t *group);
 
 /* STATUS_OK: token is answered once. STATUS_AGAIN: it does not lead, or has no room: later. STATUS_INVALID: so many
  * bytes never find room. */

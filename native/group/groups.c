@@ -11,6 +11,9 @@
 #define LOOK_NS (10 * NS_PER_MS)
 #define SEATS_MIN 8
 
+const raft_times_t groups_times = {
+    .election_ns = 1500 * NS_PER_MS, .lease_ns = 1200 * NS_PER_MS, .beat_ns = 200 * NS_PER_MS};
+
 /* The frame that is being written for a server. */
 typedef struct outgoing {
     uint64_t peer;
@@ -245,12 +248,29 @@ status_t groups_load(groups_t *groups, group_options_t options, moment_t now, gr
     return status;
 }
 
-void groups_leave(groups_t *groups, group_t *group) {
+static uint64_t seat_of(const groups_t *groups, const group_t *group) {
     uint64_t at = seat_at(groups, group_name(group));
     check(at < groups->count && groups->seats[at].group == group);
+    return at;
+}
+
+static void seat_drop(groups_t *groups, uint64_t at) {
     groups->count--;
     memmove(groups->seats + at, groups->seats + at + 1, (groups->count - at) * sizeof *groups->seats);
+}
+
+void groups_leave(groups_t *groups, group_t *group) {
+    seat_drop(groups, seat_of(groups, group));
     group_close(group);
+}
+
+status_t groups_remove(groups_t *groups, group_t *group) {
+    uint64_t at = seat_of(groups, group);
+    status_t status = group_remove(group);
+    if (status == STATUS_OK) {
+        seat_drop(groups, at);
+    }
+    return status;
 }
 
 /* ---- frames in --------------------------------------------------------------------------------------------------- */
@@ -294,13 +314,14 @@ static bool turn_awake(groups_t *groups, bool all, moment_t now) {
     return stirred;
 }
 
-void groups_turn(groups_t *groups, moment_t now) {
+bool groups_turn(groups_t *groups, moment_t now) {
     bool all = now.mono_ns >= groups->due_ns || store_checkpoint_soon(groups->store, now);
     groups->now = now;
     if (all) {
         groups->due_ns = INT64_MAX;
     }
-    if (all || groups->stirred) {
+    bool turned = all || groups->stirred;
+    if (turned) {
         groups->stirred = turn_awake(groups, all, now);
     }
     if (all && groups->due_ns < now.mono_ns + LOOK_NS) {
@@ -309,6 +330,7 @@ void groups_turn(groups_t *groups, moment_t now) {
     for (uint64_t i = 0; i < groups->outgoing_count; i++) {
         outgoing_flush(groups, &groups->outgoing[i]);
     }
+    return turned;
 }
 
 int64_t groups_deadline(const groups_t *groups) {

@@ -44,15 +44,20 @@ void groups_close(groups_t *groups);
 LEAF_MUST_USE status_t groups_make(groups_t *groups, group_options_t options, moment_t now, group_t **out);
 LEAF_MUST_USE status_t groups_load(groups_t *groups, group_options_t options, moment_t now, group_t **out);
 void groups_leave(groups_t *groups, group_t *group);
+/* The same, and all that the disk has of it. STATUS_FULL: later; it goes on as it was. */
+LEAF_MUST_USE status_t groups_remove(groups_t *groups, group_t *group);
 group_t *groups_named(const groups_t *groups, uint64_t name);
 group_t *groups_next(const groups_t *groups, const group_t *before); /* NULL: the first, the end */
+
+/* What the daemon's groups go by. */
+extern const raft_times_t groups_times;
 
 /* A frame that came from that server. */
 void groups_receive(groups_t *groups, uint64_t peer, bytes_t frame, moment_t now);
 /* What was proposed to a group, or asked of it, is carried on by the next turn. */
 void groups_stir(groups_t *groups, group_t *group);
-/* Before each store_tick and once behind it. */
-void groups_turn(groups_t *groups, moment_t now);
+/* Before each store_tick and once behind it. true: some of them had a turn. */
+bool groups_turn(groups_t *groups, moment_t now);
 int64_t groups_deadline(const groups_t *groups);
 
 raft_disk_t groups_self(const groups_t *groups);

@@ -7,6 +7,14 @@
 #include "base/abi_types.h"
 #include "jetstream/stream.h"
 
+/* One that outlives its run: body and extra do not. */
+static inline plane_command_t command_kept(const plane_command_t *command) {
+    plane_command_t copy = *command;
+    copy.body = copy.extra = NULL;
+    copy.body_size = copy.extra_size = 0;
+    return copy;
+}
+
 /* stream.c */
 void record_put(js_t *js, const plane_command_t *command);
 void stream_bytes(js_t *js, const plane_command_t *command);
@@ -40,6 +48,11 @@ void seat_spare(js_t *js, const plane_command_t *command, consumer_seat_t *seat)
 
 /* seat_import.c: may take many steps. */
 void seat_import(js_t *js, const plane_command_t *command, stream_t *stream);
+
+/* replicated.c */
+void stream_group(js_t *js, const plane_command_t *command, stream_t *stream);
+void stream_group_look(js_t *js, const plane_command_t *command, stream_t *stream);
+void stream_group_transfer(js_t *js, const plane_command_t *command, stream_t *stream);
 
 /* ingest.c */
 void ingest_start(js_t *js, const plane_command_t *command, stream_t *stream);

@@ -40,6 +40,10 @@ typedef struct intake {
     refusal_rank_t refusal_rank;
 } intake_t;
 
+/* What a message asks to be appended, as its headers order it. refusal: one that is there already; the first one that
+ * needs no store, NULL: nothing to refuse. (publish.c) */
+const refusal_t *intake_begin(js_t *js, const stream_t *stream, const message_t *message, publisher_t publisher,
+                              const refusal_t *refusal, intake_t *intake);
 /* NULL: nothing to refuse. Leaves append's subject, header and payload as they are. */
 const refusal_t *intake_read(js_t *js, const stream_t *stream, const message_t *message, intake_t *intake);
 /* The header as it is to be stored, with what the checks have added: the message's own, or one in js->scratch. */

@@ -57,6 +57,7 @@ status_t js_open(js_t *js, const char *directory, const char *memory_directory, 
     buffer_init(&js->scratch, UINT64_C(1) << 32);
     buffer_init(&js->counted, UINT64_C(1) << 32);
     buffer_init(&js->sourced, UINT64_C(1) << 32);
+    js->replicas_due_ns = INT64_MAX;
     js->filters = (share_t){.limit = FILTERS_BYTES_MAX};
     if (js->limits->jetstream == 0) {
         return STATUS_OK;

@@ -9,7 +9,7 @@
  *     fast.c       fast batches                                atomic.c atomic_commit.c   atomic batches
  *     schedule.c   messages that are due later                 ingest.c    what mirrors and sources take in
  *     direct.c direct_request.c   direct gets                  export.c import.c   backup and restore
- *     ack_reply.c  the subject of a delivery
+ *     replicated.c   a stream that several servers keep      ack_reply.c  the subject of a delivery
  *
  * The store keeps messages, consume/ decides about deliveries; what is here speaks the protocol around them: subjects,
  * headers, JSON of PubAcks, statuses. Not here: connections, accounts and permissions, which are the
@@ -32,6 +32,7 @@
 #include "consume/consume.h"
 #include "exchange/exchange.h"
 #include "exchange/held.h"
+#include "group/groups.h"
 #include "jetstream/host.h"
 #include "jetstream/job.h"
 #include "jetstream/stream.h"
@@ -73,14 +74,17 @@ struct js {
     uint32_t job_count;
     uint32_t job_work; /* done in this tick: JOB_STEP and its parts (job.h) */
     ingest_t *ingests;
-    map_t *named_ingests;   /* by the name of their origin's consumer */
-    open_batches_t *fast;   /* NULL until the first fast batch */
-    open_batches_t *atomic; /* likewise */
-    share_t filters;        /* of direct gets under way, multi_last */
-    share_t staged;         /* messages of atomic batches that are not committed */
-    buffer_t counted;       /* a counter's payload */
-    buffer_t sourced;       /* and its header, when it comes from a source */
-    buffer_t scratch;       /* for a header block or reply being composed */
+    map_t *named_ingests;     /* by the name of their origin's consumer */
+    open_batches_t *fast;     /* NULL until the first fast batch */
+    open_batches_t *atomic;   /* likewise */
+    share_t filters;          /* of direct gets under way, multi_last */
+    share_t staged;           /* messages of atomic batches that are not committed */
+    buffer_t counted;         /* a counter's payload */
+    buffer_t sourced;         /* and its header, when it comes from a source */
+    buffer_t scratch;         /* for a header block or reply being composed */
+    groups_t *groups;         /* the host's; NULL: this server is in no group of servers */
+    replicated_t *replicated; /* streams that several servers keep */
+    int64_t replicas_due_ns;  /* when one of them has something to do by itself */
     char *memory_directory;
     uint64_t random;
     bool more; /* something is left to do without waiting; the host takes it */
@@ -104,8 +108,10 @@ static inline bool js_lagging(const js_t *js, uint32_t which_store) {
     const store_t *store = js->stores[which_store];
     return store != NULL && (!store_room(store) || js->held[which_store].bytes > js->held_max);
 }
-bool js_batch_waits(const js_t *js);      /* a batch is open, and nothing but a turn will write it */
-void js_chores(js_t *js);                 /* now and then */
+bool js_batch_waits(const js_t *js); /* a batch is open, and nothing but a turn will write it */
+void js_chores(js_t *js);            /* now and then */
+/* Behind each turn of the groups; turned: some of them had one. */
+void js_replicas_turn(js_t *js, bool turned);
 int64_t js_next_deadline(const js_t *js); /* of stores and consumers; INT64_MAX: none */
 void js_stats(js_t *js, plane_stats_t *stats);
 void js_allow(js_t *js, js_account_t *account, const allowed_t *allowed); /* stream.c */
@@ -119,6 +125,8 @@ void js_done_durable(js_t *js, const plane_command_t *command, uint32_t which_st
 /* ---- the targets ------------------------------------------------------------------------------------------------- */
 
 void js_publish(js_t *js, stream_t *stream, const message_t *message);
+/* The same of a stream that several servers keep: its leader proposes it. */
+void js_propose(js_t *js, stream_t *stream, const message_t *message);
 /* The fate of a message that is traced. refusal: why it was not stored; empty: it was, or would have been. */
 typedef struct js_traced {
     text_t subject; /* that it is stored under */

@@ -41,6 +41,7 @@ const refusal_t refused_no_rollup = {500, 10111, "rollup not permitted", {NULL, 
 static const refusal_t refused_last_seq = {400, 10071, "wrong last sequence: ", {NULL, 0}, false};
 static const refusal_t refused_last_msg_id = {400, 10070, "wrong last msg ID: ", {NULL, 0}, false};
 const refusal_t refused_space = {503, 10023, "insufficient resources", {NULL, 0}, false};
+const refusal_t refused_crowded = {429, 10167, "too many requests", {NULL, 0}, false};
 const refusal_t refused_account = {400, 10002, "resource limits exceeded for account", {NULL, 0}, false};
 static const refusal_t refused_messages = {503, 10077, "maximum messages exceeded", {NULL, 0}, false};
 static const refusal_t refused_bytes = {503, 10077, "maximum bytes exceeded", {NULL, 0}, false};
@@ -69,19 +70,21 @@ void js_hold_republished(js_t *js, const stream_t *stream, bytes_t subject, byte
     (void)hold(js, stream, js->host->republish_flags, subject, header, payload);
 }
 
-void ack_text(const stream_t *stream, uint64_t seq, text_t *text) {
+static inline __attribute__((always_inline)) void stored_text(const stream_t *stream, uint64_t seq, bool duplicate,
+                                                              text_t *text) {
     text->size = 0;
     text_add(text, stream->ack_prefix);
     text_add_number(text, seq);
-    text_add_literal(text, "}");
+    text_add_literal(text, duplicate ? ",\"duplicate\": true}" : "}");
+}
+
+void ack_text(const stream_t *stream, uint64_t seq, bool duplicate, text_t *text) {
+    stored_text(stream, seq, duplicate, text);
 }
 
 static void answer_stored(js_t *js, const stream_t *stream, bytes_t reply, uint64_t seq, bool duplicate) {
     text_t text;
-    text.size = 0;
-    text_add(&text, stream->ack_prefix);
-    text_add_number(&text, seq);
-    text_add_literal(&text, duplicate ? ",\"duplicate\": true}" : "}");
+    stored_text(stream, seq, duplicate, &text);
     js_hold(js, stream, reply, BYTES_NONE, text_bytes(&text));
 }
 
@@ -192,6 +195,25 @@ static const refusal_t *count(js_t *js, stream_t *stream, append_t *append, byte
     return subject.size == 0 ? &refused_size : counter_apply(js, stream, subject, increment, append);
 }
 
+const refusal_t *intake_begin(js_t *js, const stream_t *stream, const message_t *message, publisher_t publisher,
+                              const refusal_t *refusal, intake_t *intake) {
+    memset(intake, 0, sizeof(*intake));
+    intake->append.subject = message->subject;
+    intake->append.payload = message->payload;
+    intake->append.waits = publisher != PUBLISHER_SERVER;
+    if (message->header.size != 0 && refusal == NULL) {
+        if (message->header.size > HEADER_BYTES_MAX) {
+            refusal = &refused_header;
+        } else if (headers_has_prefix(message->header, BYTES_LITERAL("Nats-"))
+                   || LEAF_UNLIKELY((stream->config.flags & STREAM_COUNTER) != 0)) {
+            refusal = intake_read(js, stream, message, intake);
+            refusal = publisher == PUBLISHER_SERVER ? NULL : refusal;
+        }
+        intake->append.header = intake_header(js, intake, message->header);
+    }
+    return refusal;
+}
+
 void js_take(js_t *js, stream_t *stream, const message_t *message, publisher_t publisher, publish_result_t *result) {
     result->outcome = OUTCOME_TAKEN;
     result->counted.size = 0;
@@ -203,20 +225,7 @@ void js_take(js_t *js, stream_t *stream, const message_t *message, publisher_t p
         return;
     }
     intake_t intake;
-    memset(&intake, 0, sizeof(intake));
-    intake.append.subject = message->subject;
-    intake.append.payload = message->payload;
-    intake.append.waits = publisher != PUBLISHER_SERVER;
-    if (message->header.size != 0 && refusal == NULL) {
-        if (message->header.size > HEADER_BYTES_MAX) {
-            refusal = &refused_header;
-        } else if (headers_has_prefix(message->header, BYTES_LITERAL("Nats-"))
-                   || LEAF_UNLIKELY((stream->config.flags & STREAM_COUNTER) != 0)) {
-            refusal = intake_read(js, stream, message, &intake);
-            refusal = publisher == PUBLISHER_SERVER ? NULL : refusal;
-        }
-        intake.append.header = intake_header(js, &intake, message->header);
-    }
+    refusal = intake_begin(js, stream, message, publisher, refusal, &intake);
     if (LEAF_UNLIKELY(intake.batch_id.size != 0) && publisher == PUBLISHER_CLIENT) {
         result->outcome = OUTCOME_BATCHED;
         return;
@@ -338,6 +347,10 @@ void js_publish_traced(js_t *js, stream_t *stream, const message_t *message, boo
     }
     if (fast_word_of(message).size != 0) {
         js_publish(js, stream, message);
+        return;
+    }
+    if (stream->replicated != NULL) {
+        js_propose(js, stream, message);
         return;
     }
     if (stream->later != NULL) {

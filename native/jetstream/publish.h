@@ -56,14 +56,14 @@ typedef enum publisher {
 void js_take(js_t *js, stream_t *stream, const message_t *message, publisher_t publisher, publish_result_t *result);
 /* The store's verdict is none of a success: the outcome, and a refusal in the protocol's words. */
 void js_name_verdict(publish_result_t *result);
-void ack_text(const stream_t *stream, uint64_t seq, text_t *text); /* a PubAck */
+void ack_text(const stream_t *stream, uint64_t seq, bool duplicate, text_t *text); /* a PubAck */
 /* The refusal that the store would give first, so that it wins over the headers' ones. NULL: nothing. */
 const refusal_t *js_refused_outright(const stream_t *stream, const message_t *message);
 void js_answer_refused(js_t *js, const stream_t *stream, bytes_t reply, const refusal_t *refusal);
 void js_add_refusal(text_t *text, const refusal_t *refusal); /* "error":{...} */
 
 extern const refusal_t refused_ttl_off, refused_bad_ttl, refused_no_rollup, refused_size, refused_header, refused_space;
-extern const refusal_t refused_account;
+extern const refusal_t refused_account, refused_crowded;
 
 void js_publish_held(js_t *js, stream_t *stream, const message_t *message); /* one that has waited, see waiting.c */
 

@@ -99,6 +99,6 @@ void js_roll(js_t *js, stream_t *stream, const appended_t *appended, bytes_t rep
     }
     (void)!rolls_add(rolls, appended->rolling == 1 ? message.subject : BYTES_NONE, appended->seq);
     text_t text;
-    ack_text(stream, appended->seq, &text);
+    ack_text(stream, appended->seq, false, &text);
     js_rolls_start(js, stream, rolls, reply, text_bytes(&text));
 }

@@ -21,6 +21,7 @@
 #include "jetstream/job.h"
 #include "jetstream/js.h"
 #include "jetstream/publish.h"
+#include "jetstream/replicated.h"
 #include "store/record.h"
 #include "store/store.h"
 #include "text/text.h"
@@ -120,6 +121,24 @@ static void subscriptions_take(js_t *js, stream_t *stream, const subscriptions_t
     }
 }
 
+status_t stream_listen(js_t *js, stream_t *stream, bytes_t subjects) {
+    subscriptions_t added;
+    const strings_t strings = {.at = subjects.at, .left = subjects.size};
+    status_t status = subscriptions_add(js, stream, &stream->config, stream->name, strings, &added);
+    if (status == STATUS_OK) {
+        subscriptions_take(js, stream, &added);
+    }
+    return status;
+}
+
+void stream_unlisten(js_t *js, stream_t *stream) {
+    drop_sinks(js, stream->subjects, stream->subject_count);
+    stream->subjects = NULL;
+    stream->subject_count = 0;
+    drop_direct(js, stream, 0);
+    drop_direct(js, stream, 1);
+}
+
 #define TEXTS 4
 
 /* Name, domain, and what PubAcks and errors are made of. */
@@ -156,9 +175,8 @@ void stream_free(js_t *js, stream_t *stream) {
     jobs_forget(js, stream);
     js_fast_forget(js, stream);
     js_atomic_forget(js, stream);
-    drop_sinks(js, stream->subjects, stream->subject_count);
-    drop_direct(js, stream, 0);
-    drop_direct(js, stream, 1);
+    replicated_free(js, stream);
+    stream_unlisten(js, stream);
     bytes_release(&stream->name);
     bytes_release(&stream->domain);
     bytes_release(&stream->ack_prefix);
@@ -209,6 +227,7 @@ typedef struct definition {
     bytes_t text; /* as control stores it */
     bytes_t domain;
     strings_t subjects;
+    bool republishes;
     stored_rewrite_t *rewrite;
     bytes_t texts[TEXTS]; /* of the stream, once it takes them */
 } definition_t;
@@ -224,6 +243,7 @@ static status_t definition_read(const plane_command_t *command, definition_t *de
         transforms[i] = strings_next(&strings);
     }
     definition->subjects = strings;
+    definition->republishes = transforms[3].size != 0;
     status_t status =
         rewrite_new(transforms, (definition->config.flags & STREAM_REPUBLISH_HEADERS) != 0, &definition->rewrite);
     return status == STATUS_OK ? texts_make(definition->name, definition->domain, definition->texts) : status;
@@ -247,6 +267,9 @@ static status_t put_stored(js_t *js, const plane_command_t *command, const defin
     if (listed) {
         status = store_stream_open(store, stream->id, &definition->config, *js->now, &stream->store);
     }
+    if (listed && status == STATUS_OK && (definition->config.flags & STREAM_REPLICATED) != 0) {
+        status = replicated_open(js, stream, bytes_of(definition->subjects.at, definition->subjects.left));
+    }
     if (listed && status == STATUS_OK) {
         store_stream_charge(stream->store, &stream->account->stored[stream->which_store]);
     }
@@ -254,8 +277,11 @@ static status_t put_stored(js_t *js, const plane_command_t *command, const defin
         uint8_t key[4];
         stream_key(stream->id, key);
         status = store_record_put(store, RECORD_STREAM, bytes_of(key, 4), definition->text);
-        /* Only a stream that is being made has nothing to lose: one that is loaded has its messages. */
-        if (status != STATUS_OK && fresh && store_stream_remove(stream->store) == STATUS_OK) {
+    }
+    /* Only a stream that is being made has nothing to lose: one that is loaded has its messages. */
+    if (status != STATUS_OK && listed && kept && stream->store != NULL) {
+        replicated_free(js, stream);
+        if (store_stream_remove(stream->store) == STATUS_OK) {
             stream->store = NULL;
         }
     }
@@ -294,8 +320,12 @@ static status_t stream_make(js_t *js, const plane_command_t *command, const defi
     if (status != STATUS_OK) {
         return status;
     }
-    subscriptions_t added;
-    status = subscriptions_add(js, stream, &definition->config, definition->name, definition->subjects, &added);
+    subscriptions_t added = {0};
+    if ((definition->config.flags & STREAM_REPLICATED) != 0 || stream->replicated != NULL) {
+        status = fresh && !definition->republishes && replicated_may(&definition->config) ? STATUS_OK : STATUS_INVALID;
+    } else {
+        status = subscriptions_add(js, stream, &definition->config, definition->name, definition->subjects, &added);
+    }
     if (status == STATUS_OK) {
         status = put_stored(js, command, definition, stream);
         if (status == STATUS_OK) {
@@ -339,6 +369,11 @@ void stream_put(js_t *js, const plane_command_t *command) {
 
 void stream_remove(js_t *js, const plane_command_t *command, stream_t *stream) {
     uint32_t which = stream->which_store;
+    status_t status = replicated_remove(js, stream);
+    if (status != STATUS_OK) {
+        js_done(js, command, status);
+        return;
+    }
     if (js->host->removed != NULL) {
         js->host->removed(js->plane, stream);
     }
@@ -347,7 +382,7 @@ void stream_remove(js_t *js, const plane_command_t *command, stream_t *stream) {
     store_stream_t *stored = stream->store;
     table_drop(&js->streams, stream->id);
     stream_free(js, stream);
-    status_t status = store_stream_remove(stored);
+    status = store_stream_remove(stored);
     if (status != STATUS_OK) {
         js_done(js, command, status);
         return;

@@ -21,6 +21,7 @@
 typedef struct js js_t;
 typedef struct stream stream_t;
 typedef struct stored_rewrite stored_rewrite_t; /* append.c */
+typedef struct replicated replicated_t;         /* replicated.c */
 
 /* One consumer's targets. NULL: it has no such subject. Owned by its stream's list; consumer_owner() of consume/ points
  * here. */
@@ -50,6 +51,7 @@ struct stream {
     bytes_t error_suffix; /* ,"stream":"S","domain":"D","seq":0} */
     sink_t **subjects;
     uint32_t subject_count;
+    replicated_t *replicated;  /* NULL: this server alone keeps it */
     struct later *later;       /* publishes that wait for a look of the store, NULL = none */
     stored_rewrite_t *rewrite; /* NULL: stored under the subject it came with, not published again */
     sink_t *direct[2];         /* $JS.API.DIRECT.GET.<stream> and .> */
@@ -63,6 +65,9 @@ struct stream {
 
 stream_t *stream_find(js_t *js, uint64_t id);
 void stream_free(js_t *js, stream_t *stream); /* targets, seats, memory; nothing durable */
+/* Its subjects, packed as a command has them, and its direct gets: it gets what is published there; or nothing more. */
+LEAF_MUST_USE status_t stream_listen(js_t *js, stream_t *stream, bytes_t subjects);
+void stream_unlisten(js_t *js, stream_t *stream);
 void stream_state_of(const stream_t *stream, stream_state_t *state);
 consumer_seat_t *seat_find(js_t *js, const stream_t *stream, uint64_t id);
 void seat_free(js_t *js, consumer_seat_t *seat); /* unlinks, too */

@@ -21,17 +21,10 @@
 #include "jetstream/commands.h"
 #include "jetstream/job.h"
 #include "jetstream/js.h"
+#include "jetstream/replicated.h"
 #include "jetstream/stream.h"
 #include "store/fill.h"
 #include "store/store.h"
-
-/* body and extra of a command live only until it has run. */
-static plane_command_t command_kept(const plane_command_t *command) {
-    plane_command_t copy = *command;
-    copy.body = copy.extra = NULL;
-    copy.body_size = copy.extra_size = 0;
-    return copy;
-}
 
 /* ---- state ------------------------------------------------------------------------------------------------------- */
 
@@ -216,9 +209,13 @@ static void purge_end(js_t *js, job_t *base, status_t status) {
 }
 
 void stream_purge(js_t *js, const plane_command_t *command, stream_t *stream) {
-    purge_job_t *job = calloc(1, sizeof(*job));
     strings_t strings = strings_of(command);
     bytes_t filter = strings_next(&strings);
+    if (stream->replicated != NULL) {
+        replicated_purge(js, command, stream, filter);
+        return;
+    }
+    purge_job_t *job = calloc(1, sizeof(*job));
     bytes_t copy = bytes_copy(filter);
     status_t status = job == NULL || copy.size != filter.size /* without its filter it would take out all */
                           ? STATUS_NO_MEMORY
@@ -360,6 +357,10 @@ static void delete_end(js_t *js, job_t *base, status_t status) {
 void message_delete(js_t *js, const plane_command_t *command, stream_t *stream) {
     delete_job_t own = {.job = {.stream = stream, .step = delete_step, .end = delete_end},
                         .command = command_kept(command)};
+    if (stream->replicated != NULL) {
+        replicated_delete(js, command, stream);
+        return;
+    }
     if (delete_step(js, &own.job)) {
         return;
     }

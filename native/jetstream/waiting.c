@@ -39,8 +39,6 @@ struct later {
     bool again;  /* and it has to be tried once more */
 };
 
-static const refusal_t refused_many = {429, 10167, "too many requests", {NULL, 0}, false};
-
 static bytes_t later_part(const uint8_t **at, uint32_t size) {
     bytes_t part = size != 0 ? bytes_of(*at, size) : BYTES_NONE;
     *at += size;
@@ -128,6 +126,6 @@ void js_later(js_t *js, stream_t *stream, const message_t *message) {
     }
     later = later != NULL ? later : later_begin(js, stream);
     if (later == NULL || later->count == LATER_MESSAGES || !later_hold(later, message)) {
-        js_answer_refused(js, stream, message->reply, &refused_many);
+        js_answer_refused(js, stream, message->reply, &refused_crowded);
     }
 }

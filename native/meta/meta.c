@@ -7,6 +7,8 @@
 #include "base/random.h"
 #include "exchange/answer.h"
 #include "group/groups.h"
+#include "group/shown.h"
+#include "jetstream/js.h"
 #include "meta/meta_rows.h"
 #include "net/outq.h"
 #include "plane/account.h"
@@ -22,9 +24,6 @@
 #define SUBJECT_PREFIX "$LR."
 #define SUBJECT_SIZE (sizeof SUBJECT_PREFIX - 1 + sizeof(uint64_t))
 #define FRAME_MAGIC BYTES_LITERAL("LRF1")
-
-static const raft_times_t times = {
-    .election_ns = 1500 * NS_PER_MS, .lease_ns = 1200 * NS_PER_MS, .beat_ns = 200 * NS_PER_MS};
 
 typedef struct meta {
     plane_t *plane;
@@ -123,7 +122,7 @@ static void meta_answer(void *context, uint64_t token, bool applied) {
 
 static group_options_t meta_options(meta_t *meta, uint64_t name, const raft_config_t *founders) {
     return (group_options_t){.number = NUMBER,
-                             .times = times,
+                             .times = groups_times,
                              .seed = random_next(&meta->plane->random) | 1,
                              .hooks = {.context = meta,
                                        .apply = meta_apply,
@@ -163,12 +162,14 @@ status_t meta_open(plane_t *plane, account_t *account, uint64_t peer, uint64_t *
     }
     *disk = groups_self(meta->groups).disk;
     plane->meta = meta;
+    plane->js.groups = meta->groups;
     plane->mail = meta_mail;
     return STATUS_OK;
 }
 
 void meta_close(plane_t *plane) {
     if (plane->meta != NULL) {
+        plane->js.groups = NULL;
         groups_close(plane->meta->groups);
         buffer_free(&plane->meta->entry);
         free(plane->meta);
@@ -257,57 +258,21 @@ status_t meta_alter(plane_t *plane, uint32_t change, const meta_disk_t *disk) {
 }
 
 _Static_assert(META_LEARN == RAFT_LEARN && META_PROMOTE == RAFT_PROMOTE && META_REMOVE == RAFT_REMOVE, "abi.h");
-_Static_assert(META_LEADER == RAFT_LEADER, "abi.h");
 _Static_assert(META_MEMBERS_MAX == RAFT_MEMBERS_MAX, "meta.h");
-
-static meta_member_t shown_member(const plane_t *plane, const group_member_t *member) {
-    return (meta_member_t){.peer = member->member.id.peer,
-                           .disk = member->member.id.disk,
-                           .lag = member->lag,
-                           .heard_ns = member->heard_ns == 0 ? -1 : plane->now.mono_ns - member->heard_ns,
-                           .voter = member->member.voter,
-                           .copies = member->copies};
-}
 
 status_t meta_shown(plane_t *plane, buffer_t *to) {
     const meta_t *meta = plane->meta;
-    group_look_t look = {0};
-    if (meta == NULL) {
-        return STATUS_AGAIN;
-    }
-    groups_stats_t stats = groups_stats(meta->groups);
-    if (meta->group != NULL) {
-        look = group_look(meta->group, plane->now);
-    }
-    const meta_look_t shown = {.name = look.name,
-                               .term = look.term,
-                               .leader = look.leader.peer,
-                               .last = look.last,
-                               .committed = look.committed,
-                               .applied = look.applied,
-                               .floor = look.floor,
-                               .frames_in = stats.frames_in,
-                               .frames_out = stats.frames_out,
-                               .bad = stats.bad,
-                               .refused = stats.refused,
-                               .role = look.role,
-                               .state = look.state,
-                               .leased = look.leased,
-                               .members = look.count};
-    status_t status = buffer_append(to, &shown, sizeof shown);
-    for (uint32_t i = 0; status == STATUS_OK && i < look.count; i++) {
-        const meta_member_t member = shown_member(plane, &look.members[i]);
-        status = buffer_append(to, &member, sizeof member);
-    }
-    return status;
+    return meta == NULL ? STATUS_AGAIN : group_shown(meta->groups, meta->group, plane->now, to);
 }
 
 /* ---- turns ------------------------------------------------------------------------------------------------------- */
 
 void meta_turn(plane_t *plane) {
-    groups_turn(plane->meta->groups, plane->now);
+    bool turned = groups_turn(plane->meta->groups, plane->now);
+    js_replicas_turn(&plane->js, turned);
 }
 
 int64_t meta_deadline(const plane_t *plane) {
-    return groups_deadline(plane->meta->groups);
+    int64_t groups = groups_deadline(plane->meta->groups);
+    return groups < plane->js.replicas_due_ns ? groups : plane->js.replicas_due_ns;
 }

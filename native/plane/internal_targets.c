@@ -24,12 +24,16 @@ static void note_producer(plane_t *plane, const publication_t *publication, uint
     }
 }
 
-/* A stream that takes schedules, and a message with a header. */
+/* A stream that takes schedules, or that several servers keep. */
 static __attribute__((noinline)) void publish_judged(plane_t *plane, const sink_t *sink,
                                                      const publication_t *publication) {
-    uint32_t which_store = ((const stream_t *)sink->object)->which_store;
+    const stream_t *stream = sink->object;
+    uint32_t which_store = stream->which_store;
     message_t message = publication->message;
-    if (judge_schedule(plane, sink->object, publication, &message)) {
+    if ((stream->config.flags & STREAM_REPLICATED) != 0) {
+        js_propose(&plane->js, sink->object, &message);
+        note_producer(plane, publication, which_store);
+    } else if (judge_schedule(plane, sink->object, publication, &message)) {
         js_publish(&plane->js, sink->object, &message);
         note_producer(plane, publication, which_store);
     }
@@ -56,7 +60,7 @@ void inside_stream(plane_t *plane, const sink_t *sink, const publication_t *publ
         publish_told(plane, sink, publication);
         return;
     }
-    if (LEAF_UNLIKELY((stream->config.flags & STREAM_ALLOW_SCHEDULES) != 0) && publication->message.header.size != 0) {
+    if (LEAF_UNLIKELY((stream->config.flags & (STREAM_ALLOW_SCHEDULES | STREAM_REPLICATED)) != 0)) {
         publish_judged(plane, sink, publication);
         return;
     }

@@ -139,7 +139,7 @@ uint64_t store_stream_bytes(const store_stream_t *stream); /* of these; never re
 /* Is first_seq that of the first message? When that one goes and very many behind it are deleted, the next one is
  * looked for in steps, by the next ticks. */
 bool store_first_settled(const store_stream_t *stream);
-uint64_t store_stream_visible(const store_stream_t *stream);      /* last sequence that is durable */
+uint64_t store_stream_visible(const store_stream_t *stream); /* last sequence that is durable, or applied of a log */
 void store_stream_set_owner(store_stream_t *stream, void *owner); /* plane's pointer back */
 void *store_stream_owner(const store_stream_t *stream);
 

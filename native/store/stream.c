@@ -205,7 +205,8 @@ const stream_config_t *store_stream_config(const store_stream_t *stream) {
 }
 
 uint64_t store_stream_visible(const store_stream_t *stream) {
-    return stream->promise.visible;
+    /* What is applied of a log a majority has on its disks: nothing takes it back. */
+    return LEAF_UNLIKELY(stream->timeline.own) ? stream->log.last_seq : stream->promise.visible;
 }
 
 void store_stream_set_owner(store_stream_t *stream, void *owner) {

@@ -1,0 +1,445 @@
+/* replicated.c: see replicated.h. */
+#include "jetstream/replicated.h"
+
+#include <stdlib.h>
+
+#include "base/buffer.h"
+#include "base/check.h"
+#include "base/copies.h"
+#include "base/random.h"
+#include "group/replica.h"
+#include "group/shown.h"
+#include "jetstream/commands.h"
+#include "jetstream/intake.h"
+#include "jetstream/js.h"
+#include "jetstream/publish.h"
+
+#define ASKED_MAX (UINT64_C(16) << 20) /* bytes of what waits for one log */
+#define ASKED_KEEP (UINT64_C(64) << 10)
+#define LISTEN_AGAIN_NS NS_PER_SECOND
+#define SHOWN_MAX (UINT64_C(1) << 20)
+/* Other flags have entries of the log. */
+#define FLAGS_WITHOUT                                                                                                  \
+    (STREAM_MIRROR | STREAM_ALLOW_BATCHED | STREAM_ALLOW_SCHEDULES | STREAM_ALLOW_ATOMIC | STREAM_COUNTER)
+
+typedef enum asked_what { ASKED_PUBLISH = 1, ASKED_DELETE, ASKED_PURGE } asked_what_t;
+
+/* In `asked`: this, then a publisher's reply or a plane_command_t. */
+typedef struct asked {
+    uint64_t token;
+    uint32_t what; /* ASKED_* */
+    uint32_t size;
+} asked_t;
+
+struct replicated {
+    js_t *js;
+    stream_t *stream;
+    replica_t *replica;
+    group_t *group;   /* NULL: STREAM_GROUP has not come */
+    bytes_t subjects; /* own copy, packed */
+    bool leads;       /* and listens */
+    int64_t listen_ns;
+    buffer_t asked; /* what waits for an answer of the log, in the order of the tokens .. */
+    uint64_t asked_at;
+    uint64_t token;
+    replicated_t *next;
+    replicated_t **place;
+};
+
+/* ---- what waits -------------------------------------------------------------------------------------------------- */
+
+/* The next token; 0: there is no room. */
+static uint64_t asked_put(replicated_t *replicated, asked_what_t what, bytes_t bytes) {
+    buffer_t *asked = &replicated->asked;
+    uint8_t *at;
+    if (replicated->asked_at > ASKED_KEEP && replicated->asked_at * 2 >= asked->size) {
+        buffer_consume(asked, replicated->asked_at);
+        replicated->asked_at = 0;
+    }
+    const asked_t head = {.token = replicated->token + 1, .what = what, .size = bytes.size};
+    if (buffer_reserve(asked, sizeof head + bytes.size, &at) != STATUS_OK) {
+        return 0;
+    }
+    memcpy(at, &head, sizeof head);
+    (void)bytes_write(at + sizeof head, bytes);
+    asked->size += sizeof head + bytes.size;
+    return ++replicated->token;
+}
+
+/* The last one was not proposed. */
+static void asked_unput(replicated_t *replicated, bytes_t bytes) {
+    replicated->asked.size -= sizeof(asked_t) + bytes.size;
+    replicated->token--;
+}
+
+/* The first one. Its bytes are valid until the next asked_put. */
+static bool asked_take(replicated_t *replicated, asked_t *head, bytes_t *bytes) {
+    buffer_t *asked = &replicated->asked;
+    if (replicated->asked_at == asked->size) {
+        return false;
+    }
+    memcpy(head, asked->at + replicated->asked_at, sizeof *head);
+    *bytes = bytes_of(asked->at + replicated->asked_at + sizeof *head, head->size);
+    replicated->asked_at += sizeof *head + head->size;
+    return true;
+}
+
+static void asked_trim(replicated_t *replicated) {
+    if (replicated->asked_at == replicated->asked.size) {
+        replicated->asked_at = replicated->asked.size = 0;
+        buffer_trim(&replicated->asked, ASKED_KEEP);
+    }
+}
+
+/* ---- answers ----------------------------------------------------------------------------------------------------- */
+
+static void answer_publisher(js_t *js, const stream_t *stream, bytes_t reply, const appended_t *appended) {
+    if (reply.size == 0) {
+        return;
+    }
+    bool taken = appended->verdict == APPEND_STORED || appended->verdict == APPEND_DUPLICATE
+                 || appended->verdict == APPEND_SKIPPED;
+    if (taken) {
+        text_t text;
+        ack_text(stream, appended->seq, appended->verdict == APPEND_DUPLICATE, &text);
+        js_say(js, stream->account, reply, BYTES_NONE, text_bytes(&text));
+        return;
+    }
+    publish_result_t result = {.appended = *appended};
+    js_name_verdict(&result);
+    js_answer_refused(js, stream, reply, &result.refusal);
+}
+
+static void answer_command(js_t *js, const asked_t *head, bytes_t bytes, const replica_outcome_t *outcome) {
+    plane_command_t command;
+    memcpy(&command, bytes.at, sizeof command);
+    if (outcome == NULL) {
+        js_done(js, &command, STATUS_CLOSED);
+    } else if (head->what == ASKED_DELETE) {
+        js_done(js, &command, outcome->found ? STATUS_OK : STATUS_NOT_FOUND);
+    } else {
+        js_answer(js, &command, STATUS_OK, outcome->purged, 0, BYTES_NONE);
+    }
+}
+
+static void replicated_answered(void *context, uint64_t token, const replica_outcome_t *outcome) {
+    replicated_t *replicated = context;
+    asked_t head = {0};
+    bytes_t bytes = BYTES_NONE;
+    check(asked_take(replicated, &head, &bytes) && head.token == token);
+    if (head.what != ASKED_PUBLISH) {
+        answer_command(replicated->js, &head, bytes, outcome);
+    } else if (outcome != NULL) {
+        answer_publisher(replicated->js, replicated->stream, bytes, &outcome->appended);
+    }
+    asked_trim(replicated);
+}
+
+/* ---- what is asked of the log ------------------------------------------------------------------------------------ */
+
+/* What was proposed goes with the next turn of the groups; what was not is taken back. */
+static void proposed(replicated_t *replicated, bytes_t bytes, status_t status) {
+    if (status == STATUS_OK) {
+        groups_stir(replicated->js->groups, replicated->group);
+    } else {
+        asked_unput(replicated, bytes);
+    }
+}
+
+static const refusal_t *propose(js_t *js, stream_t *stream, const append_t *append, bytes_t reply) {
+    replicated_t *replicated = stream->replicated;
+    text_t name;
+    append_t renamed = *append;
+    renamed.waits = false;
+    renamed.subject = js_stored_subject(js, stream, append->subject, &name);
+    if (renamed.subject.size == 0) {
+        return &refused_size;
+    }
+    uint64_t token = asked_put(replicated, ASKED_PUBLISH, reply);
+    if (token == 0) {
+        return &refused_crowded;
+    }
+    status_t status = replica_publish(replicated->replica, &renamed, token, *js->now);
+    proposed(replicated, reply, status);
+    return status == STATUS_OK ? NULL : status == STATUS_AGAIN ? &refused_crowded : &refused_size;
+}
+
+void js_propose(js_t *js, stream_t *stream, const message_t *message) {
+    const replicated_t *replicated = stream->replicated;
+    if (replicated->group == NULL || !group_leads(replicated->group)) {
+        return; /* as if nobody had listened: this one will not in a moment */
+    }
+    if (js_in_fast_batch(message->reply)) {
+        js_fast(js, stream, message, message->reply); /* the stream takes none */
+        return;
+    }
+    intake_t intake;
+    const refusal_t *refusal = js_refused_outright(stream, message);
+    refusal = intake_begin(js, stream, message, PUBLISHER_CLIENT, refusal, &intake);
+    if (intake.batch_id.size != 0) {
+        js_atomic(js, stream, message); /* likewise */
+        return;
+    }
+    bytes_t reply = (stream->config.flags & STREAM_NO_ACK) != 0 ? BYTES_NONE : message->reply;
+    refusal = refusal != NULL ? refusal : propose(js, stream, &intake.append, reply);
+    if (refusal != NULL) {
+        js_answer_refused(js, stream, reply, refusal);
+    }
+}
+
+/* A command; the token to propose with, 0: it is answered. */
+static uint64_t command_begin(js_t *js, const plane_command_t *command, replicated_t *replicated, asked_what_t what,
+                              plane_command_t *kept, bytes_t *bytes) {
+    *kept = command_kept(command);
+    *bytes = bytes_of((const uint8_t *)kept, sizeof *kept);
+    uint64_t token = replicated->group != NULL ? asked_put(replicated, what, *bytes) : 0;
+    if (token == 0) {
+        js_done(js, command, STATUS_AGAIN);
+    }
+    return token;
+}
+
+static void command_proposed(js_t *js, const plane_command_t *command, replicated_t *replicated, bytes_t bytes,
+                             status_t status) {
+    proposed(replicated, bytes, status);
+    if (status != STATUS_OK) {
+        js_done(js, command, status);
+    }
+}
+
+void replicated_delete(js_t *js, const plane_command_t *command, const stream_t *stream) {
+    replicated_t *replicated = stream->replicated;
+    plane_command_t kept;
+    bytes_t bytes;
+    uint64_t token = command_begin(js, command, replicated, ASKED_DELETE, &kept, &bytes);
+    if (token != 0) {
+        status_t status = replica_delete(replicated->replica, command->arg, token, *js->now);
+        command_proposed(js, command, replicated, bytes, status);
+    }
+}
+
+void replicated_purge(js_t *js, const plane_command_t *command, const stream_t *stream, bytes_t filter) {
+    replicated_t *replicated = stream->replicated;
+    plane_command_t kept;
+    bytes_t bytes;
+    uint64_t token = command_begin(js, command, replicated, ASKED_PURGE, &kept, &bytes);
+    if (token != 0) {
+        status_t status = replica_purge(replicated->replica, filter, command->arg, command->arg2, token, *js->now);
+        command_proposed(js, command, replicated, bytes, status);
+    }
+}
+
+/* ---- its life ---------------------------------------------------------------------------------------------------- */
+
+bool replicated_may(const stream_config_t *config) {
+    return config->storage == STORE_FILE && config->retention == 0 && (config->flags & FLAGS_WITHOUT) == 0;
+}
+
+status_t replicated_open(js_t *js, stream_t *stream, bytes_t subjects) {
+    replicated_t *replicated = calloc(1, sizeof *replicated);
+    if (replicated == NULL) {
+        return STATUS_NO_MEMORY;
+    }
+    const replica_hooks_t hooks = {.context = replicated, .answered = replicated_answered};
+    *replicated = (replicated_t){.js = js, .stream = stream, .subjects = bytes_copy(subjects)};
+    buffer_init(&replicated->asked, ASKED_MAX);
+    replicated->replica = replica_open(stream->store, hooks);
+    stream->replicated = replicated;
+    replicated->next = js->replicated;
+    replicated->place = &js->replicated;
+    if (replicated->next != NULL) {
+        replicated->next->place = &replicated->next;
+    }
+    js->replicated = replicated;
+    if (replicated->replica == NULL || replicated->subjects.size != subjects.size) {
+        replicated_free(js, stream);
+        return STATUS_NO_MEMORY;
+    }
+    return STATUS_OK;
+}
+
+/* Nobody waits for the log any more. */
+static void asked_forget(replicated_t *replicated) {
+    asked_t head;
+    bytes_t bytes;
+    while (asked_take(replicated, &head, &bytes)) {
+        if (head.what != ASKED_PUBLISH) {
+            answer_command(replicated->js, &head, bytes, NULL);
+        }
+    }
+    asked_trim(replicated);
+}
+
+status_t replicated_remove(js_t *js, stream_t *stream) {
+    replicated_t *replicated = stream->replicated;
+    if (replicated == NULL || replicated->group == NULL) {
+        return STATUS_OK;
+    }
+    status_t status = groups_remove(js->groups, replicated->group);
+    if (status == STATUS_OK) {
+        replicated->group = NULL;
+    }
+    return status;
+}
+
+void replicated_free(js_t *js, stream_t *stream) {
+    replicated_t *replicated = stream->replicated;
+    if (replicated == NULL) {
+        return;
+    }
+    if (replicated->group != NULL) {
+        groups_leave(js->groups, replicated->group);
+    }
+    asked_forget(replicated);
+    replica_close(replicated->replica);
+    *replicated->place = replicated->next;
+    if (replicated->next != NULL) {
+        replicated->next->place = replicated->place;
+    }
+    bytes_release(&replicated->subjects);
+    buffer_free(&replicated->asked);
+    free(replicated);
+    stream->replicated = NULL;
+}
+
+/* ---- its group --------------------------------------------------------------------------------------------------- */
+
+/* Its ledger has a number beside the stream's own, and 1 is the group's of all servers. */
+static group_options_t options_of(js_t *js, const stream_t *stream, uint64_t name, const raft_config_t *founders) {
+    group_options_t options = {.number = stream->id + 1,
+                               .times = groups_times,
+                               .seed = random_next(&js->random) | 1,
+                               .name = name,
+                               .founders = founders};
+    replica_hook(stream->replicated->replica, &options.hooks);
+    return options;
+}
+
+static status_t group_begin(js_t *js, const stream_t *stream, uint64_t name, const raft_config_t *founders) {
+    replicated_t *replicated = stream->replicated;
+    group_t *group = NULL;
+    const group_options_t options = options_of(js, stream, name, founders);
+    status_t status = groups_load(js->groups, options, *js->now, &group);
+    if (status == STATUS_NOT_FOUND && founders->count > 0) {
+        status = groups_make(js->groups, options, *js->now, &group);
+    }
+    if (status == STATUS_OK && group_name(group) != name) {
+        groups_leave(js->groups, group);
+        status = STATUS_EXISTS;
+    }
+    if (status == STATUS_OK) {
+        replicated->group = group;
+        replica_join(replicated->replica, group);
+    }
+    return status;
+}
+
+void stream_group(js_t *js, const plane_command_t *command, stream_t *stream) {
+    meta_disk_t disks[RAFT_MEMBERS_MAX];
+    raft_config_t founders = {.count = command->body_size / (uint32_t)sizeof *disks};
+    replicated_t *replicated = stream->replicated;
+    status_t status = STATUS_OK;
+    if (replicated == NULL || command->arg == 0 || stream->id == UINT32_MAX || command->body_size > sizeof disks) {
+        status = STATUS_INVALID;
+    } else if (js->groups == NULL) {
+        status = STATUS_AGAIN;
+    } else if (replicated->group != NULL) {
+        status = group_name(replicated->group) == command->arg ? STATUS_OK : STATUS_EXISTS;
+    } else {
+        if (command->body_size > 0) {
+            memcpy(disks, command->body, command->body_size);
+        }
+        for (uint32_t i = 0; i < founders.count; i++) {
+            founders.at[i] = (raft_member_t){.id = {.peer = disks[i].peer, .disk = disks[i].disk}, .voter = true};
+        }
+        status = group_begin(js, stream, command->arg, &founders);
+    }
+    if (status != STATUS_OK) {
+        js_done(js, command, status);
+        return;
+    }
+    js_done_durable(js, command, STORE_FILE, 0, BYTES_NONE);
+}
+
+void stream_group_look(js_t *js, const plane_command_t *command, stream_t *stream) {
+    const replicated_t *replicated = stream->replicated;
+    if (replicated == NULL || js->groups == NULL) {
+        js_done(js, command, replicated == NULL ? STATUS_INVALID : STATUS_AGAIN);
+        return;
+    }
+    buffer_t shown;
+    buffer_init(&shown, SHOWN_MAX);
+    status_t status = group_shown(js->groups, replicated->group, *js->now, &shown);
+    js_answer(js, command, status, 0, 0, status == STATUS_OK ? bytes_of(shown.at, (uint32_t)shown.size) : BYTES_NONE);
+    buffer_free(&shown);
+}
+
+/* Who is to lead: the one that is asked for, or another voter, of those the one that lacks least. */
+static bool heir_of(const group_look_t *look, uint64_t peer, raft_disk_t *to) {
+    const group_member_t *best = NULL;
+    for (uint32_t i = 0; i < look->count; i++) {
+        const group_member_t *member = &look->members[i];
+        bool may = member->member.voter && !member->self && (peer == 0 || member->member.id.peer == peer);
+        if (may && (best == NULL || member->lag < best->lag)) {
+            best = member;
+        }
+    }
+    if (best != NULL) {
+        *to = best->member.id;
+    }
+    return best != NULL;
+}
+
+void stream_group_transfer(js_t *js, const plane_command_t *command, stream_t *stream) {
+    const replicated_t *replicated = stream->replicated;
+    raft_disk_t to;
+    if (replicated == NULL || replicated->group == NULL) {
+        js_done(js, command, replicated == NULL ? STATUS_INVALID : STATUS_AGAIN);
+        return;
+    }
+    group_look_t look = group_look(replicated->group, *js->now);
+    if (!heir_of(&look, command->arg, &to)) {
+        js_done(js, command, STATUS_NOT_FOUND);
+        return;
+    }
+    bool begun = group_transfer(replicated->group, to, *js->now);
+    groups_stir(js->groups, replicated->group);
+    js_done(js, command, begun ? STATUS_OK : STATUS_AGAIN);
+}
+
+/* ---- turns ------------------------------------------------------------------------------------------------------- */
+
+/* Without memory to listen it says so to nobody, and tries again. */
+static void take_lead(js_t *js, replicated_t *replicated, bool ready) {
+    if (!ready) {
+        stream_unlisten(js, replicated->stream);
+        replicated->leads = false;
+    } else if (js->now->mono_ns >= replicated->listen_ns) {
+        replicated->leads = stream_listen(js, replicated->stream, replicated->subjects) == STATUS_OK;
+        replicated->listen_ns = replicated->leads ? 0 : js->now->mono_ns + LISTEN_AGAIN_NS;
+    }
+}
+
+static int64_t replicated_turn(js_t *js, replicated_t *replicated) {
+    bool ready = group_ready(replicated->group) && !replica_stuck(replicated->replica);
+    if (ready != replicated->leads) {
+        take_lead(js, replicated, ready);
+    }
+    replica_turn(replicated->replica, *js->now);
+    if (!group_rests(replicated->group)) {
+        groups_stir(js->groups, replicated->group);
+    }
+    int64_t due_ns = replica_deadline(replicated->replica, *js->now);
+    return replicated->listen_ns != 0 && replicated->listen_ns < due_ns ? replicated->listen_ns : due_ns;
+}
+
+void js_replicas_turn(js_t *js, bool turned) {
+    if (js->replicated == NULL || (!turned && js->now->mono_ns < js->replicas_due_ns)) {
+        return;
+    }
+    js->replicas_due_ns = INT64_MAX;
+    for (replicated_t *one = js->replicated; one != NULL; one = one->next) {
+        int64_t due_ns = one->group != NULL ? replicated_turn(js, one) : INT64_MAX;
+        js->replicas_due_ns = due_ns < js->replicas_due_ns ? due_ns : js->replicas_due_ns;
+    }
+}

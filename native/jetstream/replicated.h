@@ -1,0 +1,33 @@
+/* replicated.h: a stream that several servers keep, on this one (group/replica.h): the group that agrees on its log,
+ * the publishers and commands that wait for it, and when this server listens.
+ *
+ *     STREAM_PUT, flagged --> STREAM_GROUP --> the group elects --> this one leads --> it listens to the subjects
+ *     js_propose --> replica_publish, its reply in a queue --> committed, applied --> PubAck
+ *
+ * Only who leads listens, so that other servers send what is published there. A leader that is none any more answers
+ * nobody: what becomes of what was proposed is not known. A PubAck waits for no batch: a majority has the entry on its
+ * disk. Without room for the entry a publisher is told so, as where too many wait for a stream.
+ *
+ * Not here, and refused (replicated_may): what a log has no entry for: schedules, batches, counters, mirrors and
+ * sources, other retentions than by limits, publishing again, a change of the definition.
+ */
+#ifndef LEAFD_JETSTREAM_REPLICATED_H
+#define LEAFD_JETSTREAM_REPLICATED_H
+
+#include "base/abi_types.h"
+#include "base/bytes.h"
+#include "base/status.h"
+#include "jetstream/stream.h"
+
+bool replicated_may(const stream_config_t *config);
+/* Right behind store_stream_open. subjects: packed, as a command has them. */
+LEAF_MUST_USE status_t replicated_open(js_t *js, stream_t *stream, bytes_t subjects);
+/* What the disk has of its group goes, before its stream does. STATUS_FULL: later; it goes on as it was. */
+LEAF_MUST_USE status_t replicated_remove(js_t *js, stream_t *stream);
+void replicated_free(js_t *js, stream_t *stream);
+
+/* The command is completed when the entry is applied, or the lead is lost (STATUS_CLOSED). */
+void replicated_delete(js_t *js, const plane_command_t *command, const stream_t *stream);
+void replicated_purge(js_t *js, const plane_command_t *command, const stream_t *stream, bytes_t filter);
+
+#endif

@@ -1,0 +1,316 @@
+/* test_plane_replicated.c: a stream that several servers keep, in a plane (jetstream/replicated.h): who leads listens
+ * to its subjects and answers what the log has committed; who does not takes nothing. Here a group is one server, or
+ * one of three that are not there. Groups of several: test_replicas.c.
+ */
+#include "stream_rig.h"
+
+#include "group/group.h"
+#include "meta/meta.h"
+#include "store/ledger.h"
+
+#define OWN UINT64_C(0x4141414141414141)
+#define GROUP UINT64_C(99)
+#define TOKEN 77u
+
+static plane_t *plane;
+
+static void open_plane(void) {
+    plane_limits_t limits = rig_limits(rig_directory);
+    limits.clustered = CLUSTERED_ROUTES | CLUSTERED_META;
+    plane = rig_open_with(rig_directory, limits);
+    rig_account(plane, RIG_ACCOUNT, ACCOUNT_JETSTREAM, "");
+}
+
+static plane_event_t asked(plane_command_t command, const void *body, uint32_t size, const char *const parts[],
+                           uint32_t count) {
+    plane_event_t event;
+    command.token = TOKEN;
+    rig_run_with(plane, command, body, size, parts, count);
+    for (int64_t until = 0; patient(&until);) {
+        while (rig_event(plane, EVENT_DONE, &event)) {
+            if (event.token == TOKEN) return event;
+        }
+        plane->now.mono_ns += 10 * NS_PER_MS;
+        usleep(500);
+        rig_turn(plane);
+    }
+    FAIL("command %u is not answered", command.op);
+    return event;
+}
+
+static int64_t status_of(plane_command_t command) {
+    return asked(command, NULL, 0, NULL, 0).status;
+}
+
+static int64_t put_stream(stream_config_t config, bool loading) {
+    const plane_command_t command = {.op = COMMAND_STREAM_PUT, .target = 1, .arg = loading};
+    return asked(command, &config, sizeof config, rig_stream_strings, 8).status;
+}
+
+static stream_config_t replicated(void) {
+    stream_config_t config = rig_stream;
+    config.flags |= STREAM_REPLICATED | STREAM_ALLOW_DIRECT;
+    config.duplicate_window_ns = 60 * NS_PER_SECOND;
+    return config;
+}
+
+static int64_t join(uint64_t name, uint32_t members) {
+    meta_disk_t disks[RAFT_MEMBERS_MAX];
+    uint64_t disk = 0;
+    CHECK(store_ledger_disk(plane->js.stores[STORE_FILE], &disk));
+    for (uint32_t i = 0; i < members; i++) {
+        disks[i] = (meta_disk_t){.peer = OWN + i, .disk = disk + i};
+    }
+    const plane_command_t command = {.op = COMMAND_STREAM_GROUP, .target = 1, .arg = name};
+    return asked(command, disks, members * (uint32_t)sizeof *disks, NULL, 0).status;
+}
+
+static int64_t open_meta(void) {
+    return status_of((plane_command_t){.op = COMMAND_META_OPEN, .arg = OWN});
+}
+
+static meta_look_t look(void) {
+    meta_look_t found;
+    plane_event_t event = asked((plane_command_t){.op = COMMAND_STREAM_GROUP_LOOK, .target = 1}, NULL, 0, NULL, 0);
+    CHECK_EQ_I64(STATUS_OK, event.status);
+    CHECK(event.payload_size >= sizeof found);
+    memcpy(&found, event.payload, sizeof found);
+    CHECK_EQ_U64(sizeof found + found.members * sizeof(meta_member_t), event.payload_size);
+    return found;
+}
+
+static const stream_t *the_stream(void) {
+    return stream_find(&plane->js, 1);
+}
+
+static void until_led(void) {
+    for (int64_t until = 0; patient(&until);) {
+        if (the_stream()->subject_count == 1) return;
+        plane->now.mono_ns += 50 * NS_PER_MS;
+        usleep(500);
+        rig_turn(plane);
+    }
+    FAIL("nobody leads");
+}
+
+static const char *until_heard(peer_t *client) {
+    for (int64_t until = 0; patient(&until);) {
+        const char *heard = rig_heard(client);
+        if (heard[0] != 0) return heard;
+        usleep(500);
+        plane->now.mono_ns += NS_PER_MS;
+        rig_turn(plane);
+    }
+    FAIL("no answer comes");
+    return NULL;
+}
+
+/* An answer to `r`. */
+static void says(peer_t *client, const char *expected) {
+    char message[512];
+    snprintf(message, sizeof message, "MSG r 1 %zu\r\n%s\r\n", strlen(expected), expected);
+    const char *heard = until_heard(client);
+    CHECK_TEXT(message, heard, strlen(heard));
+}
+
+static stream_state_t state(void) {
+    stream_state_t found;
+    stream_state_of(the_stream(), &found);
+    return found;
+}
+
+static void begin(void) {
+    rig_new_directory();
+    open_plane();
+    CHECK_EQ_I64(STATUS_OK, put_stream(replicated(), false));
+    CHECK_EQ_I64(STATUS_AGAIN, join(GROUP, 1)); /* there are no groups yet */
+    CHECK_EQ_I64(STATUS_OK, open_meta());
+    CHECK_EQ_I64(STATUS_OK, join(GROUP, 1));
+    CHECK_EQ_I64(STATUS_OK, join(GROUP, 1));
+    CHECK_EQ_I64(STATUS_EXISTS, join(GROUP + 1, 1));
+    until_led();
+}
+
+static peer_t *asking(void) {
+    peer_t *client = rig_client(plane);
+    rig_feed(plane, client, "SUB r 1\r\n");
+    rig_heard(client);
+    return client;
+}
+
+/* ---- tests ------------------------------------------------------------------------------------------------------- */
+
+static void put_message(peer_t *client, const char *header, const char *expected) {
+    char line[512];
+    int size = header == NULL ? snprintf(line, sizeof line, "PUB s.a r 1\r\n1\r\n")
+                              : snprintf(line, sizeof line, "HPUB s.a r %zu %zu\r\nNATS/1.0\r\n%s\r\n\r\n1\r\n",
+                                         strlen(header) + 14, strlen(header) + 15, header);
+    CHECK(size > 0 && (size_t)size < sizeof line);
+    rig_feed(plane, client, line);
+    says(client, expected);
+}
+
+/* What nats-server says, too (tests/wire/jetstream.md). */
+static void published(void) {
+    begin();
+    peer_t *client = asking();
+    put_message(client, NULL, "{\"stream\":\"S\",\"seq\":1}");
+    put_message(client, "Nats-Msg-Id: x", "{\"stream\":\"S\",\"seq\":2}");
+    put_message(client, "Nats-Msg-Id: x", "{\"stream\":\"S\",\"seq\":2,\"duplicate\": true}");
+    put_message(
+        client, "Nats-Expected-Last-Sequence: 1",
+        "{\"error\":{\"code\":400,\"err_code\":10071,\"description\":\"wrong last sequence: 2\"},\"stream\":\"S\","
+        "\"seq\":0}");
+    put_message(client, "Nats-Expected-Last-Sequence: 2", "{\"stream\":\"S\",\"seq\":3}");
+    put_message(client, "Nats-Batch-Id: b\r\nNats-Batch-Sequence: 1",
+                "{\"error\":{\"code\":400,\"err_code\":10174,\"description\":\"atomic publish is disabled\"},"
+                "\"stream\":\"S\",\"seq\":0}");
+    CHECK_EQ_U64(3, state().messages);
+    CHECK_EQ_U64(look().last, look().applied);
+    /* Direct gets are the leader's. */
+    rig_feed(plane, client, "PUB $JS.API.DIRECT.GET.S.s.a r 0\r\n\r\n");
+    const char *got = until_heard(client);
+    CHECK(strstr(got, "Nats-Sequence: 3") != NULL);
+    rig_close_and_remove(plane);
+}
+
+static void many_in_a_turn(void) {
+    begin();
+    peer_t *client = asking();
+    for (uint64_t i = 1; i <= 300; i++) {
+        rig_say(plane, client, "PUB s.b r 1\r\n1\r\n");
+    }
+    for (uint64_t i = 1, at = 0; i <= 300; i++) {
+        static char heard[65536];
+        char expected[64];
+        if (heard[at] == 0) {
+            snprintf(heard, sizeof heard, "%s", until_heard(client));
+            at = 0;
+        }
+        int size = snprintf(expected, sizeof expected, "{\"stream\":\"S\",\"seq\":%d}\r\n", (int)i);
+        const char *ack = strstr(heard + at, "\r\n") + 2;
+        CHECK_TEXT(expected, ack, (size_t)size);
+        at = (uint64_t)(ack + size - heard);
+    }
+    CHECK_EQ_U64(300, state().messages);
+    rig_close_and_remove(plane);
+}
+
+static void taken_out(void) {
+    begin();
+    peer_t *client = asking();
+    for (int i = 1; i <= 5; i++) {
+        char expected[64];
+        snprintf(expected, sizeof expected, "{\"stream\":\"S\",\"seq\":%d}", i);
+        put_message(client, NULL, expected);
+    }
+    CHECK_EQ_I64(STATUS_OK, status_of((plane_command_t){.op = COMMAND_MESSAGE_DELETE, .target = 1, .arg = 2}));
+    CHECK_EQ_I64(STATUS_NOT_FOUND, status_of((plane_command_t){.op = COMMAND_MESSAGE_DELETE, .target = 1, .arg = 2}));
+    CHECK_EQ_U64(4, state().messages);
+    static const char *const no_filter[] = {""};
+    const plane_command_t purge = {.op = COMMAND_STREAM_PURGE, .target = 1, .arg2 = 1};
+    plane_event_t event = asked(purge, NULL, 0, no_filter, 1);
+    CHECK_EQ_I64(STATUS_OK, event.status);
+    CHECK_EQ_U64(3, event.arg);
+    CHECK_EQ_U64(1, state().messages);
+    CHECK_EQ_U64(5, state().first_seq);
+    rig_close_and_remove(plane);
+}
+
+/* What it has is there after a start, and its subjects are, when it leads. */
+static void started_again(void) {
+    begin();
+    put_message(asking(), "Nats-Msg-Id: x", "{\"stream\":\"S\",\"seq\":1}");
+    core_shutdown(plane);
+    rig_close(plane);
+    open_plane();
+    CHECK_EQ_I64(STATUS_OK, put_stream(replicated(), true));
+    CHECK_EQ_I64(STATUS_OK, open_meta());
+    CHECK_EQ_U64(0, the_stream()->subject_count);
+    CHECK_EQ_I64(STATUS_OK, join(GROUP, 0));
+    until_led();
+    peer_t *client = asking();
+    put_message(client, "Nats-Msg-Id: x", "{\"stream\":\"S\",\"seq\":1,\"duplicate\": true}");
+    put_message(client, NULL, "{\"stream\":\"S\",\"seq\":2}");
+    rig_close_and_remove(plane);
+}
+
+static bool show_group(void *context, uint32_t group) {
+    *(uint64_t *)context |= UINT64_C(1) << group;
+    return true;
+}
+
+static uint64_t groups_there(void) {
+    uint64_t found = 0;
+    CHECK_EQ_I64(STATUS_OK, store_ledger_each(plane->js.stores[STORE_FILE], show_group, &found));
+    return found;
+}
+
+static void removed(void) {
+    begin();
+    put_message(asking(), NULL, "{\"stream\":\"S\",\"seq\":1}");
+    CHECK_EQ_U64(4, groups_there());
+    CHECK_EQ_I64(STATUS_OK, status_of((plane_command_t){.op = COMMAND_STREAM_REMOVE, .target = 1}));
+    CHECK_EQ_U64(0, groups_there());
+    CHECK(the_stream() == NULL);
+    CHECK(plane->js.replicated == NULL);
+    rig_close_and_remove(plane);
+}
+
+/* One of three: without the others it takes nothing, and nobody hears from it that it listens. */
+static void no_majority(void) {
+    rig_new_directory();
+    open_plane();
+    CHECK_EQ_I64(STATUS_OK, put_stream(replicated(), false));
+    CHECK_EQ_I64(STATUS_OK, open_meta());
+    CHECK_EQ_I64(STATUS_OK, join(GROUP, 3));
+    peer_t *client = asking();
+    for (int i = 0; i < 200; i++) {
+        plane->now.mono_ns += 50 * NS_PER_MS;
+        rig_turn(plane);
+    }
+    CHECK_EQ_U64(0, the_stream()->subject_count);
+    CHECK_EQ_U64(3, look().members);
+    rig_feed(plane, client, "PUB s.a r 1\r\n1\r\n");
+    CHECK(strstr(until_heard(client), "NATS/1.0 503") != NULL);
+    static const char *const no_filter[] = {""};
+    CHECK_EQ_I64(STATUS_AGAIN, status_of((plane_command_t){.op = COMMAND_MESSAGE_DELETE, .target = 1, .arg = 2}));
+    const plane_command_t purge = {.op = COMMAND_STREAM_PURGE, .target = 1};
+    CHECK_EQ_I64(STATUS_AGAIN, asked(purge, NULL, 0, no_filter, 1).status);
+    CHECK_EQ_I64(STATUS_AGAIN, status_of((plane_command_t){.op = COMMAND_STREAM_GROUP_TRANSFER, .target = 1}));
+    CHECK_EQ_U64(0, state().messages);
+    rig_close_and_remove(plane);
+}
+
+static void refused(void) {
+    static const uint32_t flags[] = {STREAM_MIRROR, STREAM_ALLOW_BATCHED, STREAM_ALLOW_SCHEDULES, STREAM_ALLOW_ATOMIC,
+                                     STREAM_COUNTER};
+    rig_new_directory();
+    open_plane();
+    for (uint32_t i = 0; i < sizeof flags / sizeof *flags; i++) {
+        stream_config_t config = replicated();
+        config.flags |= flags[i];
+        CHECK_EQ_I64(STATUS_INVALID, put_stream(config, false));
+    }
+    stream_config_t config = replicated();
+    config.retention = 1;
+    CHECK_EQ_I64(STATUS_INVALID, put_stream(config, false));
+    CHECK(the_stream() == NULL);
+    CHECK_EQ_I64(STATUS_OK, put_stream(rig_stream, false));
+    CHECK_EQ_I64(STATUS_OK, open_meta());
+    CHECK_EQ_I64(STATUS_INVALID, join(GROUP, 1)); /* a stream of this server alone */
+    CHECK_EQ_I64(STATUS_INVALID, put_stream(replicated(), false));
+    CHECK_EQ_I64(STATUS_INVALID, status_of((plane_command_t){.op = COMMAND_STREAM_GROUP_LOOK, .target = 1}));
+    rig_close_and_remove(plane);
+}
+
+int main(void) {
+    RUN("a publish is answered when the log has it, as a stream of one server answers", published);
+    RUN("hundreds in a turn are answered, each once and in order", many_in_a_turn);
+    RUN("deletes and purges go by the log", taken_out);
+    RUN("after a start it has what it had", started_again);
+    RUN("its log goes with it", removed);
+    RUN("without a majority it takes nothing", no_majority);
+    RUN("what the log has no entry for is refused", refused);
+    return TEST_RESULT();
+}
