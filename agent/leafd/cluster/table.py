@@ -1,11 +1,13 @@
 """The streams of all servers, as rows of the group's table.
 
     s/<16 bytes of SHA-256 of account and name>  >  {"account", "name", "peer", "server", "cluster", "created",
-                                                     "author", "config", "gone": [[peer, created], ...]}
+                                                     "author", "config", "gone": [[peer, created], ...],
+                                                     "group", "members": [[peer, disk], ...]}
 
 A stream is the one of its name that was made at that time. A row without a config is of a stream that is deleted, and
 stays until each server that may still have it, which `gone` names, has said that it has it no more: a server that was
-away deletes what it reads there, and nothing else.
+away deletes what it reads there, and nothing else. A stream of several servers has the name of its group, and the
+members that found it; `peer` is one of them.
 
 Pure. Not here: who writes rows (daemon/placing.py), what a configuration means (jetstream/).
 """
@@ -36,6 +38,13 @@ class StreamRow:
     config: dict[str, Any] | None = None
     gone: tuple[tuple[int, int], ...] = ()
     revision: int = 0
+    group: int = 0
+    members: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def peers(self) -> tuple[int, ...]:
+        """The servers that have the stream."""
+        return tuple(peer for peer, _ in self.members) or (self.peer,)
 
     @property
     def key(self) -> bytes:
@@ -54,6 +63,8 @@ def write_row(row: StreamRow) -> bytes:
     if row.config is not None:
         members |= {"peer": row.peer, "server": row.server, "cluster": row.cluster, "created": row.created}
         members |= {"author": row.author, "config": row.config}
+        if row.group:
+            members |= {"group": row.group, "members": [list(one) for one in row.members]}
     if row.gone:
         members["gone"] = [list(one) for one in row.gone]
     return json.dumps(members, separators=(",", ":"), ensure_ascii=False).encode()
@@ -67,6 +78,10 @@ def read_row(revision: int, value: bytes) -> StreamRow:
         config = found.get("config")
         if config is not None and not isinstance(config, dict):
             raise ValueError("config is no object")
+        group = int(found.get("group", 0))
+        members = tuple((int(peer), int(disk)) for peer, disk in found.get("members", ()))
+        if (group != 0) != bool(members):
+            raise ValueError("a group has members")
         return StreamRow(
             account=str(found["account"]),
             name=str(found["name"]),
@@ -78,6 +93,8 @@ def read_row(revision: int, value: bytes) -> StreamRow:
             config=config,
             gone=gone,
             revision=revision,
+            group=group,
+            members=members,
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"no row of a stream: {error}") from None

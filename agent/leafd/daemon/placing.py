@@ -15,6 +15,7 @@ Only a configuration with `meta_size` imports this. Not here: which request goes
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -24,12 +25,14 @@ import trio
 
 from leafd import native_types as t
 from leafd.cluster.letters import Letters
-from leafd.cluster.placement import Site, Wish, choose, site_of
+from leafd.cluster.placement import Site, Wish, choose, choose_more, site_of
 from leafd.cluster.table import StreamRow, Table, read_row, write_row
 from leafd.config.schema.gateway import cluster_name
 from leafd.daemon.orders import Orders
+from leafd.daemon.replicas import Replicas
 from leafd.gojson import decode, dump, written
 from leafd.jetstream import errors
+from leafd.jetstream.catalogue import Group, Stream
 from leafd.jetstream.errors import ApiError
 from leafd.jetstream.models.stream import FILE, MEMORY, StreamConfig
 from leafd.jetstream.ports import Wanted
@@ -84,6 +87,9 @@ class Placing:
         self._nursery: trio.Nursery | None = None
         self._letters = Letters(plane.meta_send, self._serve, self._heard, guard)
         self._orders = Orders(meta, plane, self._site_of)
+        self._replicas = Replicas(plane, meta, jetstream.catalogue, jetstream.settings)
+        self.join, self.led, self.step_down = self._replicas.join, self._replicas.led, self._replicas.step_down
+        self.cluster_of = self._replicas.cluster_of
         meta.take_letter = self._letters.receive
         meta.on_rows.append(self._take_rows)
         self._elsewhere = jetstream.place_by(self)
@@ -97,12 +103,17 @@ class Placing:
             await nursery.start(self._letters.run)
             nursery.start_soon(self._tell_site)
             nursery.start_soon(self._reconcile)
+            nursery.start_soon(self._join_all)
             task_status.started()
 
     def go_on(self, work: Callable[[], Awaitable[None]]) -> None:
         """Begins what follows an answer."""
         if self._nursery is not None:
             self._nursery.start_soon(self._conversation, work)
+
+    async def _join_all(self) -> None:
+        with self._guard.around("the streams of several servers"):
+            await self._replicas.join_all()
 
     async def _conversation(self, work: Callable[[], Awaitable[None]]) -> None:
         with self._guard.around("a JetStream conversation"):
@@ -181,6 +192,8 @@ class Placing:
             return dump(await self._decide(head)) + b"\n"
         if verb == "order":
             return dump(await self._orders.carry_out(head["tokens"], body)) + b"\n"
+        if verb == "leads":
+            return dump({"peer": await self._leader_here(head["account"], head["name"])}) + b"\n"
         about, members = await self._elsewhere.serve(verb, head, body)
         return dump(about) + b"\n" + members
 
@@ -227,12 +240,39 @@ class Placing:
         return sorted(await index.owners(SubjectSet((subject,)))) if index is not None else []
 
     async def server_of(self, account: str, name: str) -> int:
-        """The server that has the stream; 0: there is no such stream."""
+        """The server that has the stream, or leads its group; 0: there is no such stream."""
         row = self.table.get(account, name)
         if (row is None or row.config is None) and not self.decides:
             found = await self._ask_leader({"op": "where", "account": account, "name": name})
-            return int(found["peer"])
-        return row.peer if row is not None and row.config is not None else 0
+            row = self.table.get(account, name)
+            if row is None or not row.members:
+                return int(found["peer"])
+        if row is None or row.config is None:
+            return 0
+        return row.peer if not row.members else await self._leader_of(row)
+
+    async def _leader_here(self, account: str, name: str) -> int:
+        found = self._jetstream.catalogue.by_name.get(account)
+        stream = found.streams.get(name) if found is not None else None
+        return await self._replicas.leader(stream) if stream is not None and stream.group is not None else 0
+
+    async def _leader_of(self, row: StreamRow) -> int:
+        """The server that leads a stream of several. Raises ApiError: nobody, as far as those know that are there."""
+        about = {"account": row.account, "name": row.name}
+        for peer in sorted(row.peers, key=lambda one: one != self.own):
+            if peer == self.own:
+                leader = await self._leader_here(row.account, row.name)
+            else:
+                said = await self.ask(peer, "leads", about, b"", DECIDED_S) if self.reaches(peer) else None
+                leader = int(said[0]["peer"]) if said is not None else 0
+            if leader:
+                return leader
+        raise errors.CLUSTER_NOT_AVAILABLE.error()
+
+    def group(self, account: str, name: str) -> Group | None:
+        """The servers that are to keep the stream together; None: it is a server's alone."""
+        row = self.table.get(account, name)
+        return _group_of(row) if row is not None else None
 
     def choose(self, wanted: Wanted) -> int:
         """The server for a new stream."""
@@ -304,14 +344,15 @@ class Placing:
         is_there = row.config is not None
         match wish["op"]:
             case "where":
-                return {"peer": row.peer if is_there else 0}
+                where = {"peer": row.peer if is_there else 0}
+                return where | ({"revision": row.revision, "row": json.loads(write_row(row))} if row.members else {})
             case "claim":
                 if is_there and (row.peer, row.created) == (wish["peer"], wish["created"]):
                     return OK
                 if is_there:
                     raise errors.STREAM_NAME_EXIST.error()
                 self._check_number(row)
-                return await self._write(await self._checked(row, wish))
+                return await self._write(self._shared(await self._checked(row, wish)))
             case "change":
                 if not is_there or (row.peer, row.created) != (wish["peer"], wish["created"]):
                     raise errors.STREAM_NOT_FOUND.error()
@@ -319,7 +360,8 @@ class Placing:
             case "drop":
                 if not is_there or wish["created"] not in (0, row.created):
                     return OK
-                return await self._write(replace(row, config=None, gone=(*row.gone, (row.peer, row.created))))
+                gone = (*row.gone, *((peer, row.created) for peer in row.peers))
+                return await self._write(replace(row, config=None, gone=gone, group=0, members=()))
             case "gone":
                 gone = tuple(one for one in row.gone if one != (wish["peer"], wish["created"]))
                 return await self._write(replace(row, gone=gone)) if gone != row.gone else OK
@@ -329,6 +371,22 @@ class Placing:
         account = self._jetstream.catalogue.by_name.get(row.account)
         if account is not None:
             check_number(account.limits, len(self.table.streams.get(row.account, ())))
+
+    def _shared(self, row: StreamRow) -> StreamRow:
+        """With the servers that are to keep it, where it is to be kept by several. Raises ApiError."""
+        config = config_of(row)
+        if config.num_replicas <= 1:
+            return replace(row, group=0, members=())
+        disks = {member.peer: member.disk for member in self._meta.members}
+        sites = {peer: site for peer in disks if (site := self._site_of(peer)) is not None}
+        tags = config.placement.tags if config.placement is not None else ()
+        wish = Wish("", tags, max(config.max_bytes, 0), config.storage != MEMORY)
+        first = sites.get(row.peer)
+        chosen = choose_more(wish, first, sites.values(), config.num_replicas) if first is not None else ""
+        if isinstance(chosen, str):
+            raise errors.NO_SUITABLE_PEERS.error(why=chosen)
+        peers = [next(peer for peer, site in sites.items() if site is one) for one in chosen]
+        return replace(row, group=random.getrandbits(63) | 1, members=tuple((peer, disks[peer]) for peer in peers))
 
     async def _checked(self, row: StreamRow, wish: Mapping[str, Any]) -> StreamRow:
         wanted = {name: wish[name] for name in ("peer", "server", "cluster", "created", "author", "config")}
@@ -383,7 +441,7 @@ class Placing:
 
     async def _settle(self, row: StreamRow) -> bool:
         """False: not yet."""
-        concerned = row.peer == self.own or any(peer == self.own for peer, _ in row.gone)
+        concerned = self.own in row.peers or any(peer == self.own for peer, _ in row.gone)
         account = self._jetstream.catalogue.by_name.get(row.account)
         if not concerned or account is None or not account.enabled:
             return not concerned
@@ -393,10 +451,11 @@ class Placing:
                     await self._elsewhere.end(account, row.name, created)
                     about = {"account": row.account, "name": row.name, "created": created}
                     await self._ask_leader({"op": "gone", "peer": self.own, **about})
-            if row.config is not None and row.peer == self.own:
+            if row.config is not None and self.own in row.peers:
                 stands = partial(self._stands, row)
-                made = await self._elsewhere.make(account, config_of(row), row.created, row.author, stands)
-                if made:
+                wanted = Stream(0, account, config_of(row), row.created, author=row.author, group=_group_of(row))
+                made = await self._elsewhere.make(wanted, stands)
+                if made and wanted.group is None:
                     where = _where(row.account, row.name)
                     self._log.warning(f"{where} is placed on this server, which did not have it: made, empty")
         except (ApiError, t.PlaneError) as error:
@@ -414,7 +473,7 @@ class Placing:
         row = self.table.get(account, config.name)
         where = _where(account, config.name)
         if row is not None and ((self.own, created) in row.gone or row.config is not None):
-            is_other = row.config is not None and (row.peer, row.created) != (self.own, created)
+            is_other = row.config is not None and (row.created != created or self.own not in row.peers)
             if is_other:
                 text = f"{where} is another one on {row.server}: this server's is kept, and apart"
                 self._warn_once(account, config.name, text)
@@ -429,6 +488,10 @@ class Placing:
         if (account, name) not in self._warned:
             self._warned.add((account, name))
             self._log.warning(text)
+
+
+def _group_of(row: StreamRow) -> Group | None:
+    return Group(row.group, row.members) if row.members else None
 
 
 def _where(account: str, name: str) -> str:

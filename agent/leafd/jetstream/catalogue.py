@@ -65,6 +65,8 @@ class Settings:
     max_request_batch: int = 0
     duplicate_window: int = 0
     default_max_consumers: int = 0
+    replicas: bool = False
+    """Whether several servers may keep a stream: tests alone say so, until consumers go by a log, too."""
     shared: bool = False
     """Whether this server's streams are those of a group of servers."""
 
@@ -89,6 +91,14 @@ class Aside:
     id: int
     reason: str
     definition: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """The servers that keep a stream together: the name of their group, and each with its disk, as they founded it."""
+
+    name: int
+    members: tuple[tuple[int, int], ...]
 
 
 @dataclass(slots=True)
@@ -147,6 +157,8 @@ class Stream:
     """Those of them that take all messages."""
     filters: SubjectIndex | None = None
     """Those of a workqueue: what each of the counted consumers takes."""
+    group: Group | None = None
+    """Those that keep it; None: this server alone."""
     told_put_back: bool = False
     """Whether the log has it that a copy elsewhere is further."""
     shape: object = None
@@ -366,6 +378,8 @@ def stream_definition(stream: Stream, *, restoring: bool = False) -> bytes:
         members["template"] = stream.template
     if stream.author:
         members["author"] = stream.author
+    if stream.group is not None:
+        members["group"] = {"name": stream.group.name, "members": [list(one) for one in stream.group.members]}
     return dump(members | {"restoring": True} if restoring else members)
 
 
@@ -385,6 +399,14 @@ def template_of(body: bytes) -> str:
 def author_of(body: bytes) -> str:
     """In whose name a stored stream publishes."""
     return _text_of(body, "author")
+
+
+def group_of(body: bytes) -> Group | None:
+    """The servers that keep a stored stream. Raises KeyError, TypeError, ValueError: what is there says nothing."""
+    found = loose(body).get("group") if b'"group"' in body else None
+    if found is None:
+        return None
+    return Group(int(found["name"]), tuple((int(peer), int(disk)) for peer, disk in found["members"]))
 
 
 def _text_of(body: bytes, member: str) -> str:
@@ -414,6 +436,12 @@ def read_stream(body: bytes) -> tuple[str, int, StreamConfig]:
     record = loose(body)
     config = decode(StreamConfig, json.dumps(record["config"]).encode(), strict=False)
     return record["account"], parse_time(record["created"]), config
+
+
+def stored_stream(stream_id: int, account: JetStreamAccount, created: int, config: StreamConfig, body: bytes) -> Stream:
+    """A stored stream, of which that was read. Raises KeyError, TypeError, ValueError."""
+    made_by, author, group = template_of(body), author_of(body), group_of(body)
+    return Stream(stream_id, account, config, created, template=made_by, author=author, group=group)
 
 
 def read_consumer(body: bytes) -> tuple[str, int, ConsumerConfig]:

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
@@ -98,8 +99,9 @@ class Elsewhere:
         """The server that answers. Raises ApiError."""
         placing, pattern = self._placing, line.pattern
         name = tokens[pattern.index("*")] if "*" in pattern else ""
-        here = name in account.streams
-        if not placing.leader and (not here or pattern[:2] in CHANGES):
+        stream = account.streams.get(name)
+        here = stream is not None and stream.group is None
+        if not placing.leader and (stream is None or pattern[:2] in CHANGES):
             raise errors.CLUSTER_NOT_AVAILABLE.error()
         if pattern in LEADERS:
             return placing.leader
@@ -205,7 +207,8 @@ class Elsewhere:
         """The infos of these streams, by their servers; without those whose server says nothing."""
         by_server: dict[int, list[str]] = {}
         for name in names:
-            by_server.setdefault(await self._placing.server_of(account.name, name), []).append(name)
+            with suppress(ApiError):  # nobody leads it just now: it is missing
+                by_server.setdefault(await self._placing.server_of(account.name, name), []).append(name)
         found: dict[str, dict[str, Any]] = {}
 
         async def ask(server: int, wanted: list[str]) -> None:
@@ -251,21 +254,22 @@ class Elsewhere:
 
     # ---- as the table has it
 
-    async def make(
-        self, account: JetStreamAccount, config: StreamConfig, created: int, author: str, stands: Callable[[], bool]
-    ) -> bool:
+    async def make(self, wanted: Stream, stands: Callable[[], bool]) -> bool:
         """A stream that is placed here is here, and is like that. Returns whether it had to be made. stands: whether
         the table still says so, once nobody else changes the account's streams. Raises PlaneError, ApiError."""
+        account, name = wanted.account, wanted.name
         async with account.lock:
-            stream = account.streams.get(config.name)
+            stream = account.streams.get(name)
             if not stands():
                 return False
             if stream is None:
-                if config.name not in account.aside and config.name not in account.restoring:
-                    await streams.placed(self._context, Stream(0, account, config, created, author=author))
+                if name not in account.aside and name not in account.restoring:
+                    await streams.placed(self._context, wanted)
                     return True
-            elif stream.created == created and stream.config != config:
-                await streams.changed(self._context, stream, config, author)
+            elif stream.created == wanted.created and stream.group is not None:
+                await self._placing.join(stream)
+            elif stream.created == wanted.created and stream.config != wanted.config:
+                await streams.changed(self._context, stream, wanted.config, wanted.author)
         return False
 
     async def end(self, account: JetStreamAccount, name: str, created: int) -> None:

@@ -11,7 +11,7 @@ from leafd.records import dataclass
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
-    from leafd.jetstream.catalogue import JetStreamAccount, Stream
+    from leafd.jetstream.catalogue import Group, JetStreamAccount, Stream
     from leafd.jetstream.models.stream import StreamConfig
 
 
@@ -132,6 +132,21 @@ class Placing(Protocol):
 
     async def drop(self, account: str, name: str, created: int = 0) -> None:
         """The stream is deleted. created: of that one alone."""
+
+    def group(self, account: str, name: str) -> Group | None:
+        """The servers that are to keep the stream together; None: it is a server's alone."""
+
+    async def join(self, stream: Stream) -> None:
+        """This server takes its part in the stream's group. Raises PlaneError."""
+
+    async def led(self, stream: Stream) -> None:
+        """Returns when a server leads the stream's group, or none does for long."""
+
+    async def step_down(self, stream: Stream, preferred: str = "") -> None:
+        """Another server leads the stream's group: the one of that name, or any."""
+
+    async def cluster_of(self, stream: Stream) -> dict[str, Any]:
+        """The cluster member of the stream's info: who leads, and how the others are."""
 
     async def order(self, tokens: list[str], body: bytes) -> dict[str, Any]:
         """Does what the system account asks of the group; the members of the answer."""

@@ -36,12 +36,11 @@ from leafd.jetstream.catalogue import (
     JetStreamLimits,
     Settings,
     Stream,
-    author_of,
     is_half,
     names_in,
     read_consumer,
     read_stream,
-    template_of,
+    stored_stream,
 )
 from leafd.jetstream.context import Context
 from leafd.jetstream.endpoints import (
@@ -311,7 +310,7 @@ class JetStream:
         account_name, created, config = read_stream(record)
         account = self.catalogue.by_name.get(account_name)
         if account is not None and account.enabled:
-            return Stream(stream_id, account, config, created, template=template_of(record), author=author_of(record))
+            return stored_stream(stream_id, account, created, config, record)
         self._waiting.append((stream_id, record))
         self._log.warning(
             f"stream {config.name!r} of account {account_name!r} stays on disk unserved: "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from leafd.cluster.placement import Site, Wish, choose, site_of
+from leafd.cluster.placement import NO_STREAMS, Site, Wish, choose, choose_more, site_of
 
 OWN = Site("n1", "east", ("a:1", "ssd"), free=100, streams=5)
 NEAR = Site("n2", "east", ("a:2",), free=500, streams=1)
@@ -54,3 +54,20 @@ def test_a_server_that_tells_of_itself_is_read_or_refused() -> None:
     for members in ({}, {"name": "n"}, {"name": "n", "cluster": "c", "tags": 1, "free": 1, "memory": 1, "streams": 1}):
         with pytest.raises(ValueError, match="no server"):
             site_of(members)
+
+
+def test_replicas_are_of_one_cluster_and_where_there_are_the_fewest_streams() -> None:
+    """The first one is chosen already; a server that gets no streams is none of them, either."""
+    first = Site("a1", "A", free=100)
+    others = (
+        Site("a2", "A", free=100, streams=5),
+        Site("a3", "A", free=50, streams=1),
+        Site("a4", "A", tags=(NO_STREAMS,), free=100),
+        Site("b1", "B", free=100),
+    )
+    chosen = choose_more(Wish(size=50), first, (first, *others), 3)
+    assert not isinstance(chosen, str)
+    assert [one.name for one in chosen] == ["a1", "a3", "a2"]
+    assert choose_more(Wish(size=60), first, others, 3) == ", insufficient storage"
+    assert choose_more(Wish(), first, others, 5) == ", peer offline"
+    assert choose_more(Wish(tags=("x",)), first, others, 2) == ", insufficient storage"

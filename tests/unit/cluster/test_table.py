@@ -14,7 +14,9 @@ def test_a_row_is_read_as_it_was_written() -> None:
     """Also that of a deleted stream, and with names of any length in any script."""
     deleted = StreamRow("A", "S", gone=((1, 2), (3, 4)), revision=3)
     long = replace(ROW, account="ä" * 300, name="S" * 255)
-    for row in (ROW, deleted, long):
+    shared = replace(ROW, group=(1 << 63) - 1, members=((7, (1 << 64) - 1), (8, 2)))
+    assert (shared.peers, ROW.peers) == ((7, 8), (7,))
+    for row in (ROW, deleted, long, shared):
         assert read_row(row.revision, write_row(row)) == row
         assert len(row.key) < 255
     assert len({key_of("A", "S"), key_of("AS", ""), key_of("", "AS"), key_of("A\0S", "")}) == 4
@@ -24,7 +26,8 @@ def test_a_row_is_read_as_it_was_written() -> None:
     "value",
     [b"", b"{", b"[]", b"1", b"null", b"{}", b'{"account":"A"}', b'{"account":"A","name":"S","config":1}',
      b'{"account":"A","name":"S","gone":[1]}', b'{"account":"A","name":"S","gone":[[1,2,3]]}',
-     b'{"account":"A","name":"S","created":"x"}', b"\xff"],
+     b'{"account":"A","name":"S","created":"x"}', b"\xff", b'{"account":"A","name":"S","group":1}',
+     b'{"account":"A","name":"S","members":[[1,2]]}', b'{"account":"A","name":"S","group":1,"members":[1]}'],
 )  # fmt: skip
 def test_what_is_no_row_says_so(value: bytes) -> None:
     """Another version may have written it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from leafd.gojson import JsonError, loose
 from leafd.jetstream import errors
 from leafd.jetstream.registry import Call, endpoint
 
@@ -17,12 +18,23 @@ async def refuse(_call: Call, _request: None) -> dict[str, Any]:
     raise errors.CLUSTER_REQUIRED.error()
 
 
+def _preferred(body: bytes) -> str:
+    """The server that is to lead; "": any."""
+    try:
+        placement = loose(body).get("placement") if body.strip() else None
+    except JsonError:
+        return ""
+    return str(placement.get("preferred") or "") if isinstance(placement, dict) else ""
+
+
 @endpoint("STREAM.LEADER.STEPDOWN.*", "stream_leader_stepdown_response", checks=())
 async def stream_step_down(call: Call, _request: None) -> dict[str, Any]:
-    """The only replica stays the leader."""
+    """Another replica leads; the only one stays the leader."""
     if call.context.placing is None:
         raise errors.CLUSTER_REQUIRED.error()
-    call.stream(call.name(3))
+    stream = call.stream(call.name(3))
+    if stream.group is not None:
+        await call.context.placing.step_down(stream, _preferred(call.body))
     return {"success": True}
 
 

@@ -110,6 +110,8 @@ async def create(call: Call, request: ConsumerCreateRequest) -> dict[str, Any]:
     if config.num_replicas > 1:
         raise errors.STREAM_REPLICAS_NOT_SUPPORTED.error()
     stream = call.stream(wanted.stream)
+    if stream.group is not None:
+        raise errors.STREAM_REPLICAS_NOT_SUPPORTED.error()
     config = wanted.for_stream(stream.config, random_name)
     _check_identity(call, stream, config)
     await _tell_position(call, stream)

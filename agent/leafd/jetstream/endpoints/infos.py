@@ -60,6 +60,9 @@ async def stream_info(
         status = await context.neighbours.source_status(stream.id, slot)
         sources.append(_source(stream, source, status, sequence=True))
         await pause()
+    place = _cluster(context.settings) if cluster or context.placing is not None else None
+    if stream.group is not None and context.placing is not None:
+        place = await context.placing.cluster_of(stream)
 
     def put_together() -> dict[str, Any]:
         info = written(
@@ -68,7 +71,7 @@ async def stream_info(
                 created=stream.created,
                 state=stream_state(visible, state),
                 domain="" if creating else context.settings.domain,
-                cluster=_cluster(context.settings) if cluster or context.placing is not None else None,
+                cluster=place,
                 mirror=mirror,
                 sources=sources or None,
                 timestamp=now_ns(),

@@ -27,7 +27,7 @@ from leafd.jetstream.models.requests import (
     StreamListRequest,
     StreamNamesRequest,
 )
-from leafd.jetstream.models.stream import ConsumerLimits, StreamConfig, StreamConfigRequest
+from leafd.jetstream.models.stream import FILE, LIMITS, ConsumerLimits, StreamConfig, StreamConfigRequest
 from leafd.jetstream.ports import Everywhere
 from leafd.jetstream.publishing import author_for, judge, republishes
 from leafd.jetstream.registry import Body, Call, Lock, endpoint
@@ -64,9 +64,12 @@ async def put(context: Context, stream: Stream, *, stored: bytes = b"") -> t.Str
     await judge(context, stream)
     if republishes(stream.config) in stream.denied:
         republish = None
+    flat = flat_stream(stream.account.id, stream.config)
+    if stream.group is not None:
+        flat = replace(flat, flags=flat.flags | t.StreamFlag.REPLICATED)
     return await context.plane.stream_put(
         stream.id,
-        flat_stream(stream.account.id, stream.config),
+        flat,
         name=stream.name,
         definition=stored or await aside(stream.weight, stream_definition, stream),
         domain=context.settings.domain,
@@ -116,7 +119,7 @@ async def create(call: Call, request: StreamConfigRequest) -> dict[str, Any]:
     check_made(config)
     check_new_stream(account, context.catalogue, context.settings, config)
     config = await judged(call, config, pedantic=request.pedantic)
-    if config.num_replicas > 1:
+    if config.num_replicas > 1 and not _replicable(context, config):
         raise errors.STREAM_REPLICAS_NOT_SUPPORTED.error()
     author = await author_for(call.asker, config)
     existing = account.streams.get(name)
@@ -140,16 +143,20 @@ async def made(
     await check_overlap(account, config)
     refuse_unsupported(config)
 
-    created = now_ns()
+    created, group = now_ns(), None
     if context.placing is not None:
         await context.placing.claim(account.name, config, created, author)
+        group = context.placing.group(account.name, config.name)
+    wanted = Stream(0, account, config, created, template=template, author=author, group=group)
     try:
-        stream, state = await placed(context, Stream(0, account, config, created, template=template, author=author))
+        stream, state = await placed(context, wanted)
     except ApiError:
         if context.placing is not None:
             await context.placing.drop(account.name, config.name, created)
         raise
     context.advisories.stream(stream, "CREATED", "create")
+    if stream.group is not None and context.placing is not None:
+        await context.placing.led(stream)
     return stream, state
 
 
@@ -166,7 +173,19 @@ async def placed(context: Context, wanted: Stream) -> tuple[Stream, t.StreamStat
         raise refused(error, errors.STREAM_CREATE) from None
     context.catalogue.add_stream(stream)
     context.neighbours.stream_changed(stream, state.last_seq)
+    if stream.group is not None and context.placing is not None:
+        await context.placing.join(stream)
     return stream, state
+
+
+def _replicable(context: Context, config: StreamConfig) -> bool:
+    """Whether several servers can keep such a stream: their log has entries for it (native/jetstream/replicated.h)."""
+    others = (
+        *(config.mirror is not None, bool(config.sources), config.republish is not None, config.storage != FILE),
+        *(config.allow_msg_schedules, config.allow_batched, config.allow_atomic, config.allow_msg_counter),
+        config.retention != LIMITS,
+    )
+    return context.settings.replicas and not any(others)
 
 
 async def judged(call: Call, config: StreamConfig, *, pedantic: bool) -> StreamConfig:
@@ -213,6 +232,8 @@ async def update(call: Call, request: StreamConfigRequest) -> dict[str, Any]:
         raise errors.STREAM_MISMATCH.error()
     stream = call.stream(name)
     old = stream.config
+    if stream.group is not None:
+        raise errors.STREAM_REPLICAS_NOT_SUPPORTED.error()
     config = check_update(old, static_stream(config))
     check_update_room(account, context.catalogue, context.settings, old, config)
     _check_consumer_limits(stream, config.consumer_limits)

@@ -1,0 +1,108 @@
+"""Streams that several servers keep, in this one: its part in their groups, and who leads them.
+
+    a row with members --> the stream is made here, as on each of them --> join: the plane takes part in its group
+    a request          --> who leads, as the group here says, or else a server that has the stream
+
+Only a configuration with `meta_size` imports this. Not here: who is to keep a stream (placing.py), what a member does
+(native/jetstream/replicated.c).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+import trio
+
+from leafd import native_types as t
+from leafd.jetstream import errors
+from leafd.native_meta import LEADER, MetaLook, MetaMember, look_in
+
+if TYPE_CHECKING:
+    from leafd.daemon.meta_group import MetaGroup
+    from leafd.jetstream.catalogue import Catalogue, Settings, Stream
+    from leafd.native_plane import Plane
+
+JOIN_S: Final = 0.3
+"""A group that cannot be joined now is tried again."""
+LED_S: Final = 5.0
+"""How long who makes a stream waits for its leader."""
+LOOK_S: Final = 0.05
+OFFLINE_NS: Final = 5_000_000_000
+
+
+class Replicas:
+    """This server's part in streams of several."""
+
+    def __init__(self, plane: Plane, meta: MetaGroup, catalogue: Catalogue, settings: Settings) -> None:
+        self._plane, self._meta, self._catalogue, self._settings = plane, meta, catalogue, settings
+        self._joined: set[int] = set()
+        """Streams, by the plane's numbers."""
+
+    async def join_all(self) -> None:
+        """Joins the groups of the streams that this server had at its start."""
+        waiting = [stream for stream in self._catalogue.streams() if stream.group is not None]
+        while waiting:
+            for stream in waiting:
+                try:
+                    await self.join(stream)
+                except t.PlaneError as error:
+                    if error.status not in (t.Status.AGAIN, t.Status.FULL, t.Status.NOT_FOUND):
+                        raise
+            waiting = [one for one in waiting if one.id not in self._joined and self._catalogue.stream(one.id) is one]
+            await trio.sleep(JOIN_S)
+
+    async def join(self, stream: Stream) -> None:
+        """This server takes its part in the stream's group. Raises PlaneError."""
+        assert stream.group is not None
+        await self._plane.stream_group(stream.id, stream.group.name, stream.group.members)
+        self._joined.add(stream.id)
+
+    async def look(self, stream: Stream) -> tuple[MetaLook, tuple[MetaMember, ...]]:
+        """The group as this server sees it. Raises PlaneError."""
+        return look_in(await self._plane.stream_group_look(stream.id))
+
+    async def leader(self, stream: Stream) -> int:
+        """The server that leads; 0: none, as far as this one knows."""
+        try:
+            return (await self.look(stream))[0].leader
+        except t.PlaneError:
+            return 0
+
+    async def led(self, stream: Stream) -> None:
+        """Returns when a server leads the group, or none does for long."""
+        with trio.move_on_after(LED_S):
+            while not await self.leader(stream):  # noqa: ASYNC110
+                await trio.sleep(LOOK_S)
+
+    async def step_down(self, stream: Stream, preferred: str = "") -> None:
+        """Another server leads: the one of that name, or any. Raises ApiError."""
+        assert stream.group is not None
+        peers = {self._meta.named(peer): peer for peer, _ in stream.group.members}
+        if preferred and preferred not in peers:
+            raise errors.NO_SUITABLE_PEERS_FOR.error(why=f'preferred server "{preferred}" not known')
+        try:
+            await self._plane.stream_group_transfer(stream.id, peers.get(preferred, 0))
+        except t.PlaneError:
+            raise errors.CLUSTER_NOT_AVAILABLE.error() from None
+
+    async def cluster_of(self, stream: Stream) -> dict[str, Any]:
+        """The cluster member of the stream's info."""
+        try:
+            look, members = await self.look(stream)
+        except t.PlaneError:
+            return {"name": self._settings.cluster_name}
+        found: dict[str, Any] = {"name": self._settings.cluster_name}
+        if look.leader:
+            found["leader"] = self._meta.named(look.leader)
+        others = [one for one in members if one.peer != look.leader]
+        return found | {"replicas": [self._replica(one, leads=look.role == LEADER) for one in others]}
+
+    def _replica(self, member: MetaMember, *, leads: bool) -> dict[str, Any]:
+        """As the leader shows it; who does not lead knows only that there is one."""
+        row: dict[str, Any] = {"name": self._meta.named(member.peer), "current": False, "active": 0}
+        if leads:
+            offline = not 0 <= member.heard_ns <= OFFLINE_NS
+            row |= {"current": member.lag == 0 and not offline, "active": max(member.heard_ns, 0)}
+            row |= {"offline": True} if offline else {}
+            row |= {"lag": member.lag} if member.lag else {}
+        return row

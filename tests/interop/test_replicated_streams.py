@@ -1,0 +1,195 @@
+"""Streams that three servers keep: made, published to, and whole when their leader is killed, as at nats-servers.
+
+Three nats-servers walk the same way, which proves the test. leafd keeps such streams only where tests say so
+(`REPLICAS`). Not here: a stream's log (tests/native/test_replicas.c), its part in a plane (test_plane_replicated.c),
+the group of all servers (test_meta_group.py).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import nats.errors
+import pytest
+from leafd.daemon.compiled import REPLICAS
+from nats.aio.client import Client
+
+from tests import servers
+from tests.interop.test_meta_group import L, R, leader_of, three
+from tests.rig.official import connect
+from tests.rig.reports import report
+from tests.rig.waiting import eventually, until
+
+MESSAGES = int(os.environ.get("LEAFD_REPLICATED_MESSAGES", "600"))
+FLYING = 100
+"""Messages whose answers are waited for at a time."""
+AGAIN_S = 15.0
+"""Publishing goes on so long after a leader's death at the latest: the next one is elected after 3 s, on a machine that
+is not busy. (nats-server's takes up to 8 s.)"""
+PAGE = 1000
+
+
+async def asked(client: Client, subject: str, body: object = None) -> dict[str, Any]:
+    payload = json.dumps(body).encode() if body is not None else b""
+    found: dict[str, Any] = json.loads((await client.request(f"$JS.API.{subject}", payload, timeout=10)).data)
+    assert "error" not in found, found
+    return found
+
+
+class Publisher:
+    """One who publishes numbers, each until it is acknowledged."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._numbers = itertools.count()
+        self.acknowledged: dict[int, int] = {}
+        """Sequences, by number."""
+        self.last_ack = time.monotonic()
+        self.longest_s = 0.0
+        """Without any answer."""
+
+    async def publish(self, count: int) -> None:
+        """Publishes so many more."""
+        upto = len(self.acknowledged) + count
+        await asyncio.gather(*(self._some(upto) for _ in range(FLYING)))
+
+    async def _some(self, upto: int) -> None:
+        while (number := next(self._numbers)) < upto:
+            while number not in self.acknowledged:
+                await self._once(number)
+        self._numbers = itertools.count(upto)
+
+    async def _once(self, number: int) -> None:
+        headers = {"Nats-Msg-Id": str(number)}
+        try:
+            said = await self._client.request("s.a", str(number).encode(), timeout=1, headers=headers)
+        except (nats.errors.TimeoutError, nats.errors.NoRespondersError):
+            await asyncio.sleep(0.05)
+            return
+        ack = json.loads(said.data)
+        if "error" in ack:
+            await asyncio.sleep(0.05)
+            return
+        now = time.monotonic()
+        self.longest_s, self.last_ack = max(self.longest_s, now - self.last_ack), now
+        self.acknowledged[number] = ack["seq"]
+
+
+async def page_from(client: Client, first: int) -> list[str]:
+    """Some messages from that one on; none where nobody listens."""
+    inbox, found = client.new_inbox(), list[str]()
+    subscription = await client.subscribe(inbox)
+    await client.publish("$JS.API.DIRECT.GET.S", json.dumps({"seq": first, "batch": PAGE}).encode(), reply=inbox)
+    while (message := await subscription.next_msg(timeout=10)).data:
+        found.append(message.data.decode())
+    await subscription.unsubscribe()
+    return found
+
+
+async def stored(client: Client) -> list[str]:
+    """What the stream's leader has, in order. That a new one listens is not known everywhere at once."""
+    found: list[str] = []
+
+    async def all_there() -> bool:
+        found.extend(await page_from(client, len(found) + 1))
+        return len(found) >= MESSAGES
+
+    await until(all_there, "the leader has not all of it")
+    return found
+
+
+def state_at(server: servers.Server) -> dict[str, Any]:
+    """The stream as that server has it."""
+    accounts = report(server, "jsz?accounts=true&streams=true")["account_details"]
+    streams = [one for account in accounts for one in account.get("stream_detail", ())]
+    found: dict[str, Any] = next((one["state"] for one in streams), {})
+    return {name: found.get(name) for name in ("messages", "bytes", "first_seq", "last_seq")}
+
+
+async def led_by(client: Client, *, but: str = "") -> str:
+    """The stream's leader, once another one than that leads."""
+
+    async def told() -> str:
+        with contextlib.suppress(AssertionError, nats.errors.Error):
+            leader: str = (await asked(client, "STREAM.INFO.S"))["cluster"].get("leader", "")
+            return leader if leader != but else ""
+        return ""
+
+    await until(told, "nobody leads the stream")
+    return await told()
+
+
+async def made_by(server: servers.Server, names: set[str]) -> str:
+    """Makes the stream; its leader."""
+    client = await connect(server)
+    config = {"name": "S", "subjects": ["s.>"], "num_replicas": 3, "allow_direct": True}
+    info = await asked(client, "STREAM.CREATE.S", config)
+    assert {info["cluster"]["leader"], *(row["name"] for row in info["cluster"]["replicas"])} == names
+    await client.close()
+    leader: str = info["cluster"]["leader"]
+    return leader
+
+
+async def walk(made: list[servers.Server]) -> Publisher:
+    """The stream's leader is killed in the middle, comes back, and each of the three leads once at the end."""
+    names = {f"s{number}": server for number, server in enumerate(made)}
+    first = await made_by(made[0], set(names))
+    client = await connect(next(server for name, server in names.items() if name != first))
+    publisher = Publisher(client)
+    await publisher.publish(MESSAGES // 2)
+    publisher.longest_s, publisher.last_ack = 0.0, time.monotonic()
+    names[first].kill()
+    await publisher.publish(MESSAGES // 2)
+    await led_by(client, but=first)
+    names[first].start()
+    expected = state_at(next(server for name, server in names.items() if name != first))
+    assert expected["messages"] == MESSAGES
+    eventually(lambda: all(state_at(server) == expected for server in made), lambda: [state_at(one) for one in made])
+    await client.close()
+    return publisher
+
+
+async def contents(made: list[servers.Server]) -> list[list[str]]:
+    """What each server has, when it leads."""
+    found: dict[str, list[str]] = {}
+    client = await connect(made[0])
+    for number in range(len(made)):
+
+        async def leads(wanted: str = f"s{number}") -> bool:
+            if await led_by(client) == wanted:
+                return True
+            with contextlib.suppress(AssertionError, nats.errors.Error):
+                await asked(client, "STREAM.LEADER.STEPDOWN.S", {"placement": {"preferred": wanted}})
+            return False
+
+        await until(leads, "the lead is not handed over")
+        found[f"s{number}"] = await stored(client)
+    await client.close()
+    return list(found.values())
+
+
+@pytest.mark.parametrize("kind", [R, L])
+def test_publishing_goes_on_when_the_leader_of_a_stream_is_killed(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was acknowledged is there, once and in order, at all three."""
+    monkeypatch.setenv(REPLICAS, "1")
+    with three(kind, tmp_path) as made:
+        for server in made:
+            server.start()
+        leader_of(made)
+        publisher = asyncio.run(walk(made))
+        assert len(publisher.acknowledged) == MESSAGES
+        assert publisher.longest_s < AGAIN_S
+        everywhere = asyncio.run(contents(made))
+        assert everywhere[0] == everywhere[1] == everywhere[2]
+        numbers = [int(one) for one in everywhere[0]]
+        assert sorted(numbers) == list(range(MESSAGES))
+        assert all(numbers[sequence - 1] == number for number, sequence in publisher.acknowledged.items())
