@@ -296,6 +296,8 @@ status_t group_make(const group_options_t *options, moment_t now, group_t **out)
     if (status == STATUS_OK) {
         status = store_ledger_make(options->store, options->number, options->name, bytes, &(*out)->ledger);
     }
+    loading.start.fresh = options->at_once;
+    loading.start.first = founders->count > 0 && same_disk(founders->at[0].id, self);
     if (status == STATUS_OK) {
         status = member_begin(*out, options, &loading, now);
     }

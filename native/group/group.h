@@ -74,6 +74,7 @@ typedef struct group_options {
     uint64_t name; /* the same at all members */
     /* The first members, this disk among them; NULL: this disk alone. Of none, it waits until a leader lets it in. */
     const raft_config_t *founders;
+    bool at_once; /* the first of them leads as soon as a majority is there, and not after an election's time */
 } group_options_t;
 
 /* A member as it is now, for reports. */

@@ -300,14 +300,16 @@ void groups_receive(groups_t *groups, uint64_t peer, bytes_t bytes, moment_t now
 /* ---- turns ------------------------------------------------------------------------------------------------------- */
 
 /* true: one is still awake. */
-static bool turn_awake(groups_t *groups, bool all, moment_t now) {
+static bool turn_awake(groups_t *groups, bool due, bool all, moment_t now) {
     bool stirred = false;
     for (uint64_t i = 0; i < groups->count; i++) {
         seat_t *seat = &groups->seats[i];
-        if (seat->awake || all) {
+        if (seat->awake || all || (due && now.mono_ns >= group_deadline(seat->group))) {
             group_turn(seat->group, now);
             seat->awake = !group_rests(seat->group);
             stirred = stirred || seat->awake;
+            groups_due(groups, seat->group);
+        } else if (due) {
             groups_due(groups, seat->group);
         }
     }
@@ -315,16 +317,17 @@ static bool turn_awake(groups_t *groups, bool all, moment_t now) {
 }
 
 bool groups_turn(groups_t *groups, moment_t now) {
-    bool all = now.mono_ns >= groups->due_ns || store_checkpoint_soon(groups->store, now);
+    bool all = store_checkpoint_soon(groups->store, now);
+    bool due = all || now.mono_ns >= groups->due_ns;
     groups->now = now;
-    if (all) {
+    if (due) {
         groups->due_ns = INT64_MAX;
     }
-    bool turned = all || groups->stirred;
+    bool turned = due || groups->stirred;
     if (turned) {
-        groups->stirred = turn_awake(groups, all, now);
+        groups->stirred = turn_awake(groups, due, all, now);
     }
-    if (all && groups->due_ns < now.mono_ns + LOOK_NS) {
+    if (due && groups->due_ns < now.mono_ns + LOOK_NS) {
         groups->due_ns = now.mono_ns + LOOK_NS;
     }
     for (uint64_t i = 0; i < groups->outgoing_count; i++) {

@@ -7,7 +7,8 @@
  * - Which server sent a frame is for the network to say: one that names another sender is dropped and counted, as is
  *   one for another disk. Whoever may write to the network between servers could do anything in their name.
  * - Nothing waits for a way: a frame that cannot be delivered is lost, and raft says it again.
- * - A turn goes to the groups in which something happens, and to all of them when one is due, at most each 10 ms.
+ * - A turn goes to the groups in which something happens, and to those that are due, at most each 10 ms; before a
+ *   checkpoint to all of them.
  */
 #ifndef LEAFD_GROUP_GROUPS_H
 #define LEAFD_GROUP_GROUPS_H

@@ -310,6 +310,7 @@ static group_options_t options_of(js_t *js, const stream_t *stream, uint64_t nam
                                .times = groups_times,
                                .seed = random_next(&js->random) | 1,
                                .name = name,
+                               .at_once = true,
                                .founders = founders};
     replica_hook(stream->replicated->replica, &options.hooks);
     return options;

@@ -93,6 +93,10 @@ void raft_commit_upto(raft_t *raft, raft_outputs_t *out, raft_index_t index) {
 /* The next election, at random so that two members seldom ask at once. */
 void raft_set_due(raft_t *raft, int64_t now_ns) {
     uint32_t more = random_below(&raft->random, 1024);
+    if (raft->first && raft->term == 0) {
+        raft->due_ns = now_ns + raft->times.beat_ns;
+        return;
+    }
     raft->due_ns = now_ns + raft->times.election_ns + raft->times.election_ns / 1024 * more;
 }
 
@@ -125,8 +129,13 @@ void raft_init(raft_t *raft, const raft_start_t *start, int64_t now_ns) {
     raft->configs[1] = start->configs[1];
     raft->commit = start->commit;
     raft->firm = start->trail.last;
-    raft->heard_ns = RULE(QUIET_START) ? now_ns : now_ns - raft->times.election_ns;
+    check(!start->fresh || (start->term == 0 && start->trail.last == 0));
+    raft->first = start->first && start->fresh;
+    raft->heard_ns = RULE(QUIET_START) && !start->fresh ? now_ns : now_ns - raft->times.election_ns;
     raft_set_due(raft, now_ns);
+    if (raft->first) {
+        raft->due_ns = now_ns;
+    }
 }
 
 void raft_tick(raft_t *raft, raft_outputs_t *out, int64_t now_ns) {

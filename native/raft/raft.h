@@ -177,6 +177,7 @@ typedef struct raft {
     raft_progress_t progress[RAFT_MEMBERS_MAX];
     uint32_t votes; /* by place among the members */
     bool self_voted;
+    bool first;          /* raft_start_t's */
     uint64_t write;      /* the last number */
     uint64_t vote_write; /* a candidate's own vote */
     raft_index_t firm;   /* the log up to there is on the disk */
@@ -197,6 +198,10 @@ typedef struct raft_start {
     raft_index_t commit; /* at least trail.base */
     raft_times_t times;
     uint64_t seed; /* not 0 */
+    /* This disk has never been a member before: it has heard no leader that could count on it, so it need not be quiet
+     * for a while, as whoever starts again is. */
+    bool fresh;
+    bool first; /* .. and it asks for votes at once, and again each beat, until somebody has led */
 } raft_start_t;
 
 typedef enum raft_change { RAFT_LEARN = 1, RAFT_PROMOTE, RAFT_REMOVE } raft_change_t;

@@ -35,6 +35,11 @@ bool raft_append_own(raft_t *raft, raft_outputs_t *out, raft_kind_t kind, uint32
     return true;
 }
 
+/* At times that all groups of a server have in common, so that one frame has the beats of many. */
+static int64_t next_beat(const raft_t *raft, int64_t now_ns) {
+    return now_ns + raft->times.beat_ns - now_ns % raft->times.beat_ns;
+}
+
 void raft_lead(raft_t *raft, raft_outputs_t *out, int64_t now_ns) {
     raft->role = RAFT_LEADER;
     raft->leader = raft->self;
@@ -49,7 +54,7 @@ void raft_lead(raft_t *raft, raft_outputs_t *out, int64_t now_ns) {
         raft_follow(raft, out, raft->term, (raft_disk_t){0}, now_ns);
         return;
     }
-    raft->due_ns = now_ns + raft->times.beat_ns;
+    raft->due_ns = next_beat(raft, now_ns);
     raft_tell_role(out);
 }
 
@@ -143,7 +148,7 @@ void raft_beat(raft_t *raft, raft_outputs_t *out, int64_t now_ns) {
             start_handover(raft, out, i);
         }
     }
-    raft->due_ns = now_ns + raft->times.beat_ns;
+    raft->due_ns = next_beat(raft, now_ns);
 }
 
 /* Entries from next on, all of one term; or none. */

@@ -240,6 +240,36 @@ static void hands_over(void) {
     world_end();
 }
 
+static void make_at_once(uint32_t at) {
+    group_options_t options = world_options(at, 0);
+    options.at_once = true;
+    world.node[at].stream[0] = rig_stream(&world.node[at].rig, 1, rig_config());
+    CHECK_EQ_I64(STATUS_OK, groups_make(world.node[at].groups, options, world.now, &world.node[at].group[0]));
+}
+
+/* The first founder leads as soon as another one is there, long before an election is due. Who starts again waits. */
+static void founded_at_once(void) {
+    world_begin(3, 0, 31);
+    make_at_once(0);
+    world_pass(NS_PER_SECOND);
+    CHECK_EQ_I64(RAFT_ASKING, group_look(world.node[0].group[0], world.now).role);
+    make_at_once(1);
+    world_pass(500 * NS_PER_MS);
+    CHECK(group_look(world.node[0].group[0], world.now).leased);
+    make_at_once(2);
+    world_pass(500 * NS_PER_MS);
+    CHECK_EQ_U64(1, group_look(world.node[2].group[0], world.now).leader.peer);
+    world.groups = 1;
+    node_kill(0);
+    node_start(0);
+    world_pass(NS_PER_SECOND);
+    CHECK(group_look(world.node[0].group[0], world.now).role != RAFT_LEADER);
+    world_until(all_lead);
+    propose_some(10, 8);
+    world_agree();
+    world_end();
+}
+
 /* A fourth and a fifth server come, the first leader goes; each is killed in between. */
 static void members_change(void) {
     begin_with_others(5, 23);
@@ -539,6 +569,7 @@ int main(void) {
         full_logs_are_committed);
     RUN("what a leader's own disk lacks is kept for it", kept_for_a_slow_leader);
     RUN("the lead is handed over at once", hands_over);
+    RUN("a new group is led at once, and who starts again waits", founded_at_once);
     RUN("members come and go", members_change);
     RUN("frames of others than they say, for another disk, or damaged do nothing", forged_frames);
     RUN("what a lying member says ends no server", lies);

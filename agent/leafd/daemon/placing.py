@@ -386,6 +386,7 @@ class Placing:
         if isinstance(chosen, str):
             raise errors.NO_SUITABLE_PEERS.error(why=chosen)
         peers = [next(peer for peer, site in sites.items() if site is one) for one in chosen]
+        random.shuffle(peers)  # the first one leads first
         return replace(row, group=random.getrandbits(63) | 1, members=tuple((peer, disks[peer]) for peer in peers))
 
     async def _checked(self, row: StreamRow, wish: Mapping[str, Any]) -> StreamRow:
