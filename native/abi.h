@@ -231,9 +231,9 @@ const plane_event_row_t *plane_event_row(uint32_t index);
  * comes from now on gets that without control being asked (EVENT_OPENED, arg2). INFO "": no more */
 #define COMMAND_GREET 18
 /* account; body = conn_verdict_t, extra = strings: a CONNECT's JSON, then as in ADMIT, after_pong as in GREET. Who
- * came by a greeting and sends this is admitted so without control being asked (EVENT_LINE, arg). The last 64 count */
+ * came by a greeting and sends this is admitted so without control being asked (EVENT_LINE, arg) */
 #define COMMAND_REMEMBER 19
-#define COMMAND_FORGET 29 /* all of REMEMBER */
+#define COMMAND_FORGET 29 /* a REMEMBER: arg and the first string as there; all where it is "" */
 /* the answer to EVENT_AUTHOR: arg = its ticket, arg2 = AUTHOR_*; body = conn_verdict_t, extra = strings: lists as in
  * ADMIT_LEAF */
 #define COMMAND_AUTHOR 30

@@ -85,9 +85,13 @@ class Connections(Submits):
         strings = {"connect": connect, "after_pong": after_pong} | permission_strings(permissions)
         self._submit("REMEMBER", account=account, arg=int(kind), body=verdict, strings=strings)
 
+    def forget_login(self, kind: t.ConnKind, connect: bytes) -> None:
+        """This one of remember() is not known any more."""
+        self._submit("FORGET", arg=int(kind), strings={"connect": connect})
+
     def forget_logins(self) -> None:
         """No login is known any more."""
-        self._submit("FORGET")
+        self._submit("FORGET", strings={"connect": b""})
 
     def tell_author(
         self, ticket: int, verdict: t.ConnVerdict, permissions: t.Permissions | None, *, link: bool

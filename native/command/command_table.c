@@ -75,7 +75,7 @@ static const command_row_t command_rows[] = {
     PLANE(ACCOUNT,          command_account,        BODY_NONE,                    "name domain"),
     PLANE(GREET,            command_greet,          BODY_OF(secure_t),            "before behind"),
     ACCOUNT(REMEMBER,       command_remember,       BODY_OF(conn_verdict_t),      "connect after_pong " LISTS WHO),
-    PLANE(FORGET,           command_forget,         BODY_NONE,                    ""),
+    PLANE(FORGET,           command_forget,         BODY_NONE,                    "connect"),
     PLANE(AUTHOR,           command_author,         BODY_OF(conn_verdict_t),      LISTS " mapped_deny*"),
     PLANE(AUTHORS_FORGET,   command_authors_forget, BODY_NONE,                    ""),
     ACCOUNT(TRACES,         command_traces,         BODY_NONE,                    "destination"),

@@ -3,8 +3,8 @@
  * A CONNECT that is byte for byte one of these is admitted without asking, and control is told (EVENT_LINE, arg 1). Of
  * MQTT that is what its CONNECT says of the user (verbs/mqtt_login.c), since each client has an identifier of its own.
  * Control gives only such here that depend on nothing else, for the kind of connection that it was judged on, and takes
- * all back (FORGET) before it changes its mind. There are few, each was a login that succeeded, and the newest takes
- * the place of the oldest, so that strangers cost nothing.
+ * all back (FORGET) before it changes its mind. How many there may be is control's to say, which takes back the oldest;
+ * each was a login that succeeded, so strangers cost nothing.
  */
 #include <stdlib.h>
 
@@ -12,49 +12,47 @@
 
 #include "base/copies.h"
 #include "base/hash.h"
+#include "base/map.h"
 #include "command/command.h"
 #include "exchange/exchange.h"
 #include "exchange/strings.h"
 #include "plane/account.h"
 #include "plane/peer.h"
 
-#define KNOWN_MAX 64u
+#define SHARE_EIGHTHS 4u /* of the share: subscriptions have the rest in any case */
 
 typedef struct known {
-    uint64_t hash;
+    map_link_t link;         /* by hash_bytes(connect) */
     uint64_t kind;           /* CONN_*: a user may be allowed for some alone */
     bytes_t connect;         /* in own */
     plane_command_t verdict; /* an ADMIT, whose body and strings are in own */
-    uint8_t *own;
-    size_t own_size;
+    size_t size;             /* of the whole, for the share and for wiping */
+    uint8_t own[];
 } known_t;
 
 struct known_logins {
-    uint32_t next;
-    known_t at[KNOWN_MAX];
+    map_t *map;
 };
 
-/* Wipes a known login, which holds passwords. */
-static void wipe(known_t *known) {
-    if (known->own != NULL) {
-        explicit_bzero(known->own, known->own_size);
-        free(known->own);
-    }
-    *known = (known_t){0};
+/* Drops a known login, and wipes it, since it holds passwords. */
+static void drop_known(plane_t *plane, known_t *known) {
+    map_take(plane->known->map, &known->link);
+    plane->memory.interest.used -= known->size;
+    explicit_bzero(known, known->size);
+    free(known);
 }
 
 void known_forget(plane_t *plane) {
-    for (uint32_t i = 0; plane->known != NULL && i < KNOWN_MAX; i++) {
-        wipe(&plane->known->at[i]);
+    if (plane->known != NULL) {
+        map_walk_t walk = {0};
+        for (map_link_t *link; (link = map_next(plane->known->map, &walk)) != NULL;) {
+            drop_known(plane, MAP_ENTRY(link, known_t, link));
+        }
+        map_free(&plane->known->map);
     }
     free(plane->known);
     plane->known = NULL;
     plane->admit_known = NULL;
-}
-
-void command_forget(plane_t *plane, const plane_command_t *command) {
-    known_forget(plane);
-    command_done(plane, command, STATUS_OK);
 }
 
 /* In a time that says nothing of where they differ. */
@@ -69,15 +67,33 @@ static bool same_secret(bytes_t one, bytes_t other) {
     return difference == 0;
 }
 
-static const known_t *find(const plane_t *plane, uint64_t kind, bytes_t connect) {
+static known_t *find(const plane_t *plane, uint64_t kind, bytes_t connect) {
     uint64_t hash = hash_bytes(connect.at, connect.size);
-    for (uint32_t i = 0; i < KNOWN_MAX; i++) {
-        const known_t *one = &plane->known->at[i];
-        if (one->hash == hash && one->kind == kind && one->own != NULL && same_secret(one->connect, connect)) {
+    for (map_link_t *link = map_first(plane->known->map, hash); link != NULL; link = link->next) {
+        known_t *one = MAP_ENTRY(link, known_t, link);
+        if (link->hash == hash && one->kind == kind && same_secret(one->connect, connect)) {
             return one;
         }
     }
     return NULL;
+}
+
+static void drop_same(plane_t *plane, uint64_t kind, bytes_t connect) {
+    known_t *same = plane->known == NULL ? NULL : find(plane, kind, connect);
+    if (same != NULL) {
+        drop_known(plane, same);
+    }
+}
+
+void command_forget(plane_t *plane, const plane_command_t *command) {
+    strings_t strings = strings_of(command);
+    bytes_t connect = strings_next(&strings);
+    if (connect.size == 0) {
+        known_forget(plane);
+    } else {
+        drop_same(plane, command->arg, connect);
+    }
+    command_done(plane, command, STATUS_OK);
 }
 
 static status_t give_after_pong(peer_t *peer) {
@@ -115,41 +131,48 @@ static bool admit_known(plane_t *plane, peer_t *peer, bytes_t connect, bytes_t s
     return true;
 }
 
-/* The place of the same CONNECT, or the oldest. */
-static known_t *place_for(plane_t *plane, uint64_t kind, bytes_t connect) {
-    known_t *same = (known_t *)(uintptr_t)find(plane, kind, connect);
-    return same != NULL ? same : &plane->known->at[plane->known->next++ % KNOWN_MAX];
+static status_t keep_known(plane_t *plane, known_t *known) {
+    if (plane->known == NULL) {
+        plane->known = calloc(1, sizeof(*plane->known));
+    }
+    if (plane->known == NULL) {
+        return STATUS_NO_MEMORY;
+    }
+    drop_same(plane, known->kind, known->connect);
+    if (!share_has_of(&plane->memory.interest, SHARE_EIGHTHS, known->size)) {
+        return STATUS_FULL; /* control is asked each time */
+    }
+    status_t status = map_put(&plane->known->map, &known->link, hash_bytes(known->connect.at, known->connect.size));
+    if (status == STATUS_OK) {
+        plane->memory.interest.used += known->size;
+        plane->admit_known = admit_known;
+    }
+    return status;
 }
 
 void command_remember(plane_t *plane, const plane_command_t *command, account_t *account) {
     strings_t strings = strings_of(command);
     bytes_t connect = strings_next(&strings);
-    size_t size = (size_t)connect.size + command->body_size + strings.left;
-    uint8_t *own = malloc(size);
-    if (plane->known == NULL) {
-        plane->known = calloc(1, sizeof(*plane->known));
-    }
-    if (own == NULL || plane->known == NULL) {
-        free(own);
+    size_t size = sizeof(known_t) + connect.size + command->body_size + strings.left;
+    known_t *known = malloc(size);
+    if (known == NULL) {
         command_done(plane, command, STATUS_NO_MEMORY);
         return;
     }
-    known_t *known = place_for(plane, command->arg, connect);
-    wipe(known);
-    uint8_t *body = bytes_write(own, connect);
+    *known = (known_t){.kind = command->arg, .connect = bytes_of(known->own, connect.size), .size = size};
+    uint8_t *body = bytes_write(known->own, connect);
     uint8_t *extra = bytes_write(body, bytes_of(command->body, command->body_size));
     (void)bytes_write(extra, bytes_of(strings.at, strings.left));
-    *known = (known_t){.hash = hash_bytes(connect.at, connect.size),
-                       .kind = command->arg,
-                       .connect = bytes_of(own, connect.size),
-                       .verdict = {.op = COMMAND_ADMIT,
-                                   .account = account->js.id,
-                                   .body = body,
-                                   .body_size = command->body_size,
-                                   .extra = extra,
-                                   .extra_size = strings.left},
-                       .own = own,
-                       .own_size = size};
-    plane->admit_known = admit_known;
-    command_done(plane, command, STATUS_OK);
+    known->verdict = (plane_command_t){.op = COMMAND_ADMIT,
+                                       .account = account->js.id,
+                                       .body = body,
+                                       .body_size = command->body_size,
+                                       .extra = extra,
+                                       .extra_size = strings.left};
+    status_t status = keep_known(plane, known);
+    if (status != STATUS_OK) {
+        explicit_bzero(known, size);
+        free(known);
+    }
+    command_done(plane, command, status);
 }

@@ -122,11 +122,18 @@ static bool put_user(const mqtt_login_t *login, bytes_t whole, uint8_t *to, uint
     return true;
 }
 
+/* May it be let in without asking? Of who comes by TLS control needs no more than that its handshake is over. Over
+ * WebSocket other terms and a cookie may count. */
+static bool may_be_known(const plane_t *plane, const peer_t *peer) {
+    return plane->admit_known != NULL && (peer->greeted || (peer->tls != NULL && peer->secure_until_ns == 0))
+           && peer->web == NULL;
+}
+
 /* Admits who has logged in by a user that control has judged before. Who has no identifier gets one from control. */
 static bool is_known(plane_t *plane, peer_t *peer, const mqtt_login_t *login, bytes_t whole) {
     uint8_t user[KNOWN_USER_MAX];
     uint32_t size;
-    return plane->admit_known != NULL && peer->greeted && login->client.size != 0 && put_user(login, whole, user, &size)
+    return may_be_known(plane, peer) && login->client.size != 0 && put_user(login, whole, user, &size)
            && plane->admit_known(plane, peer, bytes_of(user, size), whole);
 }
 

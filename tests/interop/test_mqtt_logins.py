@@ -15,6 +15,7 @@ import struct
 from pathlib import Path
 from typing import Any
 
+import bcrypt
 import pytest
 
 from tests import jwts, mqtt, servers
@@ -33,6 +34,13 @@ def answer(where: int | socket.socket, **login: Any) -> int:
     with Peer(where, begin=False) as peer:
         peer.send(mqtt.connect(**{"client": "c", **login}))
         return peer.expect(CONNACK).reason
+
+
+def processor_s(server: servers.Server) -> float:
+    """Processor time of its process so far."""
+    assert server.process is not None
+    words = Path(f"/proc/{server.process.pid}/stat").read_text().rpartition(") ")[2].split()
+    return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def exchange(peer: Peer) -> None:
@@ -123,6 +131,43 @@ def test_devices_come_by_tls(kind: str, mapped: bool, tmp_path: Path) -> None:
         with Peer(port(server), begin=False) as plain:
             plain.send(mqtt.connect(client="c"))
             assert plain.ended_without_a_word()
+
+
+def test_a_hash_is_checked_once_for_devices_that_come_again_by_tls(tmp_path: Path) -> None:
+    """A login that has come twice costs no hash any more, whoever says it; another password does, and is refused. A
+    reload takes it away from who is here and who comes."""
+    authority = Authority(tmp_path)
+    own = authority.issue("server")
+    before, after = (bcrypt.hashpw(one, bcrypt.gensalt(11)).decode() for one in (b"right", b"other"))
+    text = BASE + 'mqtt { listen: "127.0.0.1:{mqtt_port}", '
+    text += f"tls {{ cert_file: '{own.certificate}', key_file: '{own.key}', timeout: 60 }} }}\n"
+    text += f"accounts {{ A {{ jetstream: true, users: [ {{user: a, password: '{before}'}} ] }} }}\n"
+    trusting = ssl.create_default_context(cafile=str(authority.certificate))
+
+    def come(name: str, password: str) -> Peer:
+        raw = socket.create_connection(("127.0.0.1", port(server)))
+        peer = Peer(trusting.wrap_socket(raw, server_hostname="localhost"), begin=False)
+        peer.send(mqtt.connect(client=name, user="a", password=password))
+        return peer
+
+    def spent(*logins: tuple[str, int]) -> float:
+        """Processor time of these, each of which is answered so."""
+        begun = processor_s(server)
+        for number, (password, expected) in enumerate(logins):
+            with come(f"box-{number}", password) as peer:
+                assert expected == peer.expect(CONNACK).reason
+        return processor_s(server) - begun
+
+    with servers.running(servers.LEAFD, text) as server:
+        first = spent(("right", 0), ("right", 0))
+        assert spent(*[("right", 0)] * 6) < first / 2
+        assert spent(("wrong", 5)) > first / 4
+        with come("here", "right") as here:
+            assert 0 == here.expect(CONNACK).reason
+            reload(server, before, after)
+            assert here.ended_without_a_word()
+        assert spent(("right", 5)) > first / 4
+        assert spent(("other", 0)) > first / 4
 
 
 class Framed:

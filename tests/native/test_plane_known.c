@@ -57,6 +57,13 @@ static void know(plane_t *plane, const char *connect, uint32_t account, const ch
     know_of_kind(plane, CONN_CLIENT, rig_text(connect), account, denied);
 }
 
+/* connect "": all. */
+static void forget(plane_t *plane, uint32_t kind, const char *connect, uint64_t token) {
+    rig_strings_t strings = {.size = 0};
+    rig_pack(&strings, connect);
+    rig_run(plane, (plane_command_t){.op = COMMAND_FORGET, .arg = kind, .token = token}, &strings);
+}
+
 static void end(plane_t *plane, plane_listener_t *listener) {
     greeting_drop(listener);
     plane->listeners = NULL;
@@ -218,27 +225,47 @@ static void all_others_are_asked_about(void) {
     account_find(plane, RIG_ACCOUNT)->flags |= ACCOUNT_REMOVED;
     CHECK(asks(plane, come(plane, &listener, "127.0.0.1:5"), CONNECT));
     account_find(plane, RIG_ACCOUNT)->flags &= ~(uint32_t)ACCOUNT_REMOVED;
-    rig_run(plane, (plane_command_t){.op = COMMAND_FORGET}, NULL);
+    forget(plane, CONN_CLIENT, "", 0);
     CHECK(asks(plane, come(plane, &listener, "127.0.0.1:5"), CONNECT));
     end(plane, &listener);
 }
 
-static void the_last_64_count(void) {
+/* Control says which: as many as it likes, each once, and takes back any of them. What they take is given back. */
+static void those_are_known_that_control_says(void) {
     plane_t *plane = rig_open(NULL, "");
     plane_listener_t listener;
     listen_to(plane, &listener);
     say_greeting(plane, "INFO {}\r\n");
+    uint64_t before = plane->memory.interest.used;
+    know(plane, "{\"user\":\"7\"}", RIG_ACCOUNT, NULL);
+    uint64_t one = plane->memory.interest.used - before;
+    CHECK(one != 0);
     char connect[32];
-    for (int i = 0; i <= 64; i++) {
+    for (int i = 0; i < 3000; i++) {
         snprintf(connect, sizeof connect, "{\"user\":\"%d\"}", i);
         know(plane, connect, RIG_ACCOUNT, NULL);
         know(plane, connect, RIG_ACCOUNT, NULL);
     }
-    CHECK(asks(plane, come(plane, &listener, "127.0.0.1:5"), "{\"user\":\"0\"}"));
-    for (int i = 1; i <= 64; i++) {
-        snprintf(connect, sizeof connect, "{\"user\":\"%d\"}", i);
-        CHECK(!asks(plane, come(plane, &listener, "127.0.0.1:5"), connect));
+    uint64_t known = plane->memory.interest.used;
+    for (int i = 0; i < 2; i++) { /* the second one is not there any more */
+        forget(plane, CONN_CLIENT, "{\"user\":\"7\"}", 0);
     }
+    CHECK_EQ_U64(one, known - plane->memory.interest.used);
+    forget(plane, CONN_MQTT, "{\"user\":\"8\"}", 0);
+    static const int tried[] = {0, 6, 7, 8, 2999};
+    for (uint32_t i = 0; i < 5; i++) {
+        snprintf(connect, sizeof connect, "{\"user\":\"%d\"}", tried[i]);
+        CHECK(asks(plane, come(plane, &listener, "127.0.0.1:5"), connect) == (tried[i] == 7));
+    }
+    forget(plane, CONN_CLIENT, "", 0);
+    CHECK_EQ_U64(before, plane->memory.interest.used);
+    CHECK(asks(plane, come(plane, &listener, "127.0.0.1:5"), connect));
+    plane->memory.interest.limit = (before + one) * 2 - 8; /* half of it is for subscriptions */
+    know(plane, connect, RIG_ACCOUNT, NULL);
+    CHECK(asks(plane, come(plane, &listener, "127.0.0.1:5"), connect));
+    plane->memory.interest.limit += 32;
+    know(plane, connect, RIG_ACCOUNT, NULL);
+    CHECK(!asks(plane, come(plane, &listener, "127.0.0.1:5"), connect));
     end(plane, &listener);
 }
 
@@ -259,7 +286,7 @@ static void events_stay_in_order(void) {
     CHECK_EQ_U64(0, exchange_poll(&plane->exchange, &event, 1)); /* control is not woken for that */
     CHECK(event_deadline(&plane->exchange) == plane->now.mono_ns + EXCHANGE_QUIET_NS);
     CHECK(core_sleep_ns(plane) <= EXCHANGE_QUIET_NS);
-    rig_run(plane, (plane_command_t){.op = COMMAND_FORGET, .token = 1}, NULL);
+    forget(plane, CONN_CLIENT, "", 1);
     static const uint32_t kinds[] = {EVENT_OPENED, EVENT_LINE, EVENT_CLOSED, EVENT_DONE};
     for (uint32_t i = 0; i < 4; i++) {
         CHECK_EQ_U64(1, exchange_poll(&plane->exchange, &event, 1));
@@ -280,7 +307,8 @@ static void promises(void) {
         "when "
         "all was forgotten",
         all_others_are_asked_about);
-    RUN("the last 64 logins are known, each once", the_last_64_count);
+    RUN("those logins are known that control says, each once, until it takes them back",
+        those_are_known_that_control_says);
     RUN("control is woken for many logins at once, and hears of each before what came behind it", events_stay_in_order);
 }
 

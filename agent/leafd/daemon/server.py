@@ -190,17 +190,17 @@ class Server:
         return Together(self.plane, self.current, self.about, self.sockets, self.log, self.guard)
 
     def _make_clients(self) -> Clients:
-        terms = self.current.compiled.client_terms
         return Clients(
             self.plane,
             self.log,
             self.info,
-            terms,
+            self.current.compiled.client_terms,
             self.guard,
             look_up=self._look_up if self.current.compiled.operated is not None else None,
             callout=self._callout,
             describe=self._descriptions.client,
             devices=on_demand.make_devices(self.sockets),
+            memory_limit=self.current.limits.memory_limit,
         )
 
     def _make_leafs(self) -> Leafs:

@@ -106,6 +106,11 @@ class Client:
         return self.mqtt.connect.credentials
 
     @property
+    def kind_of_connection(self) -> t.ConnKind:
+        """The plane's word for what it speaks."""
+        return t.ConnKind.CLIENT if self.mqtt is None else t.ConnKind.MQTT
+
+    @property
     def log_name(self) -> str:
         """The beginning of log lines about the client; behind a proxy, with the address that the proxy tells of."""
         number = f"{_NUMBERS[self.kind]}:{self.connection}"

@@ -67,6 +67,7 @@ class Clients:
         callout: Callable[[], CallOut | None] = lambda: None,
         describe: Callable[[Client], None] | None = None,
         devices: Devices | None = None,
+        memory_limit: int = 0,
     ) -> None:
         """look_up: in operator mode, whether an account that was not known is known now. callout: what asks the service
         that judges logins, where there is one by now. describe: tells the plane all that is known of a client, where
@@ -83,7 +84,7 @@ class Clients:
         self.proofs = Guesses(self._guard, patient=True)
         self._look_up, self._callout, self._describe = look_up, callout, describe
         self._asked: set[int] = set()
-        self.known = KnownLogins()
+        self.known = KnownLogins(plane.forget_login, memory_limit)
         self._listener: int | None = None
         """Where the plane greets who comes."""
         self._clients: dict[int, Client] = {}
@@ -139,7 +140,7 @@ class Clients:
             await pause()
             client = self._clients.get(connection)
             if client is not None:
-                self._guarded(connection, self._judge, client, implicit)
+                self._guarded(connection, partial(self._judge, implicit=implicit), client, b"")
         await self._send_surplus_away(await self._judge_all_again(terms, affected, narrow=False))
 
     async def _judge_all_again(self, terms: Terms, affected: frozenset[str] | None, *, narrow: bool) -> list[Client]:
@@ -343,7 +344,7 @@ class Clients:
                 return
             # Defaults of somebody who never introduced himself: the reference keeps verbose on.
             client.connect = {}
-            self._judge(client, implicit=True)
+            self._judge(client, b"", implicit=True)
             return
         try:
             connect = self._read(client, event.payload)
@@ -354,9 +355,7 @@ class Clients:
         if client.web is not None:  # a cookie stands in for what CONNECT leaves out
             connect = client.web.credentials | {name: value for name, value in connect.items() if value != ""}
         client.connect = connect
-        self._judge(client)
-        if client.account is not None and self._coming is None and self._listener is not None:
-            self._learn(client, client.known_by(event.payload))
+        self._judge(client, client.known_by(event.payload))
 
     def _read(self, client: Client, line: bytes) -> dict[str, Any]:
         """The fields of a CONNECT. Raises JsonError, NoConnect."""
@@ -365,18 +364,21 @@ class Clients:
         return client_connect(line, headers=self.info.plain().get("headers", True))
 
     def _learn(self, client: Client, line: bytes) -> None:
-        known = self.known.learn(line, client)
+        """Has the plane admit the next one who sends this. line: client.known_by() of a CONNECT just judged, or
+        nothing."""
+        if not line or client.account is None or self._coming is not None or self._listener is None:
+            return
+        known = self.known.learn(client.kind_of_connection, line, client)
         if known is not None:
             info = self._connect_info(client, known.account, known.max_payload)
             places = template({key: info[key] for key in info if key not in ("client_id", "client_ip")})
             after_pong = places if client.mqtt is None and client.connect.get("protocol") == 1 else b""
-            kind = t.ConnKind.CLIENT if client.mqtt is None else t.ConnKind.MQTT
-            self._plane.remember(kind, line, known.account.id, *known.granted, after_pong)
+            self._plane.remember(client.kind_of_connection, line, known.account.id, *known.granted, after_pong)
 
     def _let_in(self, client: Client, line: bytes) -> None:
         """The plane has, since it knows the login."""
         own = self._read(client, line) if client.mqtt is not None else None
-        known = self.known.get(client.known_by(line))
+        known = self.known.get(client.kind_of_connection, client.known_by(line))
         if known is not None:
             known.give(client, own)
             self._is_in_now(client, known.account)
@@ -384,7 +386,9 @@ class Clients:
         # Not any more: other terms, or others were known since. So it keeps the connection by what counts now.
         client.connect = self._read(client, line) if own is None else own
         terms = self._terms.of(client)
-        verdict = judge_client(client.connect, "", terms.policy, client.certificate, kind=client.kind)
+        verdict: Verdict | Refusal = Refusal(AUTHORIZATION_VIOLATION)
+        if not takes_time(client.connect, terms.policy):  # else it comes again, and waits for its turn
+            verdict = judge_client(client.connect, "", terms.policy, client.certificate, kind=client.kind)
         account = None if isinstance(verdict, Refusal) else terms.graph.account(verdict.account)
         if isinstance(verdict, Refusal) or account is None or self._nursery is None:
             self._plane.close_connection(client.connection, AUTHORIZATION_VIOLATION, t.CloseReason.AUTHENTICATION)
@@ -399,22 +403,23 @@ class Clients:
             with self._guard.around("what follows a login"):
                 callback(client)
 
-    def _judge(self, client: Client, implicit: bool = False) -> None:
+    def _judge(self, client: Client, line: bytes, *, implicit: bool = False) -> None:
+        """line: what the login is known by, if it is let in; nothing where it is not to be."""
         policy = self._terms.of(client).policy
         if (
             takes_time(client.connect, policy, client.certificate) or policy.callout is not None
         ) and self._nursery is not None:
-            self._nursery.start_soon(self._judge_slowly, client, implicit)
+            self._nursery.start_soon(self._judge_slowly, client, client.connect, line, implicit)
         else:
             verdict = judge_client(client.connect, client.nonce, policy, client.certificate, kind=client.kind)
-            self._decide(client, verdict, implicit=implicit)
+            self._decide(client, verdict, line, implicit=implicit)
 
-    async def _judge_slowly(self, client: Client, implicit: bool) -> None:
+    async def _judge_slowly(self, client: Client, connect: dict[str, Any], line: bytes, implicit: bool) -> None:
         """bcrypt takes a tenth of a second on purpose, and a service that judges logins takes what it takes: other
         connections do not wait for it."""
 
         def wanted() -> bool:
-            return self._clients.get(client.connection) is client
+            return self._clients.get(client.connection) is client and client.connect is connect
 
         verdict: Verdict | Refusal = Refusal(AUTHORIZATION_VIOLATION)
         name, policy = str(client.connect.get("user") or ""), None
@@ -422,23 +427,17 @@ class Clients:
             # Judged again when a reload has changed who is who meanwhile.
             policy = self._terms.of(client).policy
             judge = partial(
-                judge_client,
-                client.connect,
-                client.nonce,
-                policy,
-                client.certificate,
-                host=client.host,
-                kind=client.kind,
+                judge_client, connect, client.nonce, policy, client.certificate, host=client.host, kind=client.kind
             )
             checks = self.guesses if policy.trust is None else self.proofs
-            slow = takes_time(client.connect, policy, client.certificate)
+            slow = takes_time(connect, policy, client.certificate)
             verdict = await checks.check(CLIENT_GUESSES, client.host, name, judge, wanted) if slow else judge()
             if isinstance(verdict, Refusal) and verdict.unknown and self._look_up is not None:
                 policy = None if await self._look_up(verdict.unknown) else policy
             if policy is not None and self.call_out is not None and wanted():
                 verdict = await self._call_out(self.call_out, client, policy, verdict)
         if wanted():
-            self._guarded(client.connection, partial(self._decide, implicit=implicit), client, verdict)
+            self._guarded(client.connection, partial(self._decide, implicit=implicit), client, verdict, line)
 
     async def _call_out(
         self, call_out: CallOut, client: Client, policy: Policy, verdict: Verdict | Refusal
@@ -475,7 +474,7 @@ class Clients:
             != verdict
         )
 
-    def _decide(self, client: Client, verdict: Verdict | Refusal, *, implicit: bool = False) -> None:
+    def _decide(self, client: Client, verdict: Verdict | Refusal, line: bytes, *, implicit: bool = False) -> None:
         if self._waits(client, verdict):
             self._held[client.connection] = implicit
             return
@@ -492,6 +491,7 @@ class Clients:
             return
         self._admit(client, verdict, account, implicit=implicit)
         self._is_in_now(client, account)
+        self._learn(client, line)
 
     def _admit(self, client: Client, verdict: Verdict, account: Account, *, implicit: bool = False) -> None:
         client.implicit = implicit

@@ -7,8 +7,10 @@ verdict on a CONNECT that has been judged before.
 Of a CONNECT of MQTT that is what it says of the user, since each client has its own identifier.
 
 Only a verdict that depends on nothing but the CONNECT and the terms can be known: no nonce was signed, no certificate
-looked at, no hash computed, no service asked, no place counted. Not here: the verdict (auth/), who comes
-and goes (clients.py).
+looked at, no service asked, no place counted. A password that was checked against a hash is known until the terms
+change, as it came. Which logins are known is decided here alone: the plane forgets what it is told to.
+
+Not here: the verdict (auth/), who comes and goes (clients.py).
 """
 
 from __future__ import annotations
@@ -17,19 +19,26 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Final
 
 from leafd import native_types as t
-from leafd.auth.verdict import takes_time
 from leafd.records import dataclass
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from leafd.accounts.graph import Account
     from leafd.auth.policy import Policy, Rights
     from leafd.logins.client import Client
 
-KNOWN_MAX: Final = 64
-"""As many as the plane keeps."""
+KNOWN_BYTES: Final = 24 << 20
+"""Of what is known, here and in the plane: 16,000 logins with short names. Less where memory_limit is small."""
+KNOWN_COST: Final = 1400
+"""Bytes that a known login takes here and in the plane, beside its CONNECT."""
+SEEN_MAX: Final = 16384
 LINE_MAX: Final = 1024
 LISTS_MAX: Final = 64
 """Subjects in the permissions of a login that is known."""
+
+Key = tuple[t.ConnKind, bytes]
+"""The kind of connection and the CONNECT."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,37 +64,51 @@ class Known:
 class KnownLogins:
     """The CONNECTs that the plane admits by itself, or will when it has taken the command."""
 
-    def __init__(self) -> None:
-        self._known: OrderedDict[bytes, Known] = OrderedDict()
-        self._seen: OrderedDict[bytes, None] = OrderedDict()
+    def __init__(self, forgotten: Callable[[t.ConnKind, bytes], None], memory_limit: int = 0) -> None:
+        """forgotten: tells the plane of one that is not known any more, since others came. memory_limit: the server's;
+        0: none."""
+        self._forgotten = forgotten
+        self._most = min(KNOWN_BYTES, memory_limit // 8 or KNOWN_BYTES)
+        self._known: OrderedDict[Key, Known] = OrderedDict()
+        self._seen: OrderedDict[int, None] = OrderedDict()
+        """Hashes of CONNECTs, which hold passwords and may be long. Two that share one are both taken as seen."""
+        self._bytes = 0
 
-    def get(self, line: bytes) -> Known | None:
+    def get(self, kind: t.ConnKind, line: bytes) -> Known | None:
         """The client that this CONNECT makes; None where the line is not known."""
-        return self._known.get(line)
+        return self._known.get((kind, line))
 
     def forget(self) -> None:
         """Other terms count from now on."""
         self._known.clear()
         self._seen.clear()
+        self._bytes = 0
 
-    def learn(self, line: bytes, client: Client) -> Known | None:
+    def learn(self, kind: t.ConnKind, line: bytes, client: Client) -> Known | None:
         """Something new, from a login that was just judged: when the same one has come before, since most come once."""
-        if line in self._known or len(line) > LINE_MAX:
+        key = (kind, line)
+        if key in self._known or len(line) > LINE_MAX:
             return None
-        if line not in self._seen:
-            _put(self._seen, line, None)
+        seen = hash(key)
+        if seen not in self._seen:
+            self._seen[seen] = None
+            if len(self._seen) > SEEN_MAX:
+                self._seen.popitem(last=False)
             return None
         known = _known(client)
         if known is not None:
-            del self._seen[line]
-            _put(self._known, line, known)
+            del self._seen[seen]
+            self._known[key] = known
+            self._bytes += len(line) + KNOWN_COST
+            self._make_room()
         return known
 
-
-def _put(into: OrderedDict[bytes, Any], line: bytes, value: Any) -> None:
-    into[line] = value
-    if len(into) > KNOWN_MAX:
-        into.popitem(last=False)
+    def _make_room(self) -> None:
+        """Forgets the oldest ones while all take more than they may."""
+        while self._bytes > self._most:
+            (kind, line), _ = self._known.popitem(last=False)
+            self._bytes -= len(line) + KNOWN_COST
+            self._forgotten(kind, line)
 
 
 def _known(client: Client) -> Known | None:
@@ -98,7 +121,7 @@ def _known(client: Client) -> Known | None:
     verdict, lists = granted
     count = len(lists.publish_allow) + len(lists.publish_deny) + len(lists.subscribe_allow) + len(lists.subscribe_deny)
     elsewhere = policy.trust is not None or policy.callout is not None or policy.maps_certificates
-    proven = client.proof is not None or client.connect.get("nkey") or takes_time(client.connect, policy)
+    proven = client.proof is not None or client.connect.get("nkey")
     if elsewhere or proven or client.web is not None or verdict.expires_wall_ns != 0 or count > LISTS_MAX:
         return None
     return Known(client.connect, account, client.user, client.rights, policy, granted, client.max_payload)

@@ -77,6 +77,9 @@ class Plane(Unwilling):
     ) -> None:
         self.known[connect] = (account, verdict, permissions, after_pong)
 
+    def forget_login(self, kind: t.ConnKind, connect: bytes) -> None:
+        del self.known[connect]
+
     def forget_logins(self) -> None:
         self.known.clear()
 

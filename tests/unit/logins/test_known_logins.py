@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import bcrypt
 import pytest
 import trio
 from leafd import native_types as t
@@ -13,7 +14,7 @@ from leafd.auth.policy import compile_policy
 from leafd.config.bind import load_text
 from leafd.logins.client import Terms
 from leafd.logins.clients import Clients
-from leafd.logins.known_logins import KNOWN_MAX
+from leafd.logins.known_logins import KNOWN_BYTES, KNOWN_COST, SEEN_MAX
 from leafd.native import abi
 
 from tests import mqtt
@@ -30,9 +31,9 @@ def terms_of(text: str) -> Terms:
     return Terms(compile_policy(server), compile_graph(server, Numbers()), server.max_payload, 0, 2.0)
 
 
-def make(text: str) -> tuple[fakes.Plane, Clients]:
+def make(text: str, memory_limit: int = 0) -> tuple[fakes.Plane, Clients]:
     plane = fakes.Plane()
-    clients = Clients(plane, QuietLog(), lambda: {"server_id": "N"}, terms_of(text))
+    clients = Clients(plane, QuietLog(), lambda: {"server_id": "N"}, terms_of(text), memory_limit=memory_limit)
     clients.listening(LISTENER)
     return plane, clients
 
@@ -47,6 +48,7 @@ def line_of(**fields: object) -> bytes:
 
 
 LOGIN = line_of(user="a", **{"pass": "a"})
+names = [line_of(name=f"{number:05}") for number in range(60)]
 
 
 def known_after(text: str, line: bytes, times: int = 3) -> dict[bytes, tuple[int, t.ConnVerdict, t.Permissions, bytes]]:
@@ -148,16 +150,77 @@ def test_who_is_not_known_any_more_is_judged() -> None:
 
 
 def test_the_newest_are_known() -> None:
-    """Of many logins the last ones are kept, as many as the plane keeps."""
+    """Of many logins the last ones are kept, as many as there is memory for, and the plane forgets the others with
+    control; one of them that comes again is known again."""
 
     async def main() -> None:
-        for number in range(2 * (KNOWN_MAX + 10)):
-            come(clients, number, line_of(name=str(number // 2)))
-        come(clients, 1000, line_of(name="0"), known=1)
+        for name in names:
+            come(clients, 1, name)
+            come(clients, 2, name)
+        assert names[-50:] == list(plane.known)
+        for number in (1, 2):
+            come(clients, number, names[0])
+        assert [*names[-49:], names[0]] == list(plane.known)
 
-    plane, clients = make(OPEN)
+    plane, clients = make(OPEN, memory_limit=8 * 50 * (KNOWN_COST + len(names[0])))
     trio.run(main)
-    assert KNOWN_MAX + 10 == len(plane.known)
+
+
+def test_a_fleet_with_a_password_each_is_known() -> None:
+    """Ten thousand boxes, each with a user of its own."""
+    assert KNOWN_BYTES // (KNOWN_COST + len(names[0])) > 10_000
+    assert SEEN_MAX > 10_000
+
+
+HASHED = PLAIN.replace("password: a", f"password: {bcrypt.hashpw(b'a', bcrypt.gensalt(4)).decode()}")
+
+
+def test_a_hash_is_checked_once_for_a_login_that_is_known() -> None:
+    """The password as it came is known when it has come twice, and no other one."""
+
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            await nursery.start(clients.run)
+            for number, line in enumerate((LOGIN, LOGIN, wrong, wrong)):
+                come(clients, number, line)
+                with trio.fail_after(20):
+                    while number not in plane.admitted and number not in plane.closed:
+                        await trio.sleep(0.001)
+            nursery.cancel_scope.cancel()
+        assert [0, 1] == sorted(plane.admitted)
+        assert [LOGIN] == list(plane.known)
+        come(clients, 4, LOGIN, known=1)
+        found = clients.get(4)
+        assert found is not None
+        assert found.account is not None
+        assert 4 not in plane.closed
+
+    wrong = line_of(user="a", **{"pass": "b"})
+    plane, clients = make(HASHED)
+    trio.run(main)
+
+
+def test_what_is_said_after_it_is_never_known_by_a_hash_that_was_right() -> None:
+    """A client that says another CONNECT while its first one is checked is judged by that one alone."""
+
+    async def main() -> None:
+        async with trio.open_nursery() as nursery:
+            await nursery.start(clients.run)
+            for number in range(0, 6, 2):
+                come(clients, number, LOGIN)
+                clients.handle(t.Line(number, t.LineKind.CONNECT, wrong, 0))
+                come(clients, number + 1, wrong)
+                clients.handle(t.Line(number + 1, t.LineKind.CONNECT, LOGIN, 0))
+                with trio.fail_after(20):
+                    while number not in plane.closed or number + 1 not in plane.admitted:
+                        await trio.sleep(0.001)
+            nursery.cancel_scope.cancel()
+        assert [LOGIN] == list(plane.known)
+        assert all(number % 2 for number in plane.admitted)
+
+    wrong = line_of(user="a", **{"pass": "b"})
+    plane, clients = make(HASHED)
+    trio.run(main)
 
 
 def test_a_greeting_has_places_for_number_and_address() -> None:
