@@ -14,7 +14,7 @@ from leafd.auth.policy import compile_policy
 from leafd.config.bind import load_text
 from leafd.logins.client import Terms
 from leafd.logins.clients import Clients
-from leafd.logins.known_logins import KNOWN_BYTES, KNOWN_COST, SEEN_MAX
+from leafd.logins.known_logins import KNOWN_BYTES, SEEN_MAX, cost
 from leafd.native import abi
 
 from tests import mqtt
@@ -162,13 +162,13 @@ def test_the_newest_are_known() -> None:
             come(clients, number, names[0])
         assert [*names[-49:], names[0]] == list(plane.known)
 
-    plane, clients = make(OPEN, memory_limit=8 * 50 * (KNOWN_COST + len(names[0])))
+    plane, clients = make(OPEN, memory_limit=8 * 50 * cost(names[0]))
     trio.run(main)
 
 
 def test_a_fleet_with_a_password_each_is_known() -> None:
     """Ten thousand boxes, each with a user of its own."""
-    assert KNOWN_BYTES // (KNOWN_COST + len(names[0])) > 10_000
+    assert KNOWN_BYTES // cost(names[0]) > 10_000
     assert SEEN_MAX > 10_000
 
 
