@@ -45,8 +45,8 @@ EVENTS_EACH: Final = 3
 """Of a login: Opened, Secured, Line."""
 COST_S: Final = 0.0005
 """Of an event, before any was served."""
-NEWS: Final = 0.1
-"""Of a slice, in the mean of what an event costs."""
+KEPT: Final = 0.9
+"""Of what earlier slices have told, when the next one does."""
 
 Event = t.Opened | t.Secured | t.Line | t.Closed
 
@@ -57,21 +57,27 @@ class Turns:
     def __init__(self, now: Callable[[], float], draw: Callable[[float, float], float] = random.uniform) -> None:
         self._now = now
         self._draw = draw
-        self._cost_s = COST_S
+        self._events = 1.0
+        self._seconds = COST_S
         self._next_s = 0.0
 
     def took(self, events: int, seconds: float) -> None:
-        """So many events were served in that time."""
-        self._cost_s += NEWS * (seconds / events - self._cost_s)
+        """So many events were served in that time.
+
+        Events and seconds are added up apart. Then a slice that served one event and waited for the plane tells as much
+        as one event. A few of such slices would send boxes away for ten times as long as the others take.
+        """
+        self._events = KEPT * self._events + events
+        self._seconds = KEPT * self._seconds + seconds
 
     def give(self, waiting: int) -> int:
         """In how many seconds the next one may come, when so many events wait. From 1 on."""
-        now_s = self._now()
-        begins_s = max(self._next_s, now_s + self._cost_s * waiting)
+        now_s, cost_s = self._now(), self._seconds / self._events
+        begins_s = max(self._next_s, now_s + cost_s * waiting)
         if begins_s - now_s > AGAIN_MAX_S:
             # Some of them come earlier than they were told: who knows how many there really are?
             return math.ceil(self._draw(AGAIN_MAX_S / 2, AGAIN_MAX_S))
-        self._next_s = begins_s + EVENTS_EACH * self._cost_s
+        self._next_s = begins_s + EVENTS_EACH * cost_s
         return max(math.ceil(begins_s - now_s), 1)
 
 

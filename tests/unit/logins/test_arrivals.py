@@ -192,3 +192,12 @@ def test_the_time_of_a_login_is_learnt_from_those_that_were_served() -> None:
     for _ in range(100):
         turns.took(4, 4 * 10 * EVENT_S)
     assert abs(turns.give(1000) - 1000 * 10 * EVENT_S) <= 1
+
+
+def test_a_slice_that_waited_for_the_plane_tells_as_much_as_it_served() -> None:
+    """One login that took a second among hundreds that took none is no reason to send boxes away for minutes."""
+    turns = Turns(lambda: 1000.0)
+    for _ in range(20):
+        turns.took(100, 100 * EVENT_S)
+    turns.took(1, 1.0)
+    assert turns.give(1000) <= 1000 * (EVENT_S + 1.0 / 500)
