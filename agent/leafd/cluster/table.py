@@ -9,6 +9,9 @@ stays until each server that may still have it, which `gone` names, has said tha
 away deletes what it reads there, and nothing else. A stream of several servers has the name of its group, and the
 members that found it; `peer` is one of them.
 
+A row that this version cannot read is of a stream that may well be there: nobody is told that it is not, and nothing is
+put in its place.
+
 Pure. Not here: who writes rows (daemon/placing.py), what a configuration means (jetstream/).
 """
 
@@ -16,7 +19,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
 from leafd.records import dataclass
@@ -100,6 +103,17 @@ def read_row(revision: int, value: bytes) -> StreamRow:
         raise ValueError(f"no row of a stream: {error}") from None
 
 
+def _read_under(key: bytes, revision: int, value: bytes) -> StreamRow:
+    row = read_row(revision, value)
+    if row.key != key:
+        raise ValueError("the row of another stream")
+    return row
+
+
+class UnreadError(Exception):
+    """The row of that stream is there, and this version cannot read it."""
+
+
 class Table:
     """The rows of streams, by account and name."""
 
@@ -107,38 +121,60 @@ class Table:
         self.streams: dict[str, dict[str, StreamRow]] = {}
         """Those that are there."""
         self._rows: dict[bytes, StreamRow] = {}
-        self.unread = 0
-        """Rows that this version cannot read."""
+        self._unread: dict[bytes, int] = {}
+        """The revisions of rows that this version cannot read."""
 
-    def rows(self) -> Iterator[StreamRow]:
-        """All of them, also of deleted streams."""
-        return iter(list(self._rows.values()))
+    @property
+    def unread(self) -> int:
+        """How many rows this version cannot read."""
+        return len(self._unread)
 
     def get(self, account: str, name: str) -> StreamRow | None:
-        """The row of a stream, also of one that is deleted."""
-        return self._rows.get(key_of(account, name))
+        """The row of a stream, also of one that is deleted. Raises UnreadError."""
+        key = key_of(account, name)
+        if key in self._unread:
+            raise UnreadError
+        return self._rows.get(key)
+
+    def revision(self, account: str, name: str) -> int:
+        """The revision of a stream's row, also of one that cannot be read. 0: there is none."""
+        return self._revision(key_of(account, name))
+
+    def _revision(self, key: bytes) -> int:
+        row = self._rows.get(key)
+        return row.revision if row is not None else self._unread.get(key, 0)
 
     def take(self, rows: Mapping[bytes, tuple[int, bytes]], applied: int) -> list[StreamRow]:
         """All rows as of that entry of the log, which are older than what the leader has told since. Returns those that
         are others, or gone: of these only the names."""
         changed: list[StreamRow] = []
-        self.unread = 0
+        for key in [one for one in self._unread if one not in rows and self._unread[one] <= applied]:
+            del self._unread[key]
         for key in [one for one, row in self._rows.items() if one not in rows and row.revision <= applied]:
             changed.append(self._drop(key))
         for key, (revision, value) in rows.items():
-            if not key.startswith(PREFIX) or (key in self._rows and self._rows[key].revision >= revision):
+            if not key.startswith(PREFIX) or self._revision(key) >= revision:
                 continue
             try:
-                row = read_row(revision, value)
+                row = _read_under(key, revision, value)
             except ValueError:
-                self.unread += 1
+                if key in self._rows:
+                    changed.append(self._drop(key))
+                self._unread[key] = revision
                 continue
             self.put(row)
             changed.append(row)
         return changed
 
+    def give_up(self, row: StreamRow) -> None:
+        """Takes the row for one that cannot be read."""
+        if row.key in self._rows:
+            self._drop(row.key)
+        self._unread[row.key] = row.revision
+
     def put(self, row: StreamRow) -> None:
         """The row is like this from here on."""
+        self._unread.pop(row.key, None)
         self._rows[row.key] = row
         here = self.streams.setdefault(row.account, {})
         if row.config is not None:

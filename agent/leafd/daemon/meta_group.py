@@ -63,6 +63,8 @@ class MetaGroup:
         self._read_at = 0
         self._names: dict[int, str] = {}
         """Of members that were linked once: who is away now may have died before its row was written."""
+        self.unread = 0
+        """Rows of the table that this version cannot read, as its readers say."""
         self.peer = peer_number(about.name)
         self._term_read = 0
         """The term in which this server, as its leader, has seen all of the log applied."""
@@ -257,7 +259,7 @@ class MetaGroup:
     def unwell(self) -> str:
         """Why healthz is not well, in the reference's words where it has some; "": it is."""
         if self._look is not None and self._look.leader:
-            return ""
+            return f"{self.unread} of the servers' streams cannot be read" if self.unread else ""
         council, why = self._council, "JetStream has not established contact with a meta leader"
         if council is None or council.there or not council.founding.missing:
             return why

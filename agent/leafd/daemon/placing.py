@@ -26,11 +26,11 @@ import trio
 from leafd import native_types as t
 from leafd.cluster.letters import Letters
 from leafd.cluster.placement import Site, Wish, choose, choose_more, site_of
-from leafd.cluster.table import StreamRow, Table, read_row, write_row
+from leafd.cluster.table import StreamRow, Table, UnreadError, read_row, write_row
 from leafd.config.schema.gateway import cluster_name
 from leafd.daemon.orders import Orders
 from leafd.daemon.replicas import Replicas
-from leafd.gojson import decode, dump, written
+from leafd.gojson import JsonError, decode, dump, written
 from leafd.jetstream import errors
 from leafd.jetstream.catalogue import Group, Stream
 from leafd.jetstream.errors import ApiError
@@ -57,6 +57,7 @@ DECIDED_S: Final = 5.0
 ATTEMPTS: Final = 4
 AGAIN_S: Final = 0.3
 """.. and how often it is looked for, if it is another one by then."""
+UNREAD: Final = "this server cannot read what the servers have agreed on about it"
 ANSWERED_S: Final = 60.0
 """As long as a request may take at another server that is there."""
 SETTLE_S: Final = 5.0
@@ -168,9 +169,11 @@ class Placing:
         if news["news"] == "site":
             self._sites[peer] = site_of(news), trio.current_time()
         elif news["news"] == "row" and peer == self._meta.leader:
-            row = read_row(int(news["revision"]), dump(news["row"]))
-            known = self.table.get(row.account, row.name)
-            if known is None or known.revision < row.revision:
+            try:
+                row = read_row(int(news["revision"]), dump(news["row"]))
+            except ValueError:
+                return  # the next look at the table finds it, and says so
+            if self.table.revision(row.account, row.name) < row.revision:
                 self._put(row)
 
     async def ask(
@@ -212,6 +215,12 @@ class Placing:
     def _take_rows(self, rows: dict[bytes, tuple[int, bytes]], applied: int) -> None:
         for row in self.table.take(rows, applied):
             self._follow(row)
+        if self.table.unread > self._meta.unread:
+            self._log.warning(
+                f"{self.table.unread} of the servers' streams cannot be read by this version of leafd: they are"
+                " offline, and no stream is made or changed while this server leads"
+            )
+        self._meta.unread = self.table.unread
 
     def _put(self, row: StreamRow) -> None:
         self.table.put(row)
@@ -220,16 +229,29 @@ class Placing:
     def _follow(self, row: StreamRow) -> None:
         """A row is like that from here on."""
         index = self._subjects.setdefault(row.account, SubjectIndex())
-        if row.config is None:
+        try:
+            config = config_of(row) if row.config is not None else None
+        except (JsonError, ValueError):
+            self.table.give_up(row)
+            row = StreamRow(row.account, row.name)
+            config = None
+        if config is None:
             index.drop(row.name)
         else:
-            index.put(row.name, config_of(row).subjects)
+            index.put(row.name, config.subjects)
         self._unsettled[row.key] = row
         self._news.set()
 
+    def _row(self, account: str, name: str) -> StreamRow | None:
+        """The row of a stream. Raises ApiError: there is one that cannot be read."""
+        try:
+            return self.table.get(account, name)
+        except UnreadError:
+            raise errors.STREAM_OFFLINE_REASON.error(err=UNREAD) from None
+
     def config(self, account: str, name: str) -> StreamConfig | None:
-        """The configuration of a stream, wherever it is."""
-        row = self.table.get(account, name)
+        """The configuration of a stream, wherever it is. Raises ApiError."""
+        row = self._row(account, name)
         return config_of(row) if row is not None and row.config is not None else None
 
     async def names(self, account: str, subject: str) -> list[str]:
@@ -240,11 +262,11 @@ class Placing:
         return sorted(await index.owners(SubjectSet((subject,)))) if index is not None else []
 
     async def server_of(self, account: str, name: str) -> int:
-        """The server that has the stream, or leads its group; 0: there is no such stream."""
-        row = self.table.get(account, name)
+        """The server that has the stream, or leads its group; 0: there is no such stream. Raises ApiError."""
+        row = self._row(account, name)
         if (row is None or row.config is None) and not self.decides:
             found = await self._ask_leader({"op": "where", "account": account, "name": name})
-            row = self.table.get(account, name)
+            row = self._row(account, name)
             if row is None or not row.members:
                 return int(found["peer"])
         if row is None or row.config is None:
@@ -270,8 +292,8 @@ class Placing:
         raise errors.CLUSTER_NOT_AVAILABLE.error()
 
     def group(self, account: str, name: str) -> Group | None:
-        """The servers that are to keep the stream together; None: it is a server's alone."""
-        row = self.table.get(account, name)
+        """The servers that are to keep the stream together; None: it is a server's alone. Raises ApiError."""
+        row = self._row(account, name)
         return _group_of(row) if row is not None else None
 
     def choose(self, wanted: Wanted) -> int:
@@ -340,7 +362,9 @@ class Placing:
         return NOT_LEADER
 
     async def _decided(self, wish: Mapping[str, Any]) -> dict[str, Any]:
-        row = self.table.get(wish["account"], wish["name"]) or StreamRow(wish["account"], wish["name"])
+        row = self._row(wish["account"], wish["name"]) or StreamRow(wish["account"], wish["name"])
+        if self.table.unread and wish["op"] in ("claim", "change"):
+            raise errors.CLUSTER_NOT_AVAILABLE.error()  # whose subjects would it meet?
         is_there = row.config is not None
         match wish["op"]:
             case "where":
@@ -466,12 +490,14 @@ class Placing:
         return True
 
     def _stands(self, row: StreamRow) -> bool:
-        known = self.table.get(row.account, row.name)
-        return known is not None and known.revision == row.revision
+        return self.table.revision(row.account, row.name) == row.revision
 
     async def _adopt(self, account: str, config: StreamConfig, created: int, author: str) -> None:
         """A stream that this server had before there was a group, or that was restored."""
-        row = self.table.get(account, config.name)
+        try:
+            row = self.table.get(account, config.name)
+        except UnreadError:
+            return
         where = _where(account, config.name)
         if row is not None and ((self.own, created) in row.gone or row.config is not None):
             is_other = row.config is not None and (row.created != created or self.own not in row.peers)

@@ -98,7 +98,7 @@ class Elsewhere:
     async def _server_for(self, line: Endpoint, account: JetStreamAccount, tokens: list[str], body: bytes) -> int:
         """The server that answers. Raises ApiError."""
         placing, pattern = self._placing, line.pattern
-        name = tokens[pattern.index("*")] if "*" in pattern else ""
+        name = _stream_in(line, tokens)
         stream = account.streams.get(name)
         here = stream is not None and stream.group is None
         if not placing.leader and (stream is None or pattern[:2] in CHANGES):
@@ -176,12 +176,13 @@ class Elsewhere:
             frozenset(head.get("denied", ())),
         )
         subject, header = str(head["subject"]), str(head["header"]).encode("latin-1")
-        leads = tuple(subject.removeprefix(API).split(".")) in LEADERS
-        everywhere = self if leads and head.get("everywhere", True) else None
-        if everywhere is not None and not self._placing.decides:
-            line = find(subject.removeprefix(API).split("."))
-            assert line is not None
-            return _as_letter(refusal(line, errors.CLUSTER_NOT_AVAILABLE.error()))
+        tokens = subject.removeprefix(API).split(".")
+        everywhere = self if tuple(tokens) in LEADERS and head.get("everywhere", True) else None
+        if (line := find(tokens)) is not None:
+            try:
+                self._check_asked(line, account, tokens, everywhere is not None)
+            except ApiError as error:
+                return _as_letter(refusal(line, error))
         answered = await self._here(account, subject, header, body, asker, everywhere)
         about, members = _as_letter(answered)
         if answered is not None and answered.after is not None:
@@ -190,6 +191,14 @@ class Elsewhere:
             self._placing.go_on(partial(self._follow, self._number, answered.after))
             about["after"] = self._number
         return about, members
+
+    def _check_asked(self, line: Endpoint, account: JetStreamAccount, tokens: list[str], leads: bool) -> None:
+        """Raises ApiError: another server took this one for the one that knows, and it does not."""
+        if leads and not self._placing.decides:
+            raise errors.CLUSTER_NOT_AVAILABLE.error()
+        name = _stream_in(line, tokens)
+        if name and name not in account.streams:
+            self._placing.config(account.name, name)  # what cannot be read there is not "not there"
 
     async def _follow(self, number: int, after: Callable[[], Awaitable[None]]) -> None:
         with trio.move_on_after(AFTER_S):
@@ -278,6 +287,11 @@ class Elsewhere:
             stream = account.streams.get(name)
             if stream is not None and stream.created == created:
                 await streams.remove(self._context, stream)
+
+
+def _stream_in(line: Endpoint, tokens: list[str]) -> str:
+    """The stream that a request names; "": none."""
+    return tokens[line.pattern.index("*")] if "*" in line.pattern else ""
 
 
 def _add(to: dict[str, Any], more: Mapping[str, Any], names: tuple[str, ...]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from leafd.cluster.table import StreamRow, Table, key_of, read_row, write_row
+from leafd.cluster.table import StreamRow, Table, UnreadError, key_of, read_row, write_row
 
 ROW = StreamRow("A", "S", 7, "n1", "east", 123456789, "author", {"name": "S", "subjects": ["s"]}, ((7, 5),), 9)
 
@@ -51,4 +51,33 @@ def test_the_newer_version_of_a_row_counts_whichever_comes_first() -> None:
     table.put(other)
     assert table.take({}, 12) == [StreamRow("A", "S")]
     assert table.take({}, 13) == [StreamRow("A", "T")]
-    assert list(table.rows()) == []
+    assert (table.get("A", "S"), table.get("A", "T")) == (None, None)
+
+
+@pytest.mark.parametrize("value", [b"{", write_row(replace(ROW, name="other"))])
+def test_a_row_that_cannot_be_read_is_never_not_there(value: bytes) -> None:
+    """Also where an older version of it was known, and where it has the name of another stream."""
+    table = Table()
+    assert table.take({ROW.key: (9, write_row(ROW))}, 9) == [ROW]
+    assert table.take({ROW.key: (10, value)}, 10) == [StreamRow("A", "S")]
+    assert (table.unread, table.revision("A", "S"), table.streams["A"]) == (1, 10, {})
+    with pytest.raises(UnreadError):
+        table.get("A", "S")
+    assert (table.get("A", "T"), table.revision("A", "T")) == (None, 0)
+    newer = replace(ROW, revision=11)
+    assert table.take({ROW.key: (11, write_row(newer))}, 11) == [newer]
+    assert (table.unread, table.get("A", "S")) == (0, newer)
+
+
+def test_a_row_that_is_given_up_stays_so_until_another_one_is_written() -> None:
+    """What its reader does not understand is no other thing at the next look; a row that is gone is gone."""
+    table = Table()
+    rows = {ROW.key: (9, write_row(ROW))}
+    for row in table.take(rows, 9):
+        table.give_up(row)
+    assert table.take(rows, 20) == []
+    assert (table.unread, table.revision("A", "S")) == (1, 9)
+    assert table.take({}, 8) == []
+    assert table.unread == 1
+    assert table.take({}, 9) == []
+    assert (table.unread, table.get("A", "S")) == (0, None)

@@ -6,6 +6,7 @@ from typing import Any
 
 from leafd.gojson import JsonError, loose
 from leafd.jetstream import errors
+from leafd.jetstream.ports import Placing
 from leafd.jetstream.registry import Call, endpoint
 
 
@@ -16,6 +17,13 @@ from leafd.jetstream.registry import Call, endpoint
 async def refuse(_call: Call, _request: None) -> dict[str, Any]:
     """A lone server has no leaders to step down and no peers to remove."""
     raise errors.CLUSTER_REQUIRED.error()
+
+
+def _placing(call: Call) -> Placing:
+    """The servers of the group. Raises ApiError: this one is alone."""
+    if call.context.placing is None:
+        raise errors.CLUSTER_REQUIRED.error()
+    return call.context.placing
 
 
 def _preferred(body: bytes) -> str:
@@ -30,19 +38,17 @@ def _preferred(body: bytes) -> str:
 @endpoint("STREAM.LEADER.STEPDOWN.*", "stream_leader_stepdown_response", checks=())
 async def stream_step_down(call: Call, _request: None) -> dict[str, Any]:
     """Another replica leads; the only one stays the leader."""
-    if call.context.placing is None:
-        raise errors.CLUSTER_REQUIRED.error()
+    placing = _placing(call)
     stream = call.stream(call.name(3))
     if stream.group is not None:
-        await call.context.placing.step_down(stream, _preferred(call.body))
+        await placing.step_down(stream, _preferred(call.body))
     return {"success": True}
 
 
 @endpoint("CONSUMER.LEADER.STEPDOWN.*.*", "consumer_leader_stepdown_response", checks=())
 async def consumer_step_down(call: Call, _request: None) -> dict[str, Any]:
     """Likewise."""
-    if call.context.placing is None:
-        raise errors.CLUSTER_REQUIRED.error()
+    _placing(call)
     call.consumer(call.stream(call.name(3)), call.name(4))
     return {"success": True}
 
@@ -50,7 +56,6 @@ async def consumer_step_down(call: Call, _request: None) -> dict[str, Any]:
 @endpoint("STREAM.PEER.REMOVE.*", "stream_remove_peer_response", checks=())
 async def remove_peer(call: Call, _request: None) -> dict[str, Any]:
     """There is no other server with the messages."""
-    if call.context.placing is None:
-        raise errors.CLUSTER_REQUIRED.error()
+    _placing(call)
     call.stream(call.name(3))
     raise errors.PEER_REMAP.error()

@@ -1,0 +1,99 @@
+"""What a server does with rows of the servers' table that it cannot read: it says so, and puts nothing in their place.
+
+The group of all servers is a fake here, which has what the test says. Not here: rows themselves (test_table.py),
+streams of real servers (tests/interop/test_placed_streams.py).
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+import trio
+from leafd.cluster.table import StreamRow, write_row
+from leafd.daemon.meta_group import MetaGroup
+from leafd.daemon.placing import Placing
+from leafd.jetstream.errors import ApiError
+
+from tests.rig.logs import KeptLog
+
+OWN = 7
+ROW = StreamRow("A", "S", OWN, "n1", "east", 5, "author", {"name": "S", "subjects": ["s"]}, (), 9)
+WRONG = write_row(replace(ROW, config={"name": "S", "subjects": 1}))
+
+
+class World:
+    """One server that leads, its table as the group has it, and what it logs."""
+
+    def __init__(self) -> None:
+        self.log = KeptLog()
+        self.meta = SimpleNamespace(peer=OWN, leader=OWN, decides=True, unread=0, on_rows=[], take_letter=None)
+        self.meta.linked = list
+        jetstream = SimpleNamespace(
+            catalogue=SimpleNamespace(by_name={}, streams=lambda: ()), settings=None, place_by=lambda _: None
+        )
+        plane = SimpleNamespace(meta_send=None)
+        fakes: list[Any] = [plane, self.meta, None, jetstream, self.log, None]
+        self.placing = Placing(*fakes)
+
+    def take(self, value: bytes, revision: int) -> None:
+        """The group's table has that row, and no other."""
+        for take in self.meta.on_rows:
+            take({ROW.key: (revision, value)}, revision)
+
+    async def refusal_of(self, op: str, name: str) -> int:
+        """The error with which the leader refuses a change; 0: it does not."""
+        config = {"name": name, "subjects": [name]}
+        wish = {"op": op, "account": "A", "name": name, "config": config, "author": "", "created": 6}
+        wish |= {"peer": 8, "server": "n2", "cluster": "west"}
+        found = await self.placing._decide(wish)
+        return int(found["error"]["err_code"]) if "error" in found else 0
+
+
+@pytest.mark.parametrize("value", [b"{", WRONG], ids=["no row", "no configuration"])
+def test_a_stream_whose_row_cannot_be_read_is_offline_and_its_name_is_nobody_elses(value: bytes) -> None:
+    """Clients hear why, the log says it once, and no stream is made whose subjects it may have."""
+
+    async def run() -> None:
+        world = World()
+        world.take(write_row(ROW), 9)
+        assert await world.placing.server_of("A", "S") == OWN
+        world.take(value, 10)
+        world.take(value, 11)
+        with pytest.raises(ApiError) as refused:
+            await world.placing.server_of("A", "S")
+        assert refused.value.fields()["err_code"] == 10194
+        assert [await world.refusal_of(op, "S") for op in ("claim", "change", "drop", "where")] == [10194] * 4
+        assert [await world.refusal_of(op, "T") for op in ("claim", "change")] == [10008] * 2
+        assert await world.refusal_of("where", "T") == 0
+        assert [text for text in world.log.texts if "cannot be read by this version" in text] == world.log.texts[:1]
+        assert world.meta.unread == 1
+
+    trio.run(run)
+
+
+def test_a_stream_whose_row_can_be_read_again_is_there_again() -> None:
+    """The version that wrote it may be installed here while the server is away."""
+
+    async def run() -> None:
+        world = World()
+        world.take(WRONG, 9)
+        assert world.meta.unread == 1
+        world.take(write_row(ROW), 10)
+        assert await world.placing.server_of("A", "S") == OWN
+        assert world.meta.unread == 0
+        assert await world.refusal_of("claim", "S") != 10194
+
+    trio.run(run)
+
+
+def test_healthz_is_not_well_while_rows_cannot_be_read() -> None:
+    """Who watches a server hears of it without its log."""
+    group = MetaGroup.__new__(MetaGroup)
+    group._look = cast("Any", SimpleNamespace(leader=OWN))
+    group.unread = 2
+    assert group.unwell == "2 of the servers' streams cannot be read"
+    group.unread = 0
+    assert group.unwell == ""
