@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -192,6 +193,8 @@ def test_apt_refuses_what_was_changed_and_what_another_signed(published: Publish
         package.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
         assert apt(clean, "install", "leafd").returncode != 0
         (suite / "InRelease").write_bytes(signed.replace(b"Suite: stable", b"Suite: oldest"))
+        later = time.time() + 60  # HTTP has whole seconds: what changes within one is not fetched again
+        os.utime(suite / "InRelease", (later, later))
         assert apt(clean, "update", "--error-on=any").returncode != 0
     finally:
         package.write_bytes(whole)
