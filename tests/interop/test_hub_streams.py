@@ -29,7 +29,8 @@ from tests import servers
 from tests.interop.test_cluster import Cluster
 from tests.interop.test_hub_servers import alive, linked
 from tests.rig.official import connect
-from tests.rig.waiting import until
+from tests.rig.reports import report
+from tests.rig.waiting import eventually, until
 
 HUB = """
 listen: "127.0.0.1:{port}"
@@ -79,10 +80,18 @@ def hub(folder: Path, clusters: str = "EEE", kinds: Sequence[str] = ()) -> Itera
             text = HUB.replace("{first_route}", route).replace("{gateway}", gateway)
             text = text.replace("{jetstream}", JETSTREAM if kind == R else "")
             made.append(servers.make(kind, text, place, name=f"s{number}", cluster=name))
-        for server in made:
+        for number, server in enumerate(made):
+            if clusters[number] != clusters[0] and not kinds:
+                eventually(lambda: has_a_leader(made[0]))
             server.start()
             stack.callback(server.stop)
         yield Cluster(made, folder)
+
+
+def has_a_leader(server: servers.Server) -> bool:
+    """Whether nats-server has founded its group: servers of two clusters that start at once found one each, which are
+    one later, and may be none after the next outage."""
+    return bool(report(server, "jsz").get("meta_cluster", {}).get("leader"))
 
 
 @contextlib.contextmanager
