@@ -99,7 +99,7 @@ def read_row(revision: int, value: bytes) -> StreamRow:
             group=group,
             members=members,
         )
-    except (KeyError, TypeError, AttributeError) as error:
+    except (KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise ValueError(f"no row of a stream: {error}") from None
 
 

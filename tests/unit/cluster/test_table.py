@@ -27,7 +27,9 @@ def test_a_row_is_read_as_it_was_written() -> None:
     [b"", b"{", b"[]", b"1", b"null", b"{}", b'{"account":"A"}', b'{"account":"A","name":"S","config":1}',
      b'{"account":"A","name":"S","gone":[1]}', b'{"account":"A","name":"S","gone":[[1,2,3]]}',
      b'{"account":"A","name":"S","created":"x"}', b"\xff", b'{"account":"A","name":"S","group":1}',
-     b'{"account":"A","name":"S","members":[[1,2]]}', b'{"account":"A","name":"S","group":1,"members":[1]}'],
+     b'{"account":"A","name":"S","members":[[1,2]]}', b'{"account":"A","name":"S","group":1,"members":[1]}',
+     b'{"account":"A","name":"S","peer":Infinity}', b'{"account":"A","name":"S","gone":[[1,1e999]]}', b"[" * 200_000],
+    ids=range(18),
 )  # fmt: skip
 def test_what_is_no_row_says_so(value: bytes) -> None:
     """Another version may have written it."""
@@ -81,3 +83,17 @@ def test_a_row_that_is_given_up_stays_so_until_another_one_is_written() -> None:
     assert table.unread == 1
     assert table.take({}, 9) == []
     assert (table.unread, table.get("A", "S")) == (0, None)
+
+
+def test_rows_behind_one_that_cannot_be_read_are_taken() -> None:
+    """Whatever a peer that lies has written in it."""
+    table = Table()
+    other = replace(ROW, name="T")
+    wrong = b'{"account":"A","name":"S","peer":Infinity}'
+    assert table.take(
+        {ROW.key: (9, write_row(ROW)), key_of("A", "X"): (3, wrong), other.key: (9, write_row(other))}, 9
+    ) == [
+        ROW,
+        other,
+    ]
+    assert table.unread == 1
