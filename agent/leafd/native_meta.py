@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from typing import Final
+from typing import Any, Final
 
 from leafd.native import layout
 from leafd.native_packing import decoded, record_of
@@ -12,6 +12,8 @@ from leafd.records import dataclass
 LEADER: Final = 3
 """MetaLook.role (META_LEADER of abi.h)."""
 LEARN, PROMOTE, REMOVE = 1, 2, 3
+OFFLINE_NS: Final = 5_000_000_000
+"""A member that the leader has not heard for so long is shown as offline."""
 _ROW: Final = struct.Struct(">BIQ")
 
 
@@ -46,6 +48,17 @@ class MetaLook:
     state: int
     leased: int
     members: int
+
+
+def member_info(name: str, member: MetaMember, *, seen: bool = True) -> dict[str, Any]:
+    """A member as nats-server's PeerInfo has it. seen: the leader shows it; who does not lead knows only the name."""
+    row: dict[str, Any] = {"name": name, "current": False, "active": 0}
+    if not seen:
+        return row
+    offline = not 0 <= member.heard_ns <= OFFLINE_NS
+    row |= {"current": member.lag == 0 and not offline, "active": max(member.heard_ns, 0)}
+    row |= {"offline": True} if offline else {}
+    return row | ({"lag": member.lag} if member.lag else {})
 
 
 def look_in(payload: bytes) -> tuple[MetaLook, tuple[MetaMember, ...]]:

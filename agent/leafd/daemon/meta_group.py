@@ -19,7 +19,7 @@ from leafd.cluster.founding import Disk
 from leafd.cluster.founding_bytes import DamagedError
 from leafd.cluster.letters import MAGIC as LETTERS
 from leafd.links.origin import peer_number
-from leafd.native_meta import LEADER, MetaLook, MetaMember, look_in, rows_in
+from leafd.native_meta import LEADER, MetaLook, MetaMember, look_in, member_info, rows_in
 
 if TYPE_CHECKING:
     from leafd.daemon.about import About
@@ -29,9 +29,6 @@ if TYPE_CHECKING:
     from leafd.native_plane import Plane
 
 RECORD: Final = b"meta/founding"
-OFFLINE_S: Final = 5.0
-"""A member that the leader has not heard for so long is shown as offline."""
-SECOND: Final = 1_000_000_000
 _NOTHING: Final = {"pending": 0, "pending_requests": 0, "pending_infos": 0}
 _LATER: Final = (t.Status.AGAIN, t.Status.FULL, t.Status.CLOSED, t.Status.EXISTS)
 
@@ -279,15 +276,9 @@ class MetaGroup:
         return found | {"cluster_size": len(self._members), "quorum_needed": voters // 2 + 1, **_NOTHING}
 
     def _replica(self, member: MetaMember) -> dict[str, Any]:
-        offline = member.heard_ns < 0 or member.heard_ns > OFFLINE_S * SECOND
-        row: dict[str, Any] = {"name": self._named(member.peer), "current": member.lag == 0 and not offline}
+        row = member_info(self._named(member.peer), member)
         if not member.voter:
             row["observer"] = True
-        if offline:
-            row["offline"] = True
-        row["active"] = max(member.heard_ns, 0)
-        if member.lag:
-            row["lag"] = member.lag
         return row | {"peer": _shown(member.peer)}
 
 

@@ -15,7 +15,7 @@ import trio
 
 from leafd import native_types as t
 from leafd.jetstream import errors
-from leafd.native_meta import LEADER, MetaLook, MetaMember, look_in
+from leafd.native_meta import LEADER, MetaLook, MetaMember, look_in, member_info
 
 if TYPE_CHECKING:
     from leafd.daemon.meta_group import MetaGroup
@@ -27,7 +27,6 @@ JOIN_S: Final = 0.3
 LED_S: Final = 5.0
 """How long who makes a stream waits for its leader."""
 LOOK_S: Final = 0.05
-OFFLINE_NS: Final = 5_000_000_000
 
 
 class Replicas:
@@ -95,14 +94,5 @@ class Replicas:
         if look.leader:
             found["leader"] = self._meta.named(look.leader)
         others = [one for one in members if one.peer != look.leader]
-        return found | {"replicas": [self._replica(one, leads=look.role == LEADER) for one in others]}
-
-    def _replica(self, member: MetaMember, *, leads: bool) -> dict[str, Any]:
-        """As the leader shows it; who does not lead knows only that there is one."""
-        row: dict[str, Any] = {"name": self._meta.named(member.peer), "current": False, "active": 0}
-        if leads:
-            offline = not 0 <= member.heard_ns <= OFFLINE_NS
-            row |= {"current": member.lag == 0 and not offline, "active": max(member.heard_ns, 0)}
-            row |= {"offline": True} if offline else {}
-            row |= {"lag": member.lag} if member.lag else {}
-        return row
+        seen = look.role == LEADER
+        return found | {"replicas": [member_info(self._meta.named(one.peer), one, seen=seen) for one in others]}
