@@ -17,6 +17,8 @@
 #define COMMAND_META_TRANSFER 126 /* arg = server that is to lead */
 /* arg = META_LEARN, META_PROMOTE or META_REMOVE, body = one meta_disk_t: what becomes of it META_LOOK tells */
 #define COMMAND_META_ALTER 127
+/* body = meta_way_t[]: the servers of other clusters, all of them, in place of those of before */
+#define COMMAND_META_WAYS 131
 
 /* Commands: the group that keeps a stream which is STREAM_REPLICATED. Until it is there, the stream takes nothing. */
 /* target = stream, arg = the group's name, body = meta_disk_t[], its first members, for one that is not on this disk
@@ -35,6 +37,13 @@ typedef struct meta_disk {
     uint64_t peer;
     uint64_t disk;
 } meta_disk_t;
+
+/* A server of another cluster. */
+typedef struct meta_way {
+    uint64_t peer;
+    uint64_t cluster; /* hash8 of its name */
+    uint64_t mate;    /* the server of this cluster that hands on to it if this one has no gateway there; 0: none */
+} meta_way_t;
 
 /* A group as this server sees it. */
 typedef struct meta_look {

@@ -59,6 +59,10 @@ class Servers(Submits):
         """A letter to another server, if there is a way to it."""
         self._submit("META_SEND", arg=peer, body=letter)
 
+    def meta_ways(self, ways: Iterable[tuple[int, int, int]]) -> None:
+        """The servers of other clusters: each with its cluster, and who of this one hands on to it; 0: nobody."""
+        self._submit("META_WAYS", body=b"".join(struct.pack("=QQQ", *way) for way in ways))
+
     async def meta_look(self) -> bytes:
         """The group as it is now: native_meta.py reads it. Raises PlaneError."""
         return (await self._request("META_LOOK", "looking at the group of servers")).payload

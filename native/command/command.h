@@ -96,6 +96,7 @@ void command_meta_put(plane_t *plane, const plane_command_t *command);
 void command_meta_rows(plane_t *plane, const plane_command_t *command);
 void command_meta_transfer(plane_t *plane, const plane_command_t *command);
 void command_meta_alter(plane_t *plane, const plane_command_t *command);
+void command_meta_ways(plane_t *plane, const plane_command_t *command);
 
 /* listing.c */
 void command_subscriptions(plane_t *plane, const plane_command_t *command, peer_t *peer);

@@ -117,6 +117,7 @@ static const command_row_t command_rows[] = {
     PLANE(META_ROWS,        command_meta_rows,      BODY_NONE,                    ""),
     PLANE(META_TRANSFER,    command_meta_transfer,  BODY_NONE,                    ""),
     PLANE(META_ALTER,       command_meta_alter,     BODY_OF(meta_disk_t),         ""),
+    PLANE(META_WAYS,        command_meta_ways,      ROWS_OF(meta_way_t),          ""),
     STREAM(STREAM_GROUP,    stream_group,           ROWS_OF(meta_disk_t),         ""),
     STREAM(STREAM_GROUP_LOOK, stream_group_look,    BODY_NONE,                    ""),
     STREAM(STREAM_GROUP_TRANSFER, stream_group_transfer, BODY_NONE,               ""),

@@ -68,3 +68,8 @@ void command_meta_alter(plane_t *plane, const plane_command_t *command) {
     memcpy(&disk, command->body, sizeof disk);
     command_done(plane, command, meta_alter(plane, (uint32_t)command->arg, &disk));
 }
+
+void command_meta_ways(plane_t *plane, const plane_command_t *command) {
+    uint32_t count = command->body_size / (uint32_t)sizeof(meta_way_t);
+    command_done(plane, command, meta_ways(plane, command->body, count));
+}

@@ -10,19 +10,19 @@
 #include "group/shown.h"
 #include "jetstream/js.h"
 #include "meta/meta_rows.h"
-#include "net/outq.h"
+#include "meta/ways.h"
 #include "plane/account.h"
-#include "plane/gateway.h"
 #include "plane/peer.h"
 #include "plane/pressure.h"
 #include "plane/publication.h"
-#include "plane/routed.h"
 
 #define NUMBER 1u /* of its ledger */
-#define QUEUED_MAX (UINT64_C(4) << 20)
 #define LETTER_MAX (UINT32_C(1) << 17)
 #define SUBJECT_PREFIX "$LR."
-#define SUBJECT_SIZE (sizeof SUBJECT_PREFIX - 1 + sizeof(uint64_t))
+#define TO_AT (sizeof SUBJECT_PREFIX - 1)
+#define FROM_AT (TO_AT + sizeof(uint64_t) + 1)
+#define SUBJECT_SIZE (FROM_AT - 1)
+#define HANDED_ON_SIZE (FROM_AT + sizeof(uint64_t))
 #define FRAME_MAGIC BYTES_LITERAL("LRF1")
 
 typedef struct meta {
@@ -31,36 +31,38 @@ typedef struct meta {
     groups_t *groups;
     group_t *group; /* NULL: not founded, or not here */
     uint64_t peer;
+    ways_t ways;
     buffer_t entry;         /* scratch */
     meta_verdict_t verdict; /* of the entry that was applied last */
 } meta_t;
 
 /* ---- other servers ----------------------------------------------------------------------------------------------- */
 
-static peer_t *way_to(const meta_t *meta, uint64_t peer) {
-    peer_t *link = routed_to(meta->plane, meta->account, peer);
-    link = link != NULL ? link : gateway_to(meta->plane, peer);
-    return link != NULL && outq_pending(&link->conn.out) <= QUEUED_MAX ? link : NULL;
+/* A server's id is eight letters and digits, so it is a token as it is. from: 0: this server. */
+static void mail_by(const meta_t *meta, peer_t *link, uint64_t to, uint64_t from, bytes_t payload) {
+    uint8_t subject[HANDED_ON_SIZE];
+    memcpy(subject, SUBJECT_PREFIX, TO_AT);
+    store_be64(subject + TO_AT, to);
+    subject[FROM_AT - 1] = '.';
+    store_be64(subject + FROM_AT, from);
+    const publication_t publication = {
+        .account = meta->account,
+        .message = {.subject = bytes_of(subject, from == 0 ? SUBJECT_SIZE : HANDED_ON_SIZE), .payload = payload},
+        .flags = PUBLICATION_MAIL};
+    publish_over_link(meta->plane, link, &publication);
 }
 
-/* A server's id is eight letters and digits, so it is a token as it is. */
 static bool mail_to(const meta_t *meta, uint64_t peer, bytes_t payload) {
-    uint8_t subject[SUBJECT_SIZE];
-    peer_t *link = way_to(meta, peer);
-    if (link == NULL) {
-        return false;
+    peer_t *link = ways_to(&meta->ways, meta->plane, meta->account, peer);
+    if (link != NULL) {
+        mail_by(meta, link, peer, 0, payload);
     }
-    memcpy(subject, SUBJECT_PREFIX, sizeof SUBJECT_PREFIX - 1);
-    store_be64(subject + sizeof SUBJECT_PREFIX - 1, peer);
-    const publication_t publication = {.account = meta->account,
-                                       .message = {.subject = bytes_of(subject, SUBJECT_SIZE), .payload = payload},
-                                       .flags = PUBLICATION_MAIL};
-    publish_over_link(meta->plane, link, &publication);
-    return true;
+    return link != NULL;
 }
 
 static bool meta_reaches(void *context, uint64_t peer) {
-    return way_to(context, peer) != NULL;
+    const meta_t *meta = context;
+    return ways_to(&meta->ways, meta->plane, meta->account, peer) != NULL;
 }
 
 static void meta_deliver(void *context, uint64_t peer, bytes_t frame) {
@@ -71,12 +73,45 @@ bool meta_send(plane_t *plane, uint64_t peer, bytes_t letter) {
     return plane->meta != NULL && letter.size <= LETTER_MAX && mail_to(plane->meta, peer, letter);
 }
 
-static void meta_mail(plane_t *plane, peer_t *from, const account_t *account, bytes_t payload) {
+status_t meta_ways(plane_t *plane, const uint8_t *ways, uint32_t count) {
+    return plane->meta == NULL ? STATUS_AGAIN : ways_set(&plane->meta->ways, ways, count);
+}
+
+/* false: it has no address. from: as the subject has it; 0: it names none. */
+static bool mail_address(bytes_t subject, uint64_t *to, uint64_t *from) {
+    bool handed_on = subject.size == HANDED_ON_SIZE && subject.at[FROM_AT - 1] == '.';
+    if (!handed_on && subject.size != SUBJECT_SIZE) {
+        return false;
+    }
+    *to = load_be64(subject.at + TO_AT);
+    *from = handed_on ? load_be64(subject.at + FROM_AT) : 0;
+    return true;
+}
+
+static void meta_hand_on(const meta_t *meta, const peer_t *link, uint64_t to, uint64_t from, bytes_t payload) {
+    peer_t *onward = ways_onward(&meta->ways, meta->plane, meta->account, link, to);
+    if (onward != NULL) {
+        mail_by(meta, onward, to, from, payload);
+    }
+}
+
+static void meta_mail(plane_t *plane, peer_t *from, const account_t *account, bytes_t subject, bytes_t payload) {
     const meta_t *meta = plane->meta;
-    uint64_t peer = from->route != NULL ? from->route->peer : from->gateway->peer;
-    if (account != meta->account || peer == 0) {
+    uint64_t to, named, peer = ways_server(from);
+    if (account != meta->account || peer == 0 || !mail_address(subject, &to, &named)) {
         return;
     }
+    if (named != 0 && (named == meta->peer || !ways_speaks(&meta->ways, from, named))) {
+        return;
+    }
+    if (to != meta->peer) {
+        bool begins = named == 0 || from->gateway != NULL; /* else it has had its gateway */
+        if (begins) {
+            meta_hand_on(meta, from, to, named != 0 ? named : peer, payload);
+        }
+        return;
+    }
+    peer = named != 0 ? named : peer;
     if (bytes_starts(payload, FRAME_MAGIC)) {
         groups_receive(meta->groups, peer, payload, plane->now);
         return;

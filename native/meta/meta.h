@@ -6,13 +6,13 @@
  *          ^                    |  ^
  *       control          frames |  | frames: route, gateway > meta_mail
  *                               v  |
- *          `$LR.<server>` in the system account, over the route or the gateway to that server alone
+ *          `$LR.<server>` in the system account, over one link, or over a few (ways.h)
  *
  * - What comes as `$LR.` over a route or a gateway is the servers' own (verbs/): no subscription gets it, and neither
- *   takes anything else there, whoever published it (PUBLICATION_MAIL). Who sent it is what the link says.
+ *   takes anything else there, whoever published it (PUBLICATION_MAIL). It is believed of a server that has said that
+ *   it lets nobody else write letters: nats-server's clients can, those in its system account.
  * - A frame begins with "LRF1" and is the groups'; anything else is a letter for control: founding, requests.
- * - A server of another cluster is reached if a gateway leads to it itself.
- * - A server to which more than QUEUED_MAX waits is not reached: what is said to it meanwhile is lost, and said again.
+ * - A link on which more than QUEUED_MAX waits is none: what is said there meanwhile is lost, and said again.
  *
  * Not here: which servers found the group, and who is let in (control); what is agreed on (raft/).
  */
@@ -38,6 +38,7 @@ LEAF_MUST_USE status_t meta_put(plane_t *plane, const plane_command_t *command, 
 LEAF_MUST_USE status_t meta_rows(plane_t *plane, buffer_t *to);
 LEAF_MUST_USE status_t meta_transfer(plane_t *plane, uint64_t peer);
 LEAF_MUST_USE status_t meta_alter(plane_t *plane, uint32_t change, const meta_disk_t *disk);
+LEAF_MUST_USE status_t meta_ways(plane_t *plane, const uint8_t *ways, uint32_t count);
 
 void meta_turn(plane_t *plane);
 int64_t meta_deadline(const plane_t *plane);

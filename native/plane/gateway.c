@@ -86,6 +86,22 @@ peer_t *gateway_to(const plane_t *plane, uint64_t server) {
     return NULL;
 }
 
+bool gateway_is_into(const peer_t *gateway, uint64_t cluster) {
+    uint8_t name[HASH8_SIZE];
+    store_be64(name, cluster);
+    return memcmp(name, gateway->gateway->cluster, GATEWAY_HASH_SIZE) == 0;
+}
+
+peer_t *gateway_into(const plane_t *plane, uint64_t cluster) {
+    for (peer_t *peer = plane->gateways == NULL ? NULL : plane->gateways->outbound; peer != NULL;
+         peer = peer->gateway->next_gateway) {
+        if (peer->gateway->up && peer->gateway->peer != 0 && gateway_is_into(peer, cluster)) {
+            return peer;
+        }
+    }
+    return NULL;
+}
+
 bool gateway_is_own_cluster(const plane_t *plane, bytes_t subject) {
     return memcmp(subject.at, plane->gateways->prefix, GATEWAY_SERVER_AT) == 0;
 }

@@ -61,6 +61,10 @@ LEAF_MUST_USE status_t gateway_begin(peer_t *peer, const account_t *account);
 peer_t *gateway_towards(const plane_t *plane, bytes_t subject);
 /* The outbound one that leads to that server itself, once it is up; NULL: there is none. */
 peer_t *gateway_to(const plane_t *plane, uint64_t server);
+/* Any outbound one that is up, to a server of that cluster whose letters are believed (meta/ways.h). cluster: hash8 of
+ * its name. */
+peer_t *gateway_into(const plane_t *plane, uint64_t cluster);
+bool gateway_is_into(const peer_t *gateway, uint64_t cluster);
 /* Is the server that the subject names this one? Empty: it is another cluster's. */
 bool gateway_is_own_cluster(const plane_t *plane, bytes_t subject);
 bool gateway_is_own_server(const plane_t *plane, bytes_t subject);

@@ -153,7 +153,7 @@ struct plane {
     gateways_t *gateways;    /* NULL: it knows no other clusters */
     struct meta *meta;       /* meta/meta.h; NULL: this server is in no group of servers */
     /* What another server says in `$LR.`; with meta alone. */
-    void (*mail)(plane_t *plane, peer_t *from, const struct account *account, bytes_t payload);
+    void (*mail)(plane_t *plane, peer_t *from, const struct account *account, bytes_t subject, bytes_t payload);
     gateway_replies_t *gateway_replies; /* NULL until a request comes whose answer goes back to another one */
     bool drained;                       /* a full receiver has room again */
     const flow_t *flow;     /* of the consumer whose delivery or status is being published; NULL: it is none */

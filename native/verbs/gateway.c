@@ -115,7 +115,7 @@ static bool gateway_message(plane_t *plane, peer_t *peer, const op_t *op) {
     if (LEAF_UNLIKELY(gateway_is_reply(op->subject))) {
         link_take_in_back(plane, peer, account, op);
     } else if (LEAF_UNLIKELY(plane->meta != NULL) && bytes_starts(op->subject, PUBLICATION_MAIL_SUBJECTS)) {
-        plane->mail(plane, peer, account, op->payload);
+        plane->mail(plane, peer, account, op->subject, op->payload);
     } else {
         link_take_in(plane, peer, account, op, op->subject);
     }

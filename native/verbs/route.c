@@ -95,7 +95,7 @@ static void route_message(plane_t *plane, peer_t *peer, account_t *account, cons
         return;
     }
     if (LEAF_UNLIKELY(plane->meta != NULL) && bytes_starts(op->subject, PUBLICATION_MAIL_SUBJECTS)) {
-        plane->mail(plane, peer, account, op->payload);
+        plane->mail(plane, peer, account, op->subject, op->payload);
         return;
     }
     routed_speaks(peer, op->origin);

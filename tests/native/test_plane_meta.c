@@ -7,6 +7,7 @@
 #include "meta/meta.h"
 #include "raft/frame.h"
 #include "store/ledger.h"
+#include "text/hash8.h"
 
 #define SYSTEM RIG_ACCOUNT
 #define OWN UINT64_C(0x4141414141414141) /* AAAAAAAA */
@@ -267,10 +268,97 @@ static void letters(void) {
     in_a_directory(letters_reach_control_and_the_other_server);
 }
 
+/* ---- handed on --------------------------------------------------------------------------------------------------- */
+
+#define FAR UINT64_C(0x4545454545454545)     /* EEEEEEEE, of cluster D as DDDDDDDD is */
+#define FARTHER UINT64_C(0x4646464646464646) /* FFFFFFFF, of another one */
+#define NEAR UINT64_C(0x4444444444444444)
+
+static uint64_t cluster_named(const char *name) {
+    uint8_t hash[HASH8_SIZE];
+    hash8(bytes_of((const uint8_t *)name, (uint32_t)strlen(name)), hash);
+    return load_be64(hash);
+}
+
+static void set_ways(void) {
+    const meta_way_t ways[] = {{.peer = NEAR, .cluster = cluster_named("D")},
+                               {.peer = FAR, .cluster = cluster_named("D")},
+                               {.peer = FARTHER, .cluster = cluster_named("X"), .mate = OTHER}};
+    plane_command_t command = {.op = COMMAND_META_WAYS, .body = (const uint8_t *)ways, .body_size = sizeof ways};
+    CHECK_EQ_I64(STATUS_OK, asked(command, NULL).status);
+    static meta_way_t many[257];
+    command.body = (const uint8_t *)many;
+    command.body_size = sizeof many;
+    CHECK_EQ_I64(STATUS_FULL, asked(command, NULL).status);
+}
+
+static uint64_t sends(uint64_t server) {
+    plane_command_t command = {
+        .op = COMMAND_META_SEND, .arg = server, .body = (const uint8_t *)"hello", .body_size = 5};
+    return asked(command, NULL).arg;
+}
+
+static void no_letter(void) {
+    plane_event_t event;
+    CHECK(!rig_event(plane, EVENT_LETTER, &event));
+}
+
+static void letter_from(uint64_t server) {
+    plane_event_t event;
+    CHECK(rig_event(plane, EVENT_LETTER, &event));
+    CHECK_EQ_U64(server, event.arg);
+    CHECK_TEXT("hello", event.payload, event.payload_size);
+    no_letter();
+}
+
+static void letters_are_handed_on(void) {
+    found_alone();
+    CHECK_EQ_U64(0, sends(FAR));
+    set_ways();
+    CHECK_EQ_U64(0, sends(FAR));
+    peer_t *in = gateway_of(NEAR, 0), *out = gateway_of(NEAR, GATEWAY_OUTBOUND);
+    peer_t *route = route_of(OTHER), *stranger = route_of(0);
+    /* Its own: by a gateway into the cluster, or by the server that has one. */
+    CHECK_EQ_U64(1, sends(FAR));
+    RIG_HEARD("RMSG A $LR.EEEEEEEE 5\r\nhello\r\n", out);
+    CHECK_EQ_U64(1, sends(FARTHER));
+    RIG_HEARD("RMSG A $LR.FFFFFFFF 5\r\nhello\r\n", route);
+    /* A route's: over a gateway, with the name of who sent it, once. */
+    rig_feed(plane, route, "RMSG A $LR.EEEEEEEE 5\r\nhello\r\nRMSG A $LR.DDDDDDDD 5\r\nhello\r\n");
+    RIG_HEARD("RMSG A $LR.EEEEEEEE.BBBBBBBB 5\r\nhello\r\nRMSG A $LR.DDDDDDDD.BBBBBBBB 5\r\nhello\r\n", out);
+    rig_feed(plane, route, "RMSG A $LR.EEEEEEEE.FFFFFFFF 5\r\nhello\r\nRMSG A $LR.FFFFFFFF 5\r\nhello\r\n");
+    rig_feed(plane, stranger, "RMSG A $LR.EEEEEEEE 5\r\nhello\r\nRMSG A $LR.AAAAAAAA 5\r\nhello\r\n");
+    rig_feed(plane, route, "RMSG B $LR.EEEEEEEE 5\r\nhello\r\nRMSG A $LR.EEEEEEE 5\r\nhello\r\n");
+    RIG_HEARD("", out);
+    RIG_HEARD("", route);
+    no_letter();
+    /* A gateway's: over a route, to its addressee alone, of servers of its cluster alone. */
+    rig_feed(plane, in, "RMSG A $LR.BBBBBBBB 5\r\nhello\r\nRMSG A $LR.BBBBBBBB.EEEEEEEE 5\r\nhello\r\n");
+    RIG_HEARD("RMSG A $LR.BBBBBBBB.DDDDDDDD 5\r\nhello\r\nRMSG A $LR.BBBBBBBB.EEEEEEEE 5\r\nhello\r\n", route);
+    rig_feed(plane, in, "RMSG A $LR.BBBBBBBB.FFFFFFFF 5\r\nhello\r\nRMSG A $LR.BBBBBBBB.BBBBBBBB 5\r\nhello\r\n");
+    rig_feed(plane, in, "RMSG A $LR.FFFFFFFF 5\r\nhello\r\nRMSG A $LR.EEEEEEEE 5\r\nhello\r\n");
+    RIG_HEARD("", route);
+    RIG_HEARD("", out);
+    /* For this server: of whom the link may speak for, and nobody else. */
+    rig_feed(plane, route, "RMSG A $LR.AAAAAAAA.FFFFFFFF 5\r\nhello\r\n");
+    letter_from(FARTHER);
+    rig_feed(plane, in, "RMSG A $LR.AAAAAAAA.EEEEEEEE 5\r\nhello\r\n");
+    letter_from(FAR);
+    rig_feed(plane, in, "RMSG A $LR.AAAAAAAA.FFFFFFFF 5\r\nhello\r\nRMSG A $LR.AAAAAAAA.BBBBBBBB 5\r\nhello\r\n");
+    rig_feed(plane, route, "RMSG A $LR.AAAAAAAA.AAAAAAAA 5\r\nhello\r\nRMSG A $LR.AAAAAAAA.CCCCCCCC 5\r\nhello\r\n");
+    rig_feed(plane, route, "RMSG A $LR.AAAAAAAA.EEEEEEE 5\r\nhello\r\nRMSG A $LR.AAAAAAAAxEEEEEEEE 5\r\nhello\r\n");
+    no_letter();
+}
+
+static void handed_on(void) {
+    in_a_directory(letters_are_handed_on);
+}
+
 int main(void) {
     RUN("rows are written when they have the revision that is named, and are there after a start", rows_and_restart);
     RUN("frames are believed of servers that routes lead to, and nobody else's message gets there", believed);
     RUN("gateways carry frames and letters, and nobody else's message gets there", over_gateways);
+    RUN("letters are handed on between clusters, of servers that a link may speak for", handed_on);
     RUN("letters reach control with the server that sent them", letters);
     return TEST_RESULT();
 }

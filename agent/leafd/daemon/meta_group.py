@@ -18,10 +18,12 @@ from leafd.cluster.council import LOOK_S, TICK_S, Council, Ports, names_in
 from leafd.cluster.founding import Disk
 from leafd.cluster.founding_bytes import DamagedError
 from leafd.cluster.letters import MAGIC as LETTERS
+from leafd.cluster.neighbours import MAGIC as NEIGHBOURS
 from leafd.links.origin import peer_number
 from leafd.native_meta import LEADER, MetaLook, MetaMember, look_in, member_info, rows_in
 
 if TYPE_CHECKING:
+    from leafd.cluster.neighbours import Neighbours
     from leafd.daemon.about import About
     from leafd.daemon.current import Current
     from leafd.guard import Guard
@@ -41,13 +43,12 @@ class MetaGroup:
         plane: Plane,
         current: Current,
         about: About,
-        servers: Callable[[], list[str]],
+        neighbours: Neighbours,
         expected: int,
         log: Log,
         guard: Guard,
     ) -> None:
-        """servers: the names of those that there are links to."""
-        self._plane, self._current, self._servers = plane, current, servers
+        self._plane, self._current, self._neighbours = plane, current, neighbours
         self._name, self._expected = about.name, expected
         self._log, self._guard = log, guard
         self._record = self._kept()
@@ -81,6 +82,8 @@ class MetaGroup:
         """A letter of another server."""
         if letter.payload.startswith(LETTERS):
             self.take_letter(letter.peer, letter.payload)
+        elif letter.payload.startswith(NEIGHBOURS):
+            self._neighbours.hear(letter.peer, letter.payload)
         elif self._council is not None:
             with self._guard.around("a letter about the group of servers"):
                 self._council.receive(letter.peer, letter.payload)
@@ -97,6 +100,7 @@ class MetaGroup:
         while True:
             now = trio.current_time()
             with self._guard.around("the group of servers"):
+                self._neighbours.tick(now)
                 await self._council.tick(now)
                 if now - looked >= LOOK_S or not self.leader:
                     looked = now
@@ -132,7 +136,7 @@ class MetaGroup:
 
     def linked(self) -> dict[int, str]:
         """The servers to which there is a way, with their names."""
-        return {peer_number(name): name for name in self._servers()}
+        return self._neighbours.linked
 
     async def _save(self, promises: bytes) -> bool:
         try:

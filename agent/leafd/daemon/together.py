@@ -14,9 +14,12 @@ from typing import TYPE_CHECKING, Any, Final
 import trio
 
 from leafd import native_types as t
+from leafd.cluster.neighbours import Links, Neighbours
 from leafd.config.schema.cluster import group_size
 from leafd.daemon.clustered import Clustered
 from leafd.daemon.supercluster import Supercluster
+from leafd.links.origin import peer_number
+from leafd.links.route_info import LETTERS
 
 if TYPE_CHECKING:
     from leafd.daemon.about import About
@@ -51,6 +54,10 @@ class Together:
             self.supercluster = Supercluster(plane, current, about, sockets, config.gateway, self.clustered, log, guard)
         self.placing: Placing | None = None
         self.meta = self._make_meta(plane, current, about, log, guard)
+        if self.meta is not None and self.clustered is not None:
+            self.clustered.routes.cluster.letters = LETTERS
+            if self.supercluster is not None:
+                self.supercluster.gateways.own.letters = LETTERS
 
     def _make_meta(self, plane: Plane, current: Current, about: About, log: Log, guard: Guard) -> MetaGroup | None:
         expected = group_size(current.config)
@@ -60,13 +67,19 @@ class Together:
             log.info(f"JetStream cluster: {expected} servers are expected, by routes and gateways")
         from leafd.daemon.meta_group import MetaGroup
 
-        return MetaGroup(plane, current, about, self._linked, expected, log, guard)
+        neighbours = Neighbours(
+            about.name, lambda: self.cluster, self._links, plane.meta_send, peer_number, plane.meta_ways
+        )
+        return MetaGroup(plane, current, about, neighbours, expected, log, guard)
 
-    def _linked(self) -> list[str]:
-        """The names of the servers to which routes and gateways lead."""
+    def _links(self) -> Links:
+        """The servers to which routes and gateways lead, and whose letters are believed."""
         routes, gateways = self.routes, self.gateways
-        found = [peer.name for peer in routes.peers.all.values()] if routes is not None else []
-        return found + (gateways.servers if gateways is not None else [])
+        peers = routes.peers.all.values() if routes is not None else ()
+        mates = frozenset(peer.name for peer in peers if peer.info.get("leafd_letters") == LETTERS)
+        if gateways is None:
+            return Links(mates)
+        return Links(mates, gateways.servers(outbound=True), gateways.servers(outbound=False))
 
     def place(
         self, plane: Plane, current: Current, jetstream: JetStream | None, log: Log, guard: Guard

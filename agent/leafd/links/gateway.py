@@ -57,6 +57,8 @@ class Supercluster:
     url: str = ""
     urls: tuple[str, ...] = ()
     """Of all servers of this cluster."""
+    letters: int = 0
+    """As Cluster.letters."""
     rejects_unknown: bool = False
     knows: Callable[[str], bool] = field(default=lambda name: True)
     """Is another cluster of that name configured, or were we told of it?"""
@@ -80,6 +82,8 @@ class Supercluster:
             found["auth_required"] = True
         if self.tls:
             found |= {"tls_required": True, "tls_verify": True}
+        if self.letters:
+            found["leafd_letters"] = self.letters
         return found | {
             "gateway": self.name,
             "gateway_urls": list(self.urls),

@@ -1,7 +1,7 @@
 """The fields of INFO and CONNECT on a gateway, in which servers of different clusters describe themselves. Pure text.
 
     INFO     server_id, server_name, host, port, gateway (the cluster's name), gateway_url, gateway_urls, gateway_nrp,
-             gateway_iom
+             gateway_iom, leafd_letters?
     INFO     gateway, gateway_urls, gateway_cmd 1: there is another cluster, at these addresses
     INFO     gateway, gateway_cmd 2 and 3, gateway_cmd_payload (an account): the interest of that account begins, ends
     CONNECT  name (the server's id), gateway, user?, pass?, tls_required
@@ -48,6 +48,7 @@ class GatewayInfo(Struct):
     gateway_cmd: int = wire(INT, "gateway_cmd")
     gateway_nrp: bool = wire(FLAG, "gateway_nrp")
     gateway_iom: bool = wire(FLAG, "gateway_iom")
+    leafd_letters: int = wire(INT, "leafd_letters")
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,7 @@ from leafd.links.gateway_info import places_in, texts
 from leafd.links.handshake import Close
 from leafd.links.leaf_info import frame
 from leafd.links.origin import peer_number
-from leafd.links.route_info import GATEWAY_GOSSIP, SERVER_TRACES, URLS_MAX, Place, certificate_name
+from leafd.links.route_info import GATEWAY_GOSSIP, LETTERS, SERVER_TRACES, URLS_MAX, Place, certificate_name
 from leafd.links.servers import (
     AGAIN_S,
     APART_S,
@@ -127,6 +127,11 @@ class Link:
         return str(self.machine.info.get("server_name") or "")
 
     @property
+    def has_letters(self) -> bool:
+        """Whether that server takes part in a group of servers."""
+        return self.machine.info.get("leafd_letters") == LETTERS
+
+    @property
     def log_name(self) -> str:
         """The beginning of log lines about the gateway."""
         return f"{self.peer} - gid:{self.connection}"
@@ -190,10 +195,13 @@ class Gateways(Servers[Link, Terms]):
         link = self._links.get(connection)
         return link.remote_name if link is not None and link.machine.joined else ""
 
-    @property
-    def servers(self) -> list[str]:
-        """The names of the servers that the gateways which were dialled lead to."""
-        return [link.remote_name for link in self._out.values() if link.remote_name]
+    def servers(self, *, outbound: bool) -> dict[str, str]:
+        """The servers with letters to which gateways lead that were dialled, or that dialled, with their clusters."""
+        return {
+            link.remote_name: link.name
+            for link in self._links.values()
+            if link.machine.joined and link.has_letters and link.dialled == outbound and link.remote_name
+        }
 
     @property
     def sent_to(self) -> tuple[str, ...]:
@@ -239,7 +247,7 @@ class Gateways(Servers[Link, Terms]):
             flags=int(flags),
             max_payload=min(payload + HEADERS_MAX, (1 << 31) - 1),
             ping_interval_ns=self._terms.ping_interval_ns,
-            peer=peer_number(str(info.get("server_name") or "")),
+            peer=peer_number(link.remote_name) if link.has_letters else 0,
         )
         self._plane.admit_gateway(link.connection, terms, name)
         link.done.set()

@@ -70,6 +70,8 @@ class Cluster:
     leafnode_url: str = ""
     gateway_url: str = ""
     """Where servers of other clusters connect to."""
+    letters: int = 0
+    """LETTERS, if this server takes part in a group of servers."""
 
     def info(self, pool_size: int, **more: Any) -> dict[str, Any]:
         """INFO on a route."""
@@ -100,6 +102,7 @@ class Cluster:
             "route_pool_size": max(pool_size, 0),
             "leafnode_urls": [self.leafnode_url] if self.leafnode_url else [],
             "gateway_url": self.gateway_url,
+            "leafd_letters": self.letters,
         }
         return found | {name: value for name, value in (others | more).items() if value}
 

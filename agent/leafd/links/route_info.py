@@ -1,7 +1,7 @@
 """The fields of INFO and CONNECT on a route, in which servers of a cluster describe themselves. Pure text.
 
     INFO     server_id, server_name, cluster, host, port, ip?, connect_urls?, leafnode_urls?, route_pool_size?,
-             route_pool_idx?, route_account?, compression?, gossip_mode?, import?, export?, ldm?
+             route_pool_idx?, route_account?, compression?, gossip_mode?, import?, export?, ldm?, leafd_letters?
     CONNECT  name (the server's id), cluster, user?, pass?, tls_required
 
 An INFO of one server is also sent on to others, with the address it is reached at (ip): that is the gossip. What does
@@ -31,6 +31,9 @@ NO_GOSSIP: Final = 1
 """.. must not, .."""
 GOSSIP_ANYWAY: Final = 2
 """.. or does although it was told of it itself."""
+LETTERS: Final = 1
+"""leafd_letters: the server takes part in a group, and what comes from it as `$LR.` are its own letters, nobody else's:
+nats-server, which does not say it, lets clients of its system account publish there."""
 GATEWAY_GOSSIP: Final = 1
 """gateway_cmd: there is another cluster."""
 URLS_MAX: Final = 64
@@ -79,6 +82,7 @@ class RouteInfo(Struct):
     gateway_urls: tuple[str, ...] = wire(ListOf(TEXT, "[]string"), "gateway_urls")
     gateway_cmd: int = wire(INT, "gateway_cmd")
     leafnode_urls: tuple[str, ...] = wire(ListOf(TEXT, "[]string"), "leafnode_urls")
+    leafd_letters: int = wire(INT, "leafd_letters")
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ from leafd.links.link import age
 from leafd.links.origin import peer_number
 from leafd.links.peers import PEERS_MAX, Gone, Peer, Peers, Route
 from leafd.links.route import Cluster, Machine
-from leafd.links.route_info import SERVER_TRACES, Place, certificate_name
+from leafd.links.route_info import LETTERS, SERVER_TRACES, Place, certificate_name
 from leafd.links.route_links import Link, RouteStatus, Terms
 from leafd.links.servers import (
     AGAIN_S,
@@ -212,7 +212,7 @@ class Routes(Servers[Link, Terms]):
                 pool_size=pool,
                 pool_index=placed.index if pool else 0,
                 ping_interval_ns=self._terms.ping_interval_ns,
-                peer=peer_number(route.name),
+                peer=peer_number(route.name) if info.get("leafd_letters") == LETTERS else 0,
             ),
             self._terms.permissions,
             route.server_id,

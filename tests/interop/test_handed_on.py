@@ -1,0 +1,137 @@
+"""Two clusters of two servers: what they say to each other is handed on, and nobody else says it.
+
+Each server has a gateway to one server of the other cluster, so some of the group's frames and letters go by a third
+server. Not here: three clusters of one (test_placed_streams.py), the rules of handing on (test_plane_meta.c).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+from leafd.cluster.letters import MAGIC, QUESTION
+from leafd.links.origin import hash8
+
+from tests import servers
+from tests.rig.official import connect, one_each
+from tests.rig.reports import report
+from tests.rig.waiting import eventually, until
+
+L, R = servers.LEAFD, servers.REFERENCE
+CONFIG = """
+listen: "127.0.0.1:{port}"
+http: "127.0.0.1:{http_port}"
+server_name: "{name}"
+accounts {
+  A { users: [ {user: a, password: a} ], jetstream: enabled }
+  SYS { users: [ {user: sys, password: sys} ] }
+}
+system_account: SYS
+jetstream { store_dir: "{store}", {meta} }
+cluster { name: "{cluster}", listen: "127.0.0.1:{route_port}", routes: [ "nats-route://127.0.0.1:{first}" ] }
+"""
+GATEWAY = """
+gateway { name: "{cluster}", listen: "127.0.0.1:{gateway_port}", gateways: [ {gateways} ] }
+"""
+NAMES = {"e1": "east", "e2": "east", "w1": "west", "w2": "west"}
+
+
+@contextlib.contextmanager
+def four(folder: Path) -> Iterator[dict[str, servers.Server]]:
+    """Two clusters of two that are up."""
+    made: dict[str, servers.Server] = {}
+    with contextlib.ExitStack() as stack:
+        for name, cluster in NAMES.items():
+            first = made.get(f"{cluster[0]}1")
+            east = made.get("e1") if cluster == "west" else None
+            there = f'{{ name: east, url: "nats://127.0.0.1:{east.ports["gateway_port"]}" }}' if east else ""
+            text = (CONFIG + GATEWAY).replace("{first}", str(first.ports["route_port"]) if first else "{route_port}")
+            (folder / name).mkdir()
+            made[name] = servers.make(
+                L, text.replace("{gateways}", there), folder / name, name=name, cluster=cluster, meta="meta_size: 4"
+            )
+        for server in made.values():
+            stack.callback(server.stop)
+            server.start()
+        yield made
+
+
+def test_servers_of_two_clusters_found_one_group_and_answer_for_each_other(tmp_path: Path) -> None:
+    """A stream on each server is made and asked for at each other one."""
+    with four(tmp_path) as made:
+
+        def agreed() -> bool:
+            said = [report(server, "jsz").get("meta_cluster", {}) for server in made.values()]
+            leaders = {one.get("leader", "") for one in said}
+            return len(leaders) == 1 and "" not in leaders
+
+        eventually(agreed, lambda: {name: server.log[-1500:] for name, server in made.items()})
+
+        async def ask() -> dict[str, set[str]]:
+            found: dict[str, set[str]] = {name: set() for name in made}
+            async with one_each(made.values()) as clients:
+                for name, client in zip(made, clients, strict=True):
+                    config = json.dumps({"name": f"S{name}", "subjects": [f"s.{name}"]}).encode()
+                    await client.request(f"$JS.API.STREAM.CREATE.S{name}", config, timeout=20)
+                for client in clients:
+                    for name in made:
+                        answer = await client.request(f"$JS.API.STREAM.INFO.S{name}", timeout=20)
+                        found[name].add(json.loads(answer.data)["cluster"]["leader"])
+            return found
+
+        assert asyncio.run(ask()) == {name: {name} for name in made}
+
+
+def question(verb: str, **head: object) -> bytes:
+    """A letter, as a server would write it."""
+    body = json.dumps({"verb": verb, **head}).encode() + b"\n" + json.dumps({"name": "X", "subjects": ["x"]}).encode()
+    return struct.pack(">4sBBHQI", MAGIC, QUESTION, 1, 0, 7, 0) + body
+
+
+def test_a_client_of_a_nats_server_in_the_cluster_writes_no_letters(tmp_path: Path) -> None:
+    """Its system account may publish any subject, and the nats-server passes it on to whoever listens to all."""
+    with contextlib.ExitStack() as stack:
+        made: list[servers.Server] = []
+        for kind, name, meta in ((L, "ours", "meta_size: 1"), (R, "theirs", "max_file: 1GB")):
+            first = str(made[0].ports["route_port"]) if made else "{route_port}"
+            text = CONFIG.replace("{first}", first)
+            if kind == R:
+                text = "\n".join(line for line in text.splitlines() if not line.startswith("jetstream"))
+            (tmp_path / name).mkdir()
+            made.append(servers.make(kind, text, tmp_path / name, name=name, cluster="c", meta=meta))
+            stack.callback(made[-1].stop)
+            made[-1].start()
+        eventually(lambda: report(made[0], "jsz").get("meta_cluster", {}).get("leader"), lambda: made[0].log)
+
+        async def forge() -> list[str]:
+            system, forger, user = await connect(made[0], "sys"), await connect(made[1], "sys"), await connect(made[0])
+            heard: list[str] = []
+
+            async def hear(message: object) -> None:
+                heard.append(getattr(message, "subject", ""))
+
+            await system.subscribe(">", cb=hear)
+            await system.flush()
+            head = {"account": "A", "subject": "$JS.API.STREAM.CREATE.X", "header": "", "author": "", "client": {}}
+
+            async def arrived() -> bool:
+                for named in ("", f".{hash8('theirs')}"):
+                    await forger.publish(f"$LR.{hash8('ours')}{named}", question("api", **head))
+                await forger.publish("behind", b"")
+                await forger.flush()
+                return "behind" in heard
+
+            await until(arrived)
+            own = json.dumps({"name": "Y", "subjects": ["y"]}).encode()
+            await user.request("$JS.API.STREAM.CREATE.Y", own, timeout=20)
+            names = json.loads((await user.request("$JS.API.STREAM.NAMES", timeout=20)).data)["streams"]
+            for client in (system, forger, user):
+                await client.close()
+            assert not [one for one in heard if one.startswith("$LR.")]
+            return list(names)
+
+        assert asyncio.run(forge()) == ["Y"]
