@@ -8,8 +8,7 @@
 
 A server has one gateway that leads to one server of another cluster; of the others there it hears in this way alone.
 What a server has told counts as long as there is a link with it, and what came by a route is told nobody, so nothing
-that is gone lives on by hearsay. What is told is told when it changes, then after 1, 2, 4 s and so on, at last every
-REPEAT_S: a letter may be lost. Of the servers in one letter, and of all that are known, there is a bounded number.
+that is gone lives on by hearsay. Of the servers in one letter, and of all that are known, there is a bounded number.
 
 Pure. Not here: links (daemon/together.py), how letters travel (native/meta).
 """
@@ -21,6 +20,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import field
 from typing import Any, Final
 
+from leafd.cluster.repeated import Repeated
 from leafd.gojson import dump
 from leafd.records import dataclass
 
@@ -28,7 +28,6 @@ MAGIC: Final = b"LRN1"
 SERVERS_MAX: Final = 256
 """Servers of other clusters (WAYS_MAX of native/meta/ways.h); all of them fit a letter."""
 NAME_MAX: Final = 255
-REPEAT_S: Final = 64.0
 
 Ways = tuple[tuple[int, int, int], ...]
 """Server, cluster, the server of this cluster that hands on; 0: none."""
@@ -59,15 +58,6 @@ class _Told:
     into: frozenset[str]
 
 
-@dataclass(slots=True)
-class _Saying:
-    """The letter that one server is sent, and when again."""
-
-    letter: bytes
-    wait_s: float
-    at_s: float
-
-
 class Neighbours:
     """One server's. `hear` takes letters at any time; `tick` says what is to be said."""
 
@@ -84,7 +74,7 @@ class Neighbours:
         self._own, self._cluster, self._links, self._send = own, cluster, links, send
         self._number, self._spread = number, spread
         self._told: dict[str, _Told] = {}
-        self._saying: dict[str, _Saying] = {}
+        self._repeated: Repeated[str] = Repeated()
         self._ways: Ways = ()
         self.linked: dict[int, str] = {}
         """All servers to which there is a way, by number, with their names."""
@@ -107,22 +97,14 @@ class Neighbours:
         there = {*links.mates, *links.gateways}
         for gone in [one for one in self._told if one not in there]:
             del self._told[gone]
-        for gone in [one for one in self._saying if one not in there]:
-            del self._saying[gone]
+        self._repeated.keep(there)
         self._look(links)
         own = self._own_servers(links)
         others = self._other_servers(links)
         for name in there:
-            self._say(name, others if name in links.mates else own, now_s)
-
-    def _say(self, name: str, letter: bytes, now_s: float) -> None:
-        saying = self._saying.get(name)
-        if saying is None or saying.letter != letter:
-            saying = self._saying[name] = _Saying(letter, 0.5, now_s)
-        if now_s >= saying.at_s:
-            saying.wait_s = min(saying.wait_s * 2, REPEAT_S)
-            saying.at_s = now_s + saying.wait_s
-            self._send(self._number(name), letter)
+            letter = others if name in links.mates else own
+            if self._repeated.is_due(name, letter, now_s):
+                self._send(self._number(name), letter)
 
     def _own_servers(self, links: Links) -> bytes:
         return _letter(((one, self._cluster()) for one in links.mates), ())

@@ -4,7 +4,7 @@ servers (cluster/letters.py) and JetStream.
     a stream is made, changed, deleted --> the leader: does it meet another one? --> a row, when a majority has it
     a row is written --> the leader tells all, so that each knows it at once      --> reconcile: what rows say of this
                                                                                       server is made so
-    every SITE_S --> each server tells the others of its room
+    a server's room changes --> it tells the others (cluster/presence.py)
 
 The leader alone decides, one change after the other, on a table that it knows to be whole. What a server has is never
 deleted because a row is missing: only because one says that it is gone.
@@ -25,7 +25,8 @@ import trio
 
 from leafd import native_types as t
 from leafd.cluster.letters import Letters
-from leafd.cluster.placement import Site, Wish, choose, choose_more, site_of
+from leafd.cluster.placement import Site, Wish, choose, choose_more
+from leafd.cluster.presence import Presence
 from leafd.cluster.table import StreamRow, Table, UnreadError, read_row, write_row
 from leafd.config.schema.gateway import cluster_name
 from leafd.daemon.orders import Orders
@@ -50,8 +51,6 @@ if TYPE_CHECKING:
     from leafd.native_plane import Plane
 
 SITE_S: Final = 1.0
-AWAY_S: Final = 5.0
-"""A server that has told nothing for so long is not there."""
 DECIDED_S: Final = 5.0
 """How long the leader has for one decision, .."""
 ATTEMPTS: Final = 4
@@ -62,7 +61,6 @@ ANSWERED_S: Final = 60.0
 """As long as a request may take at another server that is there."""
 SETTLE_S: Final = 5.0
 """What could not be made as the table has it is tried again."""
-TOLD: Final = ("name", "cluster", "tags", "free", "memory", "streams")
 OK: Final[dict[str, Any]] = {"ok": True}
 NOT_LEADER: Final[dict[str, Any]] = {"leader": False}
 
@@ -79,7 +77,7 @@ class Placing:
         self.table = Table()
         self._subjects: dict[str, SubjectIndex] = {}
         """Of all streams of an account."""
-        self._sites: dict[int, tuple[Site, float]] = {}
+        self._presence = Presence(self.own, random.getrandbits(63))
         self._deciding = trio.Lock()
         self._news = trio.Event()
         self._unsettled: dict[bytes, StreamRow] = {}
@@ -133,41 +131,37 @@ class Placing:
         return Site(settings.server_name, cluster_name(config), config.server_tags, free, memory, count)
 
     async def _tell_site(self) -> None:
+        presence, meta = self._presence, self._meta
         while True:
             with self._guard.around("telling other servers of this one"):
-                own = self._site()
-                news = dump({"news": "site", **{name: getattr(own, name) for name in TOLD}})
-                linked = self._meta.linked()
-                for peer in linked:
+                before, now = presence.known, trio.current_time()
+                for peer, news in presence.tick(now, self._site(), meta.linked(), meta.leader, meta.members):
                     await self._letters.tell(peer, news)
-                for peer in list(self._sites):
+                for peer in before:
                     if not self.reaches(peer):
                         self._letters.lost(peer)
-                        if peer not in linked:
-                            del self._sites[peer]
             await trio.sleep(SITE_S)
 
     def _site_of(self, peer: int) -> Site | None:
         """A server that is there, as it told of itself."""
         if peer == self.own:
             return self._site()
-        return self._sites[peer][0] if self.reaches(peer) else None
+        return self._presence.site(peer) if self.reaches(peer) else None
 
     def reaches(self, server: int) -> bool:
         """Whether that server is there."""
         if server == self.own:
             return True
-        known = self._sites.get(server)
-        return known is not None and trio.current_time() - known[1] < AWAY_S and server in self._meta.linked()
+        return server in self._meta.linked() and self._presence.is_there(server, trio.current_time())
 
     def others(self) -> list[int]:
         """The servers that are there, without this one."""
-        return [peer for peer in self._sites if self.reaches(peer)]
+        return [peer for peer in self._presence.known if self.reaches(peer)]
 
     def _heard(self, peer: int, message: bytes) -> None:
         news = json.loads(message)
-        if news["news"] == "site":
-            self._sites[peer] = site_of(news), trio.current_time()
+        if news["news"] in ("site", "away"):
+            self._presence.hear(peer, news, trio.current_time())
         elif news["news"] == "row" and peer == self._meta.leader:
             try:
                 row = read_row(int(news["revision"]), dump(news["row"]))
@@ -298,7 +292,7 @@ class Placing:
 
     def choose(self, wanted: Wanted) -> int:
         """The server for a new stream."""
-        sites = {peer: self._sites[peer][0] for peer in self.others()}
+        sites = {peer: site for peer in self.others() if (site := self._site_of(peer)) is not None}
         wish = Wish(wanted.cluster, wanted.tags, wanted.size, wanted.storage != MEMORY)
         chosen = choose(wish, self._site(), sites.values())
         if isinstance(chosen, str):

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from leafd.cluster.neighbours import MAGIC, REPEAT_S, SERVERS_MAX, Links, Neighbours, Ways
+from leafd.cluster.neighbours import MAGIC, SERVERS_MAX, Links, Neighbours, Ways
+from leafd.cluster.repeated import REPEAT_S
 from leafd.links.origin import peer_number
 
 EVERY = {f"{cluster}{number}": cluster for cluster in "abc" for number in range(3)}
@@ -129,11 +130,11 @@ def test_a_server_that_is_gone_is_forgotten_everywhere() -> None:
 def test_at_rest_next_to_nothing_is_said() -> None:
     """A letter each REPEAT_S for each link."""
     world = whole()
-    world.run(200)
+    world.run(130)
     world.letters = 0
-    world.run(REPEAT_S * 4, 200)
+    world.run(REPEAT_S * 2, 130)
     links = sum(len(world.mates(name)) + len(world.links(name).gateways) for name in EVERY)
-    assert 0 < world.letters <= 5 * links
+    assert 0 < world.letters <= 3 * links
 
 
 def test_letters_of_strangers_and_of_another_form_change_nothing() -> None:
