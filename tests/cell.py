@@ -119,16 +119,12 @@ class Cell:
             try:
                 self._make(place)
             finally:
-                _enter(self._home)
+                enter(self._home)
         self._thread = threading.Thread(target=self._carry, daemon=True)
         self._thread.start()
 
     def _make(self, place: int) -> None:
-        if _libc.unshare(_CLONE_NEWNET) != 0:
-            raise OSError(ctypes.get_errno(), "unshare")
-        self._places[place] = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
-        self._ends[place] = end = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
-        fcntl.ioctl(end, _TUNSETIFF, struct.pack("16sH22x", b"cell", _IFF_TUN_NO_PI))
+        self._places[place], self._ends[place] = new_place()
         for line in (
             "link set lo up",
             f"addr add {ADDRESSES[place]} peer {ADDRESSES[1 - place]} dev cell",
@@ -139,11 +135,11 @@ class Cell:
     @contextlib.contextmanager
     def at(self, place: int) -> Iterator[None]:
         """This thread, and processes and sockets that it makes meanwhile, are in that place."""
-        _enter(self._places[place])
+        enter(self._places[place])
         try:
             yield
         finally:
-            _enter(self._home)
+            enter(self._home)
 
     def echoes(self, groups: str = "0 2147483647") -> None:
         """At LEAF processes of these groups may send echo requests, as systemd has it; a new place has none."""
@@ -228,7 +224,18 @@ def _flow(packet: bytes) -> Flow:
     return frozenset((packet[12:16] + packet[20:22], packet[16:20] + packet[22:24]))
 
 
-def _enter(place: int) -> None:
+def new_place() -> tuple[int, int]:
+    """A network namespace, in which this thread is then, and the end of its TUN device `cell`."""
+    if _libc.unshare(_CLONE_NEWNET) != 0:
+        raise OSError(ctypes.get_errno(), "unshare")
+    namespace = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
+    end = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
+    fcntl.ioctl(end, _TUNSETIFF, struct.pack("16sH22x", b"cell", _IFF_TUN_NO_PI))
+    return namespace, end
+
+
+def enter(place: int) -> None:
+    """This thread is in that namespace from now on."""
     if _libc.setns(place, _CLONE_NEWNET) != 0:
         raise OSError(ctypes.get_errno(), "setns")
 

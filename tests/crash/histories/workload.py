@@ -1,0 +1,171 @@
+"""What clients do while servers fail, and what they saw: numbers appended to a stream, registers read and changed.
+
+Every number is published once; who has no answer goes on with the next one, and does not know. A register is a subject
+of the same stream: its value is changed by whoever expects the sequence that he has read (compare-and-set). Values are
+unique. Times are the clients' own clock, which is one. Not here: what the histories mean (judge.py).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import itertools
+import json
+import random
+import time
+from dataclasses import asdict, dataclass, field
+from typing import Any, Final
+
+import nats
+import nats.errors
+from nats.aio.client import Client
+
+from tests.crash.histories.cluster import PORT
+from tests.switch import address
+
+REGISTERS: Final = 4
+WAIT_S: Final = 2.0
+"""An answer that takes longer is none."""
+FLYING: Final = 16
+"""Numbers that one client has under way."""
+PAUSE_S: Final = 0.02
+STREAM: Final[dict[str, Any]] = {
+    "name": "H",
+    "subjects": ["n", "r.*"],
+    "num_replicas": 3,
+    "allow_direct": True,
+    "discard": "new",
+    "max_msgs": 5_000_000,
+}
+WRONG_LAST: Final = 10071
+"""Error code: the last sequence is another one."""
+
+
+@dataclass
+class Append:
+    """A number that was published. seq 0: without an answer; refused: with an error."""
+
+    number: int
+    call: int
+    answered: int = 0
+    seq: int = 0
+    refused: str = ""
+
+
+@dataclass
+class Touch:
+    """A register read, or changed from one value to another. done: "yes", "no" (another value was there), "unknown"."""
+
+    process: int
+    register: int
+    change: bool
+    value: str
+    before: str
+    call: int
+    answered: int = 0
+    done: str = "unknown"
+
+
+@dataclass
+class History:
+    """All that clients saw."""
+
+    appends: list[Append] = field(default_factory=list)
+    touches: list[Touch] = field(default_factory=list)
+    processes: itertools.count[int] = field(default_factory=itertools.count)
+
+    def touched(self) -> bytes:
+        """As the judge of registers reads it."""
+        return json.dumps([asdict(one) for one in self.touches]).encode()
+
+
+async def connected(number: int) -> Client:
+    """A client at that server, which comes back to it alone."""
+    options: dict[str, Any] = {"user": "a", "password": "a", "connect_timeout": 2, "reconnect_time_wait": 0.2}
+    options |= {"max_reconnect_attempts": -1, "ping_interval": 2, "max_outstanding_pings": 2, "error_cb": _silent}
+    while True:
+        try:
+            return await nats.connect(f"nats://{address(number)}:{PORT}", allow_reconnect=True, **options)
+        except (nats.errors.Error, OSError, TimeoutError):
+            await asyncio.sleep(0.2)
+
+
+async def _silent(error: Exception) -> None:
+    pass
+
+
+async def asked(client: Client, subject: str, body: bytes, headers: dict[str, str] | None = None) -> dict[str, Any]:
+    """The answer's members; none: there was no answer."""
+    try:
+        said = await client.request(subject, body, timeout=WAIT_S, headers=headers)
+        found: dict[str, Any] = json.loads(said.data)
+    except (nats.errors.Error, TimeoutError, ValueError, OSError):
+        return {}
+    return found
+
+
+class Workload:
+    """Clients at all servers, until `ended` is set."""
+
+    def __init__(self, history: History, seed: int) -> None:
+        self.history, self.ended = history, asyncio.Event()
+        self._numbers = itertools.count()
+        self._values = itertools.count(1)
+        self._random = random.Random(seed)
+
+    async def run(self) -> None:
+        """Returns when it has ended, and no answer is waited for any more."""
+        async with asyncio.TaskGroup() as group:
+            for number in range(3):
+                client = await connected(number)
+                for _ in range(FLYING):
+                    group.create_task(self._append(client))
+                for register in range(REGISTERS):
+                    group.create_task(self._touch(client, register))
+
+    async def _append(self, client: Client) -> None:
+        while not self.ended.is_set():
+            one = Append(next(self._numbers), time.monotonic_ns())
+            self.history.appends.append(one)
+            said = await asked(client, "n", str(one.number).encode())
+            if "error" in said:  # which names a sequence, too: 0
+                one.refused = str(said["error"].get("description"))
+            elif said:
+                one.seq, one.answered = said["seq"], time.monotonic_ns()
+            if not one.seq:
+                await asyncio.sleep(PAUSE_S * 5)
+            await asyncio.sleep(PAUSE_S * self._random.random())
+
+    async def _touch(self, client: Client, register: int) -> None:
+        process = next(self.history.processes)
+        while not self.ended.is_set():
+            await asyncio.sleep(PAUSE_S * 4 * self._random.random())
+            one = Touch(process, register, False, "", "", time.monotonic_ns())
+            ask = json.dumps({"last_by_subj": f"r.{register}"}).encode()
+            said = await asked(client, "$JS.API.STREAM.MSG.GET.H", ask)
+            found = said.get("message", {})
+            if not found and said.get("error", {}).get("err_code") != 10037:  # no message found
+                continue
+            one.answered, one.done, one.value = time.monotonic_ns(), "yes", _text(found)
+            self.history.touches.append(one)
+            process = await self._change(client, one, int(found.get("seq", 0)))
+
+    async def _change(self, client: Client, seen: Touch, seq: int) -> int:
+        """Who goes on: one who does not know what became of a change is not heard of again."""
+        value = f"v{next(self._values)}"
+        one = Touch(seen.process, seen.register, True, value, seen.value, time.monotonic_ns())
+        self.history.touches.append(one)
+        headers = {"Nats-Expected-Last-Subject-Sequence": str(seq)}
+        said = await asked(client, f"r.{seen.register}", value.encode(), headers)
+        if said and "error" not in said:
+            one.done = "yes"
+        elif said.get("error", {}).get("err_code") == WRONG_LAST:
+            one.done = "no"
+        else:
+            return next(self.history.processes)
+        one.answered = time.monotonic_ns()
+        return one.process
+
+
+def _text(message: dict[str, Any]) -> str:
+    return base64.b64decode(message.get("data", "")).decode()
