@@ -458,6 +458,10 @@ bool group_ready(const group_t *group) {
     return group_leads(group) && group->ledger->applied >= group->raft.own_first;
 }
 
+bool group_newest(const group_t *group, moment_t now) {
+    return group_ready(group) && raft_leased(&group->raft, now.mono_ns);
+}
+
 void group_note(group_t *group, bytes_t note) {
     store_ledger_note(group->ledger, note);
 }

@@ -132,6 +132,8 @@ uint64_t group_name(const group_t *group);
 bool group_leads(const group_t *group);
 /* It leads, and has applied all that was in the log before: what it applied is the newest that any member may have. */
 bool group_ready(const group_t *group);
+/* The same, and no other one leads by now: what it has applied is the newest there is. */
+bool group_newest(const group_t *group, moment_t now);
 /* A few bytes (LEDGER_NOTE_MAX) that are on the disk with how far it is applied: for its owner, from within apply. */
 void group_note(group_t *group, bytes_t note);
 bytes_t group_noted(const group_t *group);

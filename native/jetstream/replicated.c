@@ -187,6 +187,11 @@ void js_propose(js_t *js, stream_t *stream, const message_t *message) {
     }
 }
 
+bool replicated_newest(const js_t *js, const stream_t *stream) {
+    const replicated_t *replicated = stream->replicated;
+    return replicated == NULL || (replicated->group != NULL && group_newest(replicated->group, *js->now));
+}
+
 /* A command; the token to propose with, 0: it is answered. */
 static uint64_t command_begin(js_t *js, const plane_command_t *command, replicated_t *replicated, asked_what_t what,
                               plane_command_t *kept, bytes_t *bytes) {

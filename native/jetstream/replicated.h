@@ -26,6 +26,9 @@ LEAF_MUST_USE status_t replicated_open(js_t *js, stream_t *stream, bytes_t subje
 LEAF_MUST_USE status_t replicated_remove(js_t *js, stream_t *stream);
 void replicated_free(js_t *js, stream_t *stream);
 
+/* This server answers for the stream: it keeps it alone, or leads its group, so that all that was ever acknowledged is
+ * there. */
+bool replicated_newest(const js_t *js, const stream_t *stream);
 /* The command is completed when the entry is applied, or the lead is lost (STATUS_CLOSED). */
 void replicated_delete(js_t *js, const plane_command_t *command, const stream_t *stream);
 void replicated_purge(js_t *js, const plane_command_t *command, const stream_t *stream, bytes_t filter);

@@ -311,9 +311,10 @@ void message_get(js_t *js, const plane_command_t *command, stream_t *stream) {
     message_query_t query;
     memcpy(&query, command->body, sizeof(query));
     stored_message_t message;
-    status_t status = STATUS_OK;
+    status_t status = replicated_newest(js, stream) ? STATUS_OK : STATUS_AGAIN;
     uint64_t from = query.sequence == 0 ? 1 : query.sequence;
-    if (query.start_ts != 0 && (query.mode == QUERY_NEXT_BY_SUBJECT || query.mode == QUERY_START_TIME)) {
+    if (status == STATUS_OK && query.start_ts != 0
+        && (query.mode == QUERY_NEXT_BY_SUBJECT || query.mode == QUERY_START_TIME)) {
         status = store_seq_at_time(stream->store, query.start_ts, SEARCH_MESSAGES, &from);
         status = status == STATUS_AGAIN ? STATUS_OK : status; /* the search goes on from there */
     }

@@ -42,6 +42,13 @@ static int64_t status_of(plane_command_t command) {
     return asked(command, NULL, 0, NULL, 0).status;
 }
 
+static int64_t got(uint64_t sequence) {
+    static const char *const no_subject[] = {""};
+    const plane_command_t command = {.op = COMMAND_MESSAGE_GET, .target = 1};
+    const message_query_t query = {.mode = QUERY_SEQUENCE, .sequence = sequence};
+    return asked(command, &query, sizeof query, no_subject, 1).status;
+}
+
 static int64_t put_stream(stream_config_t config, bool loading) {
     const plane_command_t command = {.op = COMMAND_STREAM_PUT, .target = 1, .arg = loading};
     return asked(command, &config, sizeof config, rig_stream_strings, 8).status;
@@ -166,6 +173,7 @@ static void published(void) {
                 "{\"error\":{\"code\":400,\"err_code\":10174,\"description\":\"atomic publish is disabled\"},"
                 "\"stream\":\"S\",\"seq\":0}");
     CHECK_EQ_U64(3, state().messages);
+    CHECK_EQ_I64(STATUS_OK, got(3));
     CHECK_EQ_U64(look().last, look().applied);
     /* Direct gets are the leader's. */
     rig_feed(plane, client, "PUB $JS.API.DIRECT.GET.S.s.a r 0\r\n\r\n");
@@ -273,6 +281,7 @@ static void no_majority(void) {
     CHECK_EQ_U64(3, look().members);
     rig_feed(plane, client, "PUB s.a r 1\r\n1\r\n");
     CHECK(strstr(until_heard(client), "NATS/1.0 503") != NULL);
+    CHECK_EQ_I64(STATUS_AGAIN, got(1)); /* others may have more */
     static const char *const no_filter[] = {""};
     CHECK_EQ_I64(STATUS_AGAIN, status_of((plane_command_t){.op = COMMAND_MESSAGE_DELETE, .target = 1, .arg = 2}));
     const plane_command_t purge = {.op = COMMAND_STREAM_PURGE, .target = 1};
