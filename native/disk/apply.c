@@ -10,6 +10,7 @@
 
 #include "base/array.h"
 #include "base/check.h"
+#include "base/hash.h"
 
 #define DELETE_STEP 50000
 #define LATE_MIN 1024u
@@ -66,6 +67,13 @@ static status_t apply_in_rows(env_t *env, row_of_puts_t *row, const batch_op_t *
 
 /* ---- ops that wait ----------------------------------------------------------------------------------------------- */
 
+static void late_row_empty(late_row_t *row) {
+    if (row->count != 0 && row->places != NULL) {
+        memset(row->places, 0, (size_t)row->size * sizeof *row->places);
+    }
+    row->count = 0;
+}
+
 static bool late_is_last(const late_row_t *row, uint32_t i) {
     return i + 1 == row->count || !bytes_equal(row->at[i].bytes, row->at[i + 1].bytes);
 }
@@ -94,7 +102,7 @@ static status_t late_apply_row(const late_t *late, late_row_t *row, env_t *env) 
             status = commit_in_between(env);
         }
     }
-    row->count = 0;
+    late_row_empty(row);
     return status;
 }
 
@@ -125,17 +133,22 @@ static status_t late_apply_entries(late_t *late, env_t *env) {
 status_t late_apply(late_t *late, env_t *env) {
     status_t status = late_apply_row(late, &late->ids, env);
     status = status == STATUS_OK ? late_apply_row(late, &late->heads, env) : status;
+    status = status == STATUS_OK ? late_apply_row(late, &late->states, env) : status;
     return status == STATUS_OK ? late_apply_entries(late, env) : status;
 }
 
 void late_forget(late_t *late) {
-    late->ids.count = late->heads.count = late->entries.count = 0;
+    late_row_empty(&late->ids);
+    late_row_empty(&late->heads);
+    late_row_empty(&late->states);
+    late_row_empty(&late->entries);
     late->removed.count = 0;
 }
 
 static void late_row_give_back(late_row_t *row) {
     if (row->count == 0) {
         free(row->at);
+        free(row->places);
         *row = (late_row_t){0};
     }
 }
@@ -143,10 +156,52 @@ static void late_row_give_back(late_row_t *row) {
 void late_give_back(late_t *late) {
     late_row_give_back(&late->ids);
     late_row_give_back(&late->heads);
+    late_row_give_back(&late->states);
     late_row_give_back(&late->entries);
     if (late->removed.count == 0) {
         ranges_free(&late->removed);
     }
+}
+
+static void places_put(const late_row_t *row, uint64_t hash, uint32_t number) {
+    uint32_t place = (uint32_t)hash & (row->size - 1);
+    while (row->places[place] != 0) {
+        place = (place + 1) & (row->size - 1);
+    }
+    row->places[place] = number + 1;
+}
+
+/* The place for all keys that there is room for. Without memory for it each op waits for itself. */
+static void places_follow(late_row_t *row) {
+    uint32_t size = (uint32_t)row->room * 2;
+    if (LEAF_LIKELY(row->size == size)) {
+        return;
+    }
+    free(row->places);
+    row->places = calloc(size, sizeof *row->places);
+    row->size = row->places != NULL ? size : 0;
+    for (uint32_t i = 0; row->places != NULL && i < row->count; i++) {
+        places_put(row, row->at[i].head, i);
+    }
+}
+
+/* The one with that key, which waits already; NULL: none is known. */
+static order_item_t *late_same(const late_t *late, const late_row_t *row, bytes_t key, uint64_t hash) {
+    batch_op_t op;
+    if (row->places == NULL) {
+        return NULL;
+    }
+    for (uint32_t place = (uint32_t)hash & (row->size - 1); row->places[place] != 0;
+         place = (place + 1) & (row->size - 1)) {
+        order_item_t *item = &row->at[row->places[place] - 1];
+        if (item->head == hash) {
+            op_read_sealed(late->batches, item->rank, &op);
+            if (bytes_equal(op.key, key)) {
+                return item;
+            }
+        }
+    }
+    return NULL;
 }
 
 /* STATUS_AGAIN: the op cannot wait; what waits has been done before it. */
@@ -156,7 +211,17 @@ static status_t late_take(late_t *late, late_row_t *row, env_t *env, const batch
         status_t status = late_apply_row(late, row, env);
         return status == STATUS_OK ? STATUS_AGAIN : status;
     }
-    row->at[row->count++] = (order_item_t){.rank = position};
+    places_follow(row);
+    uint64_t hash = hash_bytes(op->key.at, op->key.size);
+    order_item_t *same = late_same(late, row, op->key, hash);
+    if (same != NULL) {
+        same->rank = position;
+        return STATUS_OK;
+    }
+    if (row->places != NULL) {
+        places_put(row, hash, row->count);
+    }
+    row->at[row->count++] = (order_item_t){.rank = position, .head = hash};
     return row->count == LATE_MAX ? late_apply_row(late, row, env) : STATUS_OK;
 }
 
@@ -179,8 +244,18 @@ static status_t late_take_entry(late_t *late, env_t *env, const batch_op_t *op, 
     return row->count < LATE_MAX / 2 ? STATUS_OK : late_apply_entries(late, env);
 }
 
-static late_row_t *late_row_of(late_t *late, store_db_t db) {
-    return db == DB_IDS ? &late->ids : db == DB_HEADS && late->heads_wait ? &late->heads : NULL;
+/* A range of records may have states in it: they are done before it. */
+static bool late_is_state(const batch_op_t *op) {
+    return op->kind == OP_DELETE_RANGE || (op->key.size > 0 && op->key.at[0] == RECORD_STATE);
+}
+
+static late_row_t *late_row_of(late_t *late, const batch_op_t *op) {
+    switch (op->db) {
+    case DB_IDS: return &late->ids;
+    case DB_HEADS: return late->heads_wait ? &late->heads : NULL;
+    case DB_RECORDS: return late_is_state(op) ? &late->states : NULL;
+    default: return NULL;
+    }
 }
 
 /* Lets an op wait. STATUS_AGAIN: it is to be done now. hides: keys with a text have another order in LMDB. */
@@ -188,7 +263,7 @@ static inline status_t late_look(late_t *late, env_t *env, bool hides, const bat
     if (LEAF_UNLIKELY(op->db == DB_LEDGER)) {
         return late_take_entry(late, env, op, position);
     }
-    late_row_t *waiting = hides ? NULL : late_row_of(late, (store_db_t)op->db);
+    late_row_t *waiting = hides ? NULL : late_row_of(late, op);
     return waiting != NULL ? late_take(late, waiting, env, op, position) : STATUS_AGAIN;
 }
 

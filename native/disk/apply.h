@@ -7,8 +7,11 @@
  *     batches    message, head of t.7, id x | message, head of t.2 | message, head of t.7
  *     LMDB       message        message        message                       head of t.2, head of t.7, id x
  *
+ * Streams' states do the same: each batch has the state of each stream that it changed, and with 1,000 streams that is
+ * nearly one for each message, written twice (env_twins.c).
+ *
  * Heads do so where the last checkpoint's changes were scattered, and after a start. With a sealer, whose keys have
- * another order, neither waits.
+ * another order, none of them waits.
  *
  * Entries of ledgers wait always: mostly the same checkpoint has what they did and the removal of those below the
  * floor. An entry that a removal behind it takes is not put at all, so that few ever come to LMDB.
@@ -24,15 +27,18 @@
 #define LATE_MAX 32768u /* of one index: more than these are done, and others wait anew */
 
 typedef struct late_row {
-    order_item_t *at; /* rank: the op's position */
+    order_item_t *at; /* rank: the op's position; head: the key's hash, until they are sorted */
     uint64_t room;
     uint32_t count;
+    uint32_t *places; /* by the key's hash: number in `at` + 1, 0 = none; NULL where equal keys are not put together */
+    uint32_t size;    /* a power of two, twice as many as there is room for */
 } late_row_t;
 
 typedef struct late {
     const batches_t *batches; /* where they lie */
     late_row_t ids;
     late_row_t heads;
+    late_row_t states;  /* of streams */
     late_row_t entries; /* .. of ledgers, and what removes some of them */
     ranges_t removed;
     bool heads_wait; /* changes only while none does: where subjects come in order, sorting them is only work */

@@ -18,9 +18,11 @@
 #include "disk/drain.h"
 #include "disk/waiting.h"
 
-/* bytes of pages for a byte of batches; 1.1 to 1.5 of messages alone, which lie in a row */
-#define SCATTERED 3
-#define SCATTERED_STILL 2
+/* Bytes of pages for 10 bytes of batches: messages of few streams take 11 to 15, since they lie in a row. Of 1,000
+ * streams they take 20 and more, for each has a last page of its own, and 14 to 16 when a checkpoint is as large as it
+ * may be. */
+#define SCATTERED 20
+#define SCATTERED_STILL 13
 #define SEAL_MS 5 /* between two slices of a change of key */
 /* a refusal is waited out RETRY_MS, doubling up to this: each try applies again what no checkpoint covers */
 #define RETRY_MS_MAX 1000
@@ -167,7 +169,7 @@ static void committed_upto(keeper_t *keeper, uint64_t position, uint64_t number,
  * was put together and is less: the bound to begin with is another than the one to go on. */
 static void keeper_measure(keeper_t *keeper, uint64_t batches) {
     changed_t *changed = env_changed(keeper->env);
-    uint64_t most = changed_in_all(changed) / (batches + 1);
+    uint64_t most = changed_in_all(changed) * 10 / (batches + 1);
     bool scattered = atomic_load_explicit(&keeper->scattered, memory_order_relaxed);
     scattered = most >= (scattered ? SCATTERED_STILL : SCATTERED);
     atomic_store_explicit(&keeper->scattered, scattered, memory_order_relaxed);

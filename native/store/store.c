@@ -24,6 +24,7 @@
 #define CHECKPOINT_PART 8
 /* .. and half of what there is memory for, where changes are spread: a page that two messages change is written once */
 #define CHECKPOINT_PART_SPREAD 2
+#define CHECKPOINT_PART_ADMITTED 4 /* of what publishers may hold */
 #define CHECKPOINT_SHORT_NS (200 * NS_PER_MS)
 #define CHECKPOINT_MIN (UINT64_C(64) << 10)
 #define HAND_BYTES (UINT64_C(256) << 10) /* the keeper is woken for so much, not for each batch */
@@ -321,12 +322,12 @@ static void store_background(store_t *store) {
 
 /* The less publishers may hold in the ring, the smaller the checkpoints. */
 static uint64_t checkpoint_bytes(const store_t *store) {
+    bool spread = room_is_spread(store);
     uint64_t usual =
-        room_is_spread(store)
-            ? number_least(store->room.resident, store->batches.room) / CHECKPOINT_PART_SPREAD
-            : number_least(store->room.resident / CHECKPOINT_PART, store->batches.room / CHECKPOINT_PART_NARROW);
-    uint64_t part = store->room.admits / 4 > CHECKPOINT_MIN ? store->room.admits / 4 : CHECKPOINT_MIN;
-    return part < usual ? part : usual;
+        spread ? number_least(store->room.resident, store->batches.room) / CHECKPOINT_PART_SPREAD
+               : number_least(store->room.resident / CHECKPOINT_PART, store->batches.room / CHECKPOINT_PART_NARROW);
+    uint64_t part = store->room.admits / (spread ? CHECKPOINT_PART_SPREAD : CHECKPOINT_PART_ADMITTED);
+    return number_least(number_most(part, CHECKPOINT_MIN), usual);
 }
 
 /* When the next one is due, however little it is for. Without room, what a removal frees is wanted soon. */

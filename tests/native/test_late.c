@@ -1,0 +1,170 @@
+/* test_late.c: ops that wait for the end of a checkpoint (disk/apply.h) leave in LMDB what they leave when each is done
+ * at once: the last one of a key counts, and removals of single keys and of ranges stand where they stood among them.
+ */
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/random.h"
+#include "disk/apply.h"
+#include "test.h"
+
+#define KEYS 3000u /* of each kind; more than there is room for at first */
+#define KINDS 4u
+#define CHECKPOINTS 6u
+#define BATCHES 20u
+#define OPS 600u
+#define RING (UINT64_C(16) << 20)
+#define MAP (UINT64_C(64) << 20)
+
+static char directory[] = "/tmp/leafd-test-late-XXXXXX";
+static uint8_t truth[KINDS][KEYS]; /* the mark of what is there, 0 = nothing */
+
+static store_db_t db_of(uint32_t kind) {
+    static const store_db_t dbs[KINDS] = {DB_HEADS, DB_IDS, DB_RECORDS, DB_RECORDS};
+    return dbs[kind];
+}
+
+/* States of streams, which wait, and records of another kind, which do not. */
+static store_key_t key_of(uint32_t kind, uint32_t number) {
+    store_key_t key = {0};
+    uint8_t id[4];
+    store_be32(id, number);
+    if (db_of(kind) == DB_RECORDS) {
+        key_record(&key, kind == 2 ? RECORD_STATE : RECORD_THIN, bytes_of(id, sizeof id));
+    } else {
+        memcpy(key.at, id, sizeof id);
+        key.at[4] = 's';
+        key.size = 5;
+    }
+    return key;
+}
+
+static void put(batches_t *batches, uint32_t kind, uint32_t number, uint8_t mark) {
+    uint64_t position;
+    store_key_t key = key_of(kind, number);
+    uint8_t *value = batch_op(batches, OP_PUT, db_of(kind), key_bytes(&key), VALUE_CRC_SIZE + 1, &position);
+    value[VALUE_CRC_SIZE] = mark;
+    value_seal(key_bytes(&key), value, VALUE_CRC_SIZE + 1);
+    truth[kind][number] = mark;
+}
+
+static void take(batches_t *batches, uint32_t kind, uint32_t number) {
+    uint64_t position;
+    store_key_t key = key_of(kind, number);
+    (void)batch_op(batches, OP_DELETE, db_of(kind), key_bytes(&key), 0, &position);
+    truth[kind][number] = 0;
+}
+
+static void take_range(batches_t *batches, uint32_t kind, uint32_t from, uint32_t to) {
+    uint64_t position;
+    store_key_t first = key_of(kind, from), end = key_of(kind, to);
+    uint8_t *at = batch_op(batches, OP_DELETE_RANGE, db_of(kind), key_bytes(&first), end.size, &position);
+    memcpy(at, end.at, end.size);
+    memset(truth[kind] + from, 0, to - from);
+}
+
+/* A range of records that begins before the first state. */
+static void take_first_states(batches_t *batches, uint32_t to) {
+    static const uint8_t from[] = {RECORD_STATE - 1};
+    uint64_t position;
+    store_key_t end = key_of(2, to);
+    uint8_t *at = batch_op(batches, OP_DELETE_RANGE, DB_RECORDS, bytes_of(from, sizeof from), end.size, &position);
+    memcpy(at, end.at, end.size);
+    memset(truth[2], 0, to);
+}
+
+/* Some keys again and again, others once; a removal of one in ten, of a range in two hundred. */
+static void draw(batches_t *batches, uint64_t *seed) {
+    for (uint32_t i = 0; i < OPS; i++) {
+        uint32_t kind = random_below(seed, KINDS);
+        uint32_t number = random_below(seed, random_below(seed, 2) == 0 ? 20 : KEYS - 40);
+        uint32_t what = random_below(seed, 200);
+        if (what == 0) {
+            take_range(batches, kind, number, number + 1 + random_below(seed, 30));
+        } else if (what == 1) {
+            take_first_states(batches, number % 40);
+        } else if (what < 20) {
+            take(batches, kind, number);
+        } else {
+            put(batches, kind, number, (uint8_t)(1 + random_below(seed, 255)));
+        }
+    }
+}
+
+static void as_the_truth(env_t *env) {
+    for (uint32_t kind = 0; kind < KINDS; kind++) {
+        for (uint32_t number = 0; number < KEYS; number++) {
+            store_key_t key = key_of(kind, number);
+            bytes_t value = BYTES_NONE;
+            status_t status = env_get(env, db_of(kind), key_bytes(&key), &value);
+            CHECK_EQ_I64(truth[kind][number] != 0 ? STATUS_OK : STATUS_NOT_FOUND, status);
+            CHECK(status != STATUS_OK || value.at[VALUE_CRC_SIZE] == truth[kind][number]);
+        }
+    }
+}
+
+static uint64_t apply_all(env_t *env, batches_t *batches, uint64_t from, late_t *late) {
+    while (from < batches->begin) {
+        const uint8_t *batch = batches_at(batches, from);
+        batch_header_t header;
+        CHECK(batch_header_read(batch, &header));
+        CHECK_EQ_I64(STATUS_OK, apply_batch(env, batch, header.size, late));
+        from += batch_padded(batches, header.size);
+    }
+    return from;
+}
+
+static void play(uint64_t seed, bool heads_wait, uint64_t changed_max) {
+    env_t *env;
+    char reason[256];
+    batches_t batches;
+    memset(truth, 0, sizeof truth);
+    memcpy(directory + sizeof directory - 7, "XXXXXX", 6);
+    CHECK(mkdtemp(directory) != NULL);
+    CHECK_EQ_I64(STATUS_OK, env_open(directory, MAP, false, &env, reason, sizeof reason));
+    CHECK_EQ_I64(STATUS_OK, batches_open(&batches, RING, 4096, 0, 1));
+    late_t late = {.batches = &batches, .heads_wait = heads_wait};
+    uint64_t applied = 0, waited = 0;
+    env_changed(env)->max = changed_max;
+    for (uint32_t i = 0; i < CHECKPOINTS; i++) {
+        for (uint32_t j = 0; j < BATCHES; j++) {
+            draw(&batches, &seed);
+            batch_seal(&batches);
+        }
+        CHECK_EQ_I64(STATUS_OK, env_write_begin(env));
+        applied = apply_all(env, &batches, applied, &late);
+        CHECK(late.states.count < KEYS && late.heads.count < KEYS); /* each key once */
+        waited += late.states.count;
+        CHECK_EQ_I64(STATUS_OK, late_apply(&late, env));
+        CHECK_EQ_I64(STATUS_OK, env_write_commit(env));
+        CHECK_EQ_I64(STATUS_OK, env_renew(env));
+        batches_free(&batches, applied);
+        as_the_truth(env);
+        late_give_back(&late);
+    }
+    CHECK(waited > 100);
+    env_close(env);
+    batches_close(&batches);
+    char command[100];
+    snprintf(command, sizeof command, "rm -rf %s", directory);
+    CHECK_EQ_I64(0, system(command));
+}
+
+static void the_last_one_counts(void) {
+    play(1, true, 0);
+}
+
+static void heads_at_once(void) {
+    play(2, false, 0);
+}
+
+static void commits_in_between(void) {
+    play(3, true, 64 << 10);
+}
+
+int main(void) {
+    RUN("of ops that wait the last one of each key counts", the_last_one_counts);
+    RUN("the same while heads do not wait", heads_at_once);
+    RUN("the same when a transaction may change little and commits in between", commits_in_between);
+    return TEST_RESULT();
+}
