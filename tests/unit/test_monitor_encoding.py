@@ -18,6 +18,8 @@ ROW: Final[dict[str, Any]] = {"name": 'a\nü"', "none": None, "list": [1, {"x": 
 REPORTS: Final[dict[str, dict[str, Any]]] = {
     "nothing": {},
     "flat": {"a": 1, "b": "x", "c": None, "d": [], "e": {}},
+    "wide": {f'"{i}"': one for i, one in enumerate([1, 'a\nü"', None, True, 1.5, -0.0, "x" * 3000, 2**70, [1]] * 900)},
+    "within": {"one": {str(i): one for i, one in enumerate([1, "ü", None, False, 0.1] * 3)}},
     "rows": {"a": 1, "rows": [ROW] * 3, "after": True},
     "data": {"server": {"seq": 1, "tags": ["a"]}, "data": {"rows": [ROW] * 3, "none": []}},
     "deep": {"data": {"one": {"two": {"three": [ROW]}}}},

@@ -101,6 +101,8 @@ class Facts:
     """Servers of those."""
     login: Login | None = None
     """Whether a user of the system account has this password: for the status page."""
+    configured: tuple[ServerConfig, dict[str, Any]] | None = None
+    """A configuration, and what it says by itself."""
     sequence: int = 0
     _shapes: Shapes | None = None
     _cpu_seen: tuple[float, float] = field(default_factory=lambda: (sum(os.times()[:2]), time.monotonic()))

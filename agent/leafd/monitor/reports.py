@@ -98,7 +98,7 @@ async def varz(facts: Facts, options: Options, *, sums: bool = True) -> dict[str
         # Nothing waits for its turn at the disk here: one thread writes (/metrics tells how long it takes).
         "disk_io_wait_stats": dict.fromkeys(("waits", "waiters", "wait_time", "max_wait_time"), 0),
         "store": _store(stats),
-        "leafd": await _own(facts),
+        "leafd": await _own(facts, stats),
     }
     if facts.routes is not None and facts.routes.connect_urls:
         report["connect_urls"] = list(facts.routes.connect_urls)
@@ -216,9 +216,9 @@ def _traffic(stats: t.Stats, gateways: int, routes: int, remotes: int) -> dict[s
     }
 
 
-async def _own(facts: Facts) -> dict[str, Any]:
+async def _own(facts: Facts, stats: t.Stats) -> dict[str, Any]:
     """How this program is doing: figures that the reference has nothing like."""
-    found = facts.guard.figures() | facts.turns() | _plane(facts.plane.stats()) | {"memory": facts.plane.memory()}
+    found = facts.guard.figures() | facts.turns() | _plane(stats) | {"memory": facts.plane.memory()}
     expiring = [line for block in facts.config.tls_blocks() for line in block.expiring()]
     found["remotes"] = [
         {
@@ -239,9 +239,16 @@ async def _own(facts: Facts) -> dict[str, Any]:
 
         found["mqtt"] = await devices_block(facts, facts.clients.devices)
     found["version"] = own_version()
-    found["settings"] = settings(facts.config)
-    found["open_listeners"] = [one.text for one in open_listeners(facts.config)]
+    found |= _configured(facts)
     return found | ({"expiring_certificates": list(dict.fromkeys(expiring))} if expiring else {})
+
+
+def _configured(facts: Facts) -> dict[str, Any]:
+    """Settings and open listeners: found out once for each configuration."""
+    if facts.configured is None or facts.configured[0] is not facts.config:
+        listeners = [one.text for one in open_listeners(facts.config)]
+        facts.configured = facts.config, {"settings": settings(facts.config), "open_listeners": listeners}
+    return facts.configured[1]
 
 
 def _without_login(url: str) -> str:
