@@ -12,6 +12,7 @@ import json
 import struct
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from leafd.cluster.letters import MAGIC, QUESTION
 from leafd.links.origin import hash8
@@ -27,7 +28,7 @@ listen: "127.0.0.1:{port}"
 http: "127.0.0.1:{http_port}"
 server_name: "{name}"
 accounts {
-  A { users: [ {user: a, password: a} ], jetstream: enabled }
+  A { users: [ {user: a, password: a} ], jetstream: enabled {declared} }
   SYS { users: [ {user: sys, password: sys} ] }
 }
 system_account: SYS
@@ -37,6 +38,7 @@ cluster { name: "{cluster}", listen: "127.0.0.1:{route_port}", routes: [ "nats-r
 GATEWAY = """
 gateway { name: "{cluster}", listen: "127.0.0.1:{gateway_port}", gateways: [ {gateways} ] }
 """
+DECLARED = ', streams: { DECLARED { subjects: ["declared"] } }'
 NAMES = {"e1": "east", "e2": "east", "w1": "west", "w2": "west"}
 
 
@@ -51,25 +53,28 @@ def four(folder: Path) -> Iterator[dict[str, servers.Server]]:
             there = f'{{ name: east, url: "nats://127.0.0.1:{east.ports["gateway_port"]}" }}' if east else ""
             text = (CONFIG + GATEWAY).replace("{first}", str(first.ports["route_port"]) if first else "{route_port}")
             (folder / name).mkdir()
-            made[name] = servers.make(
-                L, text.replace("{gateways}", there), folder / name, name=name, cluster=cluster, meta="meta_size: 4"
-            )
+            more = {"name": name, "cluster": cluster, "meta": "meta_size: 4", "declared": DECLARED}
+            made[name] = servers.make(L, text.replace("{gateways}", there), folder / name, **more)
         for server in made.values():
             stack.callback(server.stop)
             server.start()
         yield made
 
 
+def led(up: list[servers.Server]) -> None:
+    """All of them agree on who leads."""
+
+    def agreed() -> bool:
+        leaders = {report(server, "jsz").get("meta_cluster", {}).get("leader", "") for server in up}
+        return len(leaders) == 1 and "" not in leaders
+
+    eventually(agreed, lambda: [server.log[-1500:] for server in up])
+
+
 def test_servers_of_two_clusters_found_one_group_and_answer_for_each_other(tmp_path: Path) -> None:
-    """A stream on each server is made and asked for at each other one."""
+    """A stream on each server is made and asked for at each other one. What each of them declares is there once."""
     with four(tmp_path) as made:
-
-        def agreed() -> bool:
-            said = [report(server, "jsz").get("meta_cluster", {}) for server in made.values()]
-            leaders = {one.get("leader", "") for one in said}
-            return len(leaders) == 1 and "" not in leaders
-
-        eventually(agreed, lambda: {name: server.log[-1500:] for name, server in made.items()})
+        led(list(made.values()))
 
         async def ask() -> dict[str, set[str]]:
             found: dict[str, set[str]] = {name: set() for name in made}
@@ -84,6 +89,55 @@ def test_servers_of_two_clusters_found_one_group_and_answer_for_each_other(tmp_p
             return found
 
         assert asyncio.run(ask()) == {name: {name} for name in made}
+        declared_once(list(made.values()))
+        removed(made)
+
+
+def declared_once(made: list[servers.Server]) -> None:
+    """The four servers have one configuration, and one of them the stream. None of them could make it at its start."""
+
+    async def streams() -> list[dict[str, Any]]:
+        client = await connect(made[0])
+        found = json.loads((await client.request("$JS.API.STREAM.LIST", timeout=20)).data)["streams"]
+        await client.close()
+        return [one for one in found if one["config"]["name"] == "DECLARED"]
+
+    eventually(lambda: all("as declared" in server.log for server in made), lambda: [one.log for one in made])
+    assert len(asyncio.run(streams())) == 1
+    assert not [server.log for server in made if "not as declared" in server.log]
+
+
+def removed(made: dict[str, servers.Server]) -> None:
+    """The streams of a server that SERVER.REMOVE took out stay its own: offline, and there again when it is back."""
+    asked, gone = made["e1"], made["w2"]
+
+    async def ask(user: str, subject: str, body: bytes = b"") -> dict[str, Any]:
+        client = await connect(asked, user)
+        answer: dict[str, Any] = json.loads((await client.request(f"$JS.API.{subject}", body, timeout=20)).data)
+        await client.close()
+        return answer
+
+    def info() -> dict[str, Any]:
+        return asyncio.run(ask("a", "STREAM.INFO.Sw2"))
+
+    gone.kill()
+    up = [server for server in made.values() if server is not gone]
+    eventually(lambda: info().get("error", {}).get("err_code") == 10118, info)
+
+    def remove() -> dict[str, Any]:
+        return asyncio.run(ask("sys", "SERVER.REMOVE", b'{"peer":"w2"}'))
+
+    eventually(lambda: "success" in remove(), lambda: (remove(), [server.log[-1500:] for server in up]))
+    eventually(lambda: report(asked, "jsz")["meta_cluster"]["cluster_size"] == 3)
+    assert info()["error"]["err_code"] == 10118
+    assert "Sw2" in asyncio.run(ask("a", "STREAM.NAMES"))["streams"]
+    gone.start()
+    eventually(lambda: "state" in info(), info)
+    assert info()["cluster"]["leader"] == "w2"
+    # An account is purged on all servers. (The one that was removed hears nothing any more.)
+    assert asyncio.run(ask("sys", "ACCOUNT.PURGE.A"))["initiated"]
+    eventually(lambda: asyncio.run(ask("a", "STREAM.NAMES"))["streams"] is None)
+    eventually(lambda: [report(server, "jsz")["streams"] for server in up] == [0, 0, 0])
 
 
 def question(verb: str, **head: object) -> bytes:
@@ -102,7 +156,7 @@ def test_a_client_of_a_nats_server_in_the_cluster_writes_no_letters(tmp_path: Pa
             if kind == R:
                 text = "\n".join(line for line in text.splitlines() if not line.startswith("jetstream"))
             (tmp_path / name).mkdir()
-            made.append(servers.make(kind, text, tmp_path / name, name=name, cluster="c", meta=meta))
+            made.append(servers.make(kind, text, tmp_path / name, name=name, cluster="c", meta=meta, declared=""))
             stack.callback(made[-1].stop)
             made[-1].start()
         eventually(lambda: report(made[0], "jsz").get("meta_cluster", {}).get("leader"), lambda: made[0].log)

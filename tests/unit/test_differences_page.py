@@ -470,6 +470,7 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
         "interop/test_placed_streams.py::test_a_server_that_is_killed_takes_its_streams_along_and_brings_them_back",
         "interop/test_placed_streams.py::test_a_restored_stream_is_taken_in_by_the_group",
         "unit/cluster/test_council.py::test_a_disk_that_was_taken_out_is_not_let_in_again",
+        "interop/test_handed_on.py::test_servers_of_two_clusters_found_one_group_and_answer_for_each_other",
     ),
     "What other servers want in an account": (
         "interop/test_later_accounts.py::test_a_route_has_told_of_it_before",

@@ -2,7 +2,8 @@
 reload takes over anything, brought about at the start before anybody may connect, and after each reload.
 
 At a start nothing of this keeps the daemon from serving: what would lose data, or is refused for another reason, stays
-as it is and is logged. A reload is refused as a whole when what is new in the file is. `leafd -t` and `leafd check`
+as it is and is logged. In a group of servers, whose leader decides on streams, it waits for one, and clients may come
+before. A reload is refused as a whole when what is new in the file is. `leafd -t` and `leafd check`
 rehearse it. Not here: all else (leafd/declared, which is loaded for configurations that declare
 something).
 """
@@ -18,6 +19,11 @@ from leafd.daemon.store import enrol_directory
 from leafd.errors import ConfigError
 
 if TYPE_CHECKING:
+    import trio
+
+    from leafd.daemon.current import Current
+    from leafd.daemon.placing import Placing
+    from leafd.daemon.together import Together
     from leafd.declared.assets import Declared
     from leafd.declared.steps import PresentStream, Step
     from leafd.enrol.register import Register
@@ -71,6 +77,23 @@ class Declarations:
         new = declared.since(None if starting else before)
         with self._guard.around("bringing about what is declared"):
             await Bringer(self._jetstream, self._log).bring_about(self._expanded(declared), new)
+
+    async def start(
+        self, declared: Declared | None, nursery: trio.Nursery, together: Together | None, current: Current
+    ) -> None:
+        """Brings about what is declared at the start."""
+        placing = together.placing if together is not None else None
+        if placing is None or declared is None:
+            await self.bring_about(declared, starting=True)
+            return
+        self._declared = declared
+        self._log.info("JetStream cluster: what is declared waits for a metadata leader")
+        nursery.start_soon(self._bring_about_led, placing, current)
+
+    async def _bring_about_led(self, placing: Placing, current: Current) -> None:
+        await placing.until_led()
+        async with current.changing:  # a reload may have come before
+            await self.bring_about(self._declared, starting=True)
 
     async def collect(self) -> None:
         """Other boxes are enrolled than before: the streams that collect from them follow. For who holds `changing`."""

@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from leafd.native_plane import Plane
 
 SITE_S: Final = 1.0
+LED_AGAIN_S: Final = 0.5
 DECIDED_S: Final = 5.0
 """How long the leader has for one decision, .."""
 ATTEMPTS: Final = 4
@@ -117,6 +118,11 @@ class Placing:
     async def _conversation(self, work: Callable[[], Awaitable[None]]) -> None:
         with self._guard.around("a JetStream conversation"):
             await work()
+
+    async def until_led(self) -> None:
+        """Returns when a server leads the group, as far as this one knows."""
+        while not self._meta.leader:  # noqa: ASYNC110
+            await trio.sleep(LED_AGAIN_S)
 
     # ---- other servers
 

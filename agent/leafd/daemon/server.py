@@ -540,7 +540,7 @@ class Server:
             if self._fill is not None:
                 nursery.start_soon(self._fill)
         if self.declarations is not None:
-            await self.declarations.bring_about(declared, starting=True)
+            await self.declarations.start(declared, nursery, self.together, self.current)
         if compiled.has_tls:
             await self.handshakes.put(await trio.to_thread.run_sync(self.handshakes.make, compiled))
         if self.webs is not None:

@@ -29,7 +29,7 @@ from leafd.jetstream.errors import ApiError
 from leafd.jetstream.models.stream import StreamConfig
 from leafd.jetstream.ports import Asker, Placing, Wanted
 from leafd.jetstream.publishing import publishes
-from leafd.jetstream.registry import API, Answer, Endpoint, find, refusal
+from leafd.jetstream.registry import API, TYPE, Answer, Endpoint, find, refusal
 from leafd.records import dataclass
 
 USED: Final = ("memory", "storage", "reserved_memory", "reserved_storage", "consumers")
@@ -240,6 +240,16 @@ class Elsewhere:
         """The infos of those that this server has."""
         there = [account.streams[name] for name in names if name in account.streams]
         return await streams.infos(self._context, there)
+
+    async def purge(self, account: str) -> Answer:
+        """All streams of an account go, on whichever servers they are: an operator's order."""
+        shown: dict[str, Any] = {"type": f"{TYPE}account_purge_response"}
+        try:
+            for name in await self._placing.names(account, ""):
+                await self._placing.drop(account, name)
+        except ApiError as error:
+            return Answer(shown | {"error": error.fields()}, error=True)
+        return Answer(shown | {"initiated": True})
 
     async def add_others(self, account: JetStreamAccount, members: dict[str, Any]) -> None:
         """Adds to an account's info what it uses of the other servers."""

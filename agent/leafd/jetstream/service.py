@@ -411,8 +411,7 @@ class JetStream:
         """As answer(); a request that fails in a way that nobody foresaw is refused like any other."""
         try:
             asked = message.subject, message.header, message.payload
-            answering = self.answer if self._elsewhere is None else self._elsewhere.answer
-            return await answering(account, *asked, asker)
+            return await (self._elsewhere or self).answer(account, *asked, asker)
         except Exception as error:
             line = find(message.subject.removeprefix(API).split("."))
             if line is None:
@@ -471,6 +470,8 @@ class JetStream:
     async def _purge(self, name: str) -> Answer:
         """All streams of an account go: an operator's order. Of an account that is not known there are none."""
         account = self.catalogue.by_name.get(name)
+        if self._elsewhere is not None:
+            return await self._elsewhere.purge(name)
         if account is not None:
             for template in list(account.templates or ()):
                 await self.answer(account, f"{API}STREAM.TEMPLATE.DELETE.{template}", b"", b"")
@@ -490,7 +491,7 @@ class JetStream:
         if known is None:
             return "its account is not served"
         payload = dump(body) if body is not None else b""
-        answered = await self.answer(known, f"{API}{request}", b"", payload)
+        answered = await (self._elsewhere or self).answer(known, f"{API}{request}", b"", payload, SERVER)
         if answered is not None and answered.after is not None:
             await answered.after()
         error = answered.members.get("error") if answered is not None else {"description": "no answer"}
