@@ -64,6 +64,16 @@ LEAF_MUST_USE status_t env_seek(env_t *env, store_db_t db, bytes_t key, bytes_t 
 LEAF_MUST_USE status_t env_next(env_t *env, store_db_t db, bytes_t key, bytes_t *found, bytes_t *value);
 LEAF_MUST_USE status_t env_seek_back(env_t *env, store_db_t db, bytes_t key, bytes_t *found, bytes_t *value);
 
+/* A snapshot of the last commit that stays, for one stream: its messages are found in it, and what lies in databases of
+ * all streams. What reads hand out lives until it is closed, and with a sealer until env_forget. Once LMDB was opened
+ * again it gives nothing any more (STATUS_IO). Closed before env_close. */
+typedef struct env_view env_view_t;
+LEAF_MUST_USE status_t env_view_open(env_t *env, env_view_t **out);
+void env_view_close(env_view_t *view);
+LEAF_MUST_USE status_t env_view_get(env_view_t *view, store_db_t db, bytes_t key, bytes_t *value);
+LEAF_MUST_USE status_t env_view_seek(env_view_t *view, store_db_t db, bytes_t key, bytes_t *found, bytes_t *value);
+LEAF_MUST_USE status_t env_view_next(env_view_t *view, store_db_t db, bytes_t *found, bytes_t *value);
+
 /* Was a damaged page met since *seen? Which one, and what is wrong with it. */
 bool env_wrong(env_t *env, uint64_t *seen, uint64_t *page, const char **what);
 /* A damaged page stands in the way of what is to be written. */

@@ -99,6 +99,7 @@ struct env {
     willneed_t read_ahead;
     unsealed_t read_values;
     dictionaries_t read_dictionaries; /* of this renewal */
+    env_view_t *views;
     /* keeper */
     MDB_txn *write;
     uint64_t unread_before; /* .. begun: of LMDB's map */
@@ -132,6 +133,10 @@ static inline status_t env_read_code(int code) {
            : code == ENOMEM       ? STATUS_NO_MEMORY
                                   : STATUS_IO;
 }
+/* From what LMDB has to what the store put. found: the key, which may change with it; NULL: it is known. */
+status_t env_plain_of(env_t *env, store_db_t db, bytes_t lmdb, bytes_t *found, bytes_t *value);
+/* env_view.c: none of them gives anything any more. */
+void env_views_end(env_t *env);
 status_t env_get_as_stored(env_t *env, store_db_t db, bytes_t key, bytes_t *value);
 /* env_judge.c: before LMDB begins a write transaction, and before each of its calls on a database. */
 status_t env_judge_begin(env_t *env, bool looks); /* looks: without the list of free pages */

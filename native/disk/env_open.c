@@ -221,6 +221,7 @@ static status_t attach(env_t *env, bool tidy, int *code) {
 
 /* Nothing of LMDB's is left; what it knew of the databases is forgotten. */
 static void detach(env_t *env) {
+    env_views_end(env);
     if (env->read != NULL) {
         mdb_txn_abort(env->read);
     }

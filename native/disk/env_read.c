@@ -50,8 +50,7 @@ void env_forget(env_t *env) {
     }
 }
 
-/* From what LMDB has to what the store put. found: the key, which may change with it; NULL: it is known. */
-static status_t plain_of(env_t *env, store_db_t db, bytes_t lmdb, bytes_t *found, bytes_t *value) {
+status_t env_plain_of(env_t *env, store_db_t db, bytes_t lmdb, bytes_t *found, bytes_t *value) {
     status_t status = STATUS_OK;
     if (entry_sealed(env->sealer, db)) {
         status = entry_open(&env->read_values, env->sealer, SEALER_PLANE, db, lmdb, *value, found, value);
@@ -93,7 +92,7 @@ status_t env_get(env_t *env, store_db_t db, bytes_t key, bytes_t *value) {
     key = env_stored_key(env, db, key, &room);
     status_t status = get_stored(env, env_index(env, &env->read_slots, db, key), key, value);
     if (status == STATUS_OK && LEAF_UNLIKELY(env->sealer != NULL || packing_done(db, *value))) {
-        return plain_of(env, db, key, NULL, value);
+        return env_plain_of(env, db, key, NULL, value);
     }
     return status;
 }
@@ -103,7 +102,7 @@ status_t env_get_twin(env_t *env, store_db_t db, bytes_t key, bytes_t *value) {
     key = env_stored_key(env, db, key, &room);
     store_db_t twin = env_twin_of(db, key);
     status_t status = twin != DB_COUNT ? get_stored(env, twin, key, value) : STATUS_NOT_FOUND;
-    return status == STATUS_OK && env->sealer != NULL ? plain_of(env, db, key, NULL, value) : status;
+    return status == STATUS_OK && env->sealer != NULL ? env_plain_of(env, db, key, NULL, value) : status;
 }
 
 status_t env_get_as_stored(env_t *env, store_db_t db, bytes_t key, bytes_t *value) {
@@ -139,7 +138,7 @@ static inline __attribute__((always_inline)) status_t cursor_move(env_t *env, ui
         *value = entry.value;
         willneed_note(&env->read_ahead, entry.key.at);
         if (LEAF_UNLIKELY(env->sealer != NULL || packing_done(env_db_of(index), *value))) {
-            return plain_of(env, env_db_of(index), *found, found, value);
+            return env_plain_of(env, env_db_of(index), *found, found, value);
         }
         return STATUS_OK;
     }

@@ -4,8 +4,10 @@
  *     leader      COPYING --> hooks.save, RAFT_STATE: members and state at what is applied --> again, if nothing comes
  *     follower    hooks.restore, and the log begins anew behind it: one batch --> on disk --> TAKEN, the log goes on
  *
- * A copy is one message of one frame, so a state has at most COPY_STATE_MAX bytes, and no more than a batch of the
- * follower takes at once. That is enough for a table of a group's own; a stream's messages need copies in parts.
+ * Such a copy is one message of one frame, so a state has at most COPY_STATE_MAX bytes, and no more than a batch of the
+ * follower takes at once. That is enough for a table of a group's own. A stream is copied in parts: what both sides
+ * say of it is their owner's (replica_copy.c), and what is here is that they hear each other, that the log is kept
+ * meanwhile, and that it begins anew behind the copy.
  */
 #include "base/check.h"
 #include "group/private.h"
@@ -14,6 +16,7 @@
 #define COPY_HEADS (FRAME_MESSAGE_HEAD + COPY_ENTRIES * FRAME_ENTRY_HEAD + FRAME_MEMBERS_SIZE_MAX)
 #define COPY_STATE_MAX (FRAME_SIZE_MAX - FRAME_HEAD - COPY_HEADS)
 #define AGAIN_NS NS_PER_SECOND /* when there is no way, or the state cannot be read */
+#define HOLD_NS (10 * NS_PER_SECOND)
 #define WAIT_NS (2 * NS_PER_SECOND)
 #define WAIT_MAX_NS (60 * NS_PER_SECOND)
 
@@ -58,23 +61,43 @@ static bool needs_copy(const group_t *group, uint32_t place) {
     return group->raft.role == RAFT_LEADER && group->raft.progress[place].pace == RAFT_COPYING;
 }
 
+static bool is_kept_for(const group_t *group, uint32_t place, moment_t now) {
+    const copying_t *copying = &group->copying[place];
+    return copying->held_ns > now.mono_ns && group->raft.progress[place].match < copying->upto;
+}
+
+bool copy_goes(const group_t *group, uint32_t place) {
+    return needs_copy(group, place) || group->copying[place].held_ns != 0;
+}
+
+static void copying_turn(group_t *group, uint32_t place, moment_t now) {
+    copying_t *copying = &group->copying[place];
+    raft_disk_t to = raft_members(&group->raft)->at[place].id;
+    bool needs = needs_copy(group, place);
+    if (!needs && !is_kept_for(group, place, now)) {
+        *copying = (copying_t){0};
+        return;
+    }
+    if (!same_disk(copying->to, to)) {
+        *copying = (copying_t){.to = to};
+    }
+    if (!needs || now.mono_ns < copying->due_ns) {
+        return;
+    }
+    if (group->hooks.save != NULL) {
+        send_copy(group, copying, now);
+    } else {
+        copying->due_ns = now.mono_ns + AGAIN_NS;
+        group->hooks.copying(group->hooks.context, to, now);
+    }
+}
+
 void copy_turn(group_t *group, moment_t now) {
-    if (group->hooks.save == NULL) {
+    if (group->hooks.save == NULL && group->hooks.copying == NULL) {
         return;
     }
     for (uint32_t place = 0; place < raft_members(&group->raft)->count; place++) {
-        copying_t *copying = &group->copying[place];
-        raft_disk_t to = raft_members(&group->raft)->at[place].id;
-        if (!needs_copy(group, place)) {
-            *copying = (copying_t){0};
-            continue;
-        }
-        if (!same_disk(copying->to, to)) {
-            *copying = (copying_t){.to = to};
-        }
-        if (now.mono_ns >= copying->due_ns) {
-            send_copy(group, copying, now);
-        }
+        copying_turn(group, place, now);
     }
 }
 
@@ -82,6 +105,36 @@ raft_index_t copy_sent(const group_t *group, uint32_t place) {
     const copying_t *copying = &group->copying[place];
     bool sent = copying->upto != 0 && same_disk(copying->to, raft_members(&group->raft)->at[place].id);
     return sent ? copying->upto : RAFT_INDEX_MAX;
+}
+
+void group_hold(group_t *group, raft_disk_t to, raft_index_t index, moment_t now) {
+    for (uint32_t place = 0; place < raft_members(&group->raft)->count; place++) {
+        copying_t *copying = &group->copying[place];
+        if (same_disk(raft_members(&group->raft)->at[place].id, to)) {
+            int64_t due_ns = same_disk(copying->to, to) ? copying->due_ns : 0;
+            *copying = (copying_t){.to = to, .upto = index, .held_ns = now.mono_ns + HOLD_NS, .due_ns = due_ns};
+        }
+    }
+}
+
+/* ---- in parts, as the owner says --------------------------------------------------------------------------------- */
+
+bool group_say(group_t *group, raft_disk_t to, raft_index_t index, bytes_t bytes) {
+    uint8_t members[FRAME_MEMBERS_SIZE_MAX];
+    raft_message_t message = {
+        .subject = RAFT_STATE, .from = group->raft.self, .to = to, .term = group->raft.term, .index = index};
+    if ((index != 0 && !trail_term(&group->raft.trail, index, &message.log_term)) || bytes.size > COPY_STATE_MAX) {
+        return false;
+    }
+    frame_writer_t *writer = group->hooks.frame(group->hooks.frame_context, to, COPY_HEADS + bytes.size);
+    if (writer == NULL || !frame_put(writer, group->ledger->promise.name, &message)) {
+        return false;
+    }
+    uint32_t size = frame_write_members(members, &group->members);
+    /* The frame has room for all of it. */
+    check(frame_put_entry(writer, RAFT_MEMBERS, bytes_of(members, size)));
+    check(frame_put_entry(writer, RAFT_DATA, bytes));
+    return true;
 }
 
 /* ---- a follower -------------------------------------------------------------------------------------------------- */
@@ -105,25 +158,37 @@ static bool has_it(const raft_t *raft, const raft_message_t *message) {
            || (trail_term(&raft->trail, message->index, &own) && own == message->log_term);
 }
 
-/* Of the leader of this term, and with terms as a leader's log has them. */
 static bool is_leaders(const raft_t *raft, const raft_message_t *message) {
+    return raft->role == RAFT_FOLLOWER && message->term == raft->term && same_disk(message->from, raft->leader);
+}
+
+/* Terms are as a leader's log has them. */
+static bool is_of_log(const raft_t *raft, const raft_message_t *message) {
     raft_term_t committed = 0;
-    return raft->role == RAFT_FOLLOWER && message->term == raft->term && same_disk(message->from, raft->leader)
-           && trail_term(&raft->trail, raft->commit, &committed) && message->log_term >= committed
+    return trail_term(&raft->trail, raft->commit, &committed) && message->log_term >= committed
            && message->log_term <= message->term;
 }
 
-static bool reset_to(group_t *group, const raft_message_t *message, const raft_config_t *members, bytes_t state) {
+static bool reset_to(group_t *group, raft_index_t index, raft_term_t term, const raft_config_t *members,
+                     bool (*write)(void *context), void *context) {
     uint8_t bytes[FRAME_MEMBERS_SIZE_MAX];
     uint32_t size = frame_write_members(bytes, members);
-    restoring_t restoring = {.group = group, .index = message->index, .state = state};
-    if (store_ledger_reset(group->ledger, message->index, message->log_term, bytes_of(bytes, size), restore_state,
-                           &restoring)
-        != STATUS_OK) {
+    if (store_ledger_reset(group->ledger, index, term, bytes_of(bytes, size), write, context) != STATUS_OK) {
         return false;
     }
     group->members = *members;
-    group->committed = message->index;
+    group->committed = index;
+    return true;
+}
+
+bool group_restore(group_t *group, const group_said_t *said, bool (*write)(void *context), void *context,
+                   moment_t now) {
+    if (group->raft.role != RAFT_FOLLOWER || said->index <= group->raft.trail.last
+        || !reset_to(group, said->index, said->log_term, &said->members, write, context)) {
+        return false;
+    }
+    (void)raft_copied(&group->raft, group->out, said->index, said->log_term, &said->members);
+    carry_out_all(group, now);
     return true;
 }
 
@@ -133,7 +198,12 @@ void copy_take(group_t *group, const frame_message_t *received, moment_t now) {
     bytes_t entries = received->entries;
     frame_entry_t members;
     frame_entry_t state;
-    if (group->hooks.restore == NULL || !is_leaders(raft, message)) {
+    bool parts = group->hooks.heard != NULL;
+    bool asked = parts && raft->role == RAFT_LEADER && message->term == raft->term;
+    if (!parts && group->hooks.restore == NULL) {
+        return;
+    }
+    if (!asked && !(is_leaders(raft, message) && ((parts && message->index == 0) || is_of_log(raft, message)))) {
         return;
     }
     if (message->count != COPY_ENTRIES || !frame_take_entry(&entries, &members) || members.kind != RAFT_MEMBERS
@@ -142,7 +212,19 @@ void copy_take(group_t *group, const frame_message_t *received, moment_t now) {
     }
     raft_config_t config = received->configs[0];
     config.index = message->index;
-    if (!has_it(raft, message) && !reset_to(group, message, &config, state.bytes)) {
+    if (parts) {
+        const group_said_t said = {.from = message->from,
+                                   .of_leader = !asked,
+                                   .index = message->index,
+                                   .log_term = message->log_term,
+                                   .members = config,
+                                   .bytes = state.bytes};
+        group->hooks.heard(group->hooks.context, &said, now);
+        return;
+    }
+    restoring_t restoring = {.group = group, .index = message->index, .state = state.bytes};
+    if (!has_it(raft, message)
+        && !reset_to(group, message->index, message->log_term, &config, restore_state, &restoring)) {
         return;
     }
     (void)raft_copied(&group->raft, group->out, message->index, message->log_term, &config);

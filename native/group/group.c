@@ -77,7 +77,7 @@ static bool apply_one(group_t *group, const ledger_entry_t *entry) {
 
 static void apply_committed(group_t *group) {
     ledger_entry_t entry;
-    while (group->ledger->applied < group->committed) {
+    while (group->ledger->applied < group->committed && !group->half) {
         raft_index_t index = group->ledger->applied + 1;
         if (store_ledger_get(group->ledger, index, &entry) != LEDGER_FOUND) {
             group->state = GROUP_UNREADABLE;
@@ -109,7 +109,7 @@ static raft_index_t has_upto(const group_t *group, uint32_t place) {
     if (is_self(group, raft_members(&group->raft)->at[place].id)) {
         return group->raft.firm;
     }
-    return progress->pace == RAFT_COPYING ? copy_sent(group, place) : progress->match;
+    return copy_goes(group, place) ? copy_sent(group, place) : progress->match;
 }
 
 /* A leader's word, to which its entries are kept here and at all members. */
@@ -126,7 +126,8 @@ static raft_index_t had_by_all(group_t *group, moment_t now) {
             all = has < all ? has : all;
         }
     }
-    return all;
+    /* What is gone here is kept nowhere, also when there is room again: others would wait for who needs a copy. */
+    return all < group->ledger->floor ? group->ledger->floor : all;
 }
 
 /* Entries that no member needs any more go: many at once, and all that a checkpoint would bring into LMDB otherwise. */
@@ -394,6 +395,10 @@ static bool receive_fits(group_t *group, frame_message_t *received) {
     raft_index_t keeps = group->ledger->last;
     uint32_t *count = &received->message.count;
     uint32_t held = *count > 0 ? held_of(&group->raft, &received->message, &keeps) : 0;
+    if (group->half && *count > held) {
+        frame_shorten(received, held);
+        group->shortened = true;
+    }
     while (!group_fits_behind(group, keeps, *count - held, bytes_behind(received, held))) {
         if (*count == held) {
             return false;
@@ -442,8 +447,8 @@ int64_t group_deadline(const group_t *group) {
 }
 
 bool group_rests(const group_t *group) {
-    return group->writing_count == 0 && group->held_count == 0 && group->ledger->applied == group->committed
-           && group->state == GROUP_RUNS;
+    return group->writing_count == 0 && group->held_count == 0
+           && (group->half || group->ledger->applied == group->committed) && group->state == GROUP_RUNS;
 }
 
 uint64_t group_name(const group_t *group) {
@@ -468,6 +473,34 @@ void group_note(group_t *group, bytes_t note) {
 
 bytes_t group_noted(const group_t *group) {
     return bytes_of(group->ledger->note, group->ledger->note_size);
+}
+
+status_t group_touch(group_t *group) {
+    return store_ledger_touch(group->ledger);
+}
+
+void group_halve(group_t *group, bool half) {
+    group->half = half;
+}
+
+raft_disk_t group_leader(const group_t *group) {
+    return group->raft.leader;
+}
+
+raft_index_t group_last(const group_t *group) {
+    return group->raft.trail.last;
+}
+
+raft_index_t group_floor(const group_t *group) {
+    return group->ledger->floor;
+}
+
+bool group_has_members(const group_t *group, raft_index_t index) {
+    return group->members.index <= index;
+}
+
+uint32_t group_number(const group_t *group) {
+    return group->ledger->group;
 }
 
 group_state_t group_state(const group_t *group) {

@@ -20,7 +20,8 @@
  * - An answer needs no further write: the entry is on disk, and what it did is done again from there.
  * - The floor stays below what some member lacks: the leader says with its entries what all have. When all ledgers
  *   together take more than half of their budget it is not kept for a member that has got no further for five seconds:
- *   that one has to have a copy of the state (copy.c). For one that is only slow, publishers wait.
+ *   that one has to have a copy of the state (copy.c). For one that is only slow, publishers wait. What a leader's
+ *   floor has passed is kept by nobody, whoever lacks it.
  * - What cannot be read is not passed over: the group stands still (GROUP_UNREADABLE) until it can be read. A member
  *   whose promise cannot be read, or is that of another disk, does not start: it votes for nobody.
  */
@@ -43,6 +44,16 @@ typedef enum group_state {
     GROUP_UNREADABLE, /* for an entry that cannot be read just now */
 } group_state_t;
 
+/* Of another member, about a copy. */
+typedef struct group_said {
+    raft_disk_t from;
+    bool of_leader;     /* of this member's; else this one leads */
+    raft_index_t index; /* with the state of which it has to do, 0: of none .. */
+    raft_term_t log_term;
+    raft_config_t members; /* .. and the members there */
+    bytes_t bytes;         /* valid until the hook returns */
+} group_said_t;
+
 typedef struct group_hooks {
     void *context;
     /* Does what an entry asks for, in the open batch. false: there is no room just now, and nothing was done. The bytes
@@ -53,6 +64,11 @@ typedef struct group_hooks {
      * open batch; false: there is no room just now, and nothing was done. */
     bool (*save)(void *context, buffer_t *to);
     bool (*restore)(void *context, raft_index_t index, bytes_t state);
+    /* In place of these two, where a state is larger than a frame: what a member that lacks entries and its leader say
+     * to each other about a copy, as bytes of the owner's. copying: a leader's, that member needs one; each second
+     * until it does not. heard: what group_say said there. Both NULL: nothing. */
+    void (*copying)(void *context, raft_disk_t to, moment_t now);
+    void (*heard)(void *context, const group_said_t *said, moment_t now);
     /* What became of a proposal, in their order. applied false: this member leads no more, and it is not known whether
      * the entry will be committed. */
     void (*answer)(void *context, uint64_t token, bool applied);
@@ -137,6 +153,26 @@ bool group_newest(const group_t *group, moment_t now);
 /* A few bytes (LEDGER_NOTE_MAX) that are on the disk with how far it is applied: for its owner, from within apply. */
 void group_note(group_t *group, bytes_t note);
 bytes_t group_noted(const group_t *group);
+/* Before a note that does not come from within apply. STATUS_FULL: later. */
+LEAF_MUST_USE status_t group_touch(group_t *group);
+/* Copies (group_hooks.heard). index: 0, or of the state that it has to do with, which is in the log or its floor.
+ * false: there is no way, or not so far: lost, as on a network. */
+bool group_say(group_t *group, raft_disk_t to, raft_index_t index, bytes_t bytes);
+/* A leader's log is kept from there on for that member, for ten seconds or until it has it. */
+void group_hold(group_t *group, raft_disk_t to, raft_index_t index, moment_t now);
+/* Its state is that of no index: it takes no more entries, and applies none, until there is a copy. */
+void group_halve(group_t *group, bool half);
+/* The state is the one after what was said, whose rest `write` puts into the open batch; the log begins anew behind it.
+ * false: write refused, or the log leads there by itself. */
+bool group_restore(group_t *group, const group_said_t *said, bool (*write)(void *context), void *context, moment_t now);
+/* The leader that it knows, peer 0: none. */
+raft_disk_t group_leader(const group_t *group);
+raft_index_t group_last(const group_t *group);
+raft_index_t group_floor(const group_t *group);
+/* Are the members of now those after index? */
+bool group_has_members(const group_t *group, raft_index_t index);
+/* The ledger's. */
+uint32_t group_number(const group_t *group);
 group_state_t group_state(const group_t *group);
 raft_index_t group_applied(const group_t *group);
 /* All that is in its log is committed and applied. */

@@ -31,6 +31,7 @@ typedef struct held {
 typedef struct copying {
     raft_disk_t to; /* peer 0: none */
     raft_index_t upto;
+    int64_t held_ns; /* mono, until when the log is kept from there on */
     int64_t due_ns;  /* of the next one, if this one does not arrive .. */
     int64_t wait_ns; /* .. within this time */
 } copying_t;
@@ -52,6 +53,7 @@ struct group {
     raft_index_t received_from; /* the first of these entries */
     bytes_t received;           /* of the message that raft is asked about */
     bool shortened;             /* that message had more of them */
+    bool half;                  /* its state is that of no index */
     buffer_t applying; /* an entry's bytes, while what it asks for is written; a copy, while it is put into a frame */
     waiting_t *waiting;
     uint64_t waiting_room;
@@ -69,7 +71,9 @@ void answer_upto(group_t *group, raft_index_t index, bool applied);
 /* copy.c */
 /* Sends the state to each member that lacks entries which are gone; a leader's. */
 void copy_turn(group_t *group, moment_t now);
-/* The state up to where that member has got it by a copy that may still arrive; RAFT_INDEX_MAX: there is none. */
+/* Does that member get a copy, or need one? */
+bool copy_goes(const group_t *group, uint32_t place);
+/* The state up to where it has got it by a copy that may still arrive; RAFT_INDEX_MAX: there is none. */
 raft_index_t copy_sent(const group_t *group, uint32_t place);
 /* A copy of its leader's. What it has no room for is lost, as on a network. */
 void copy_take(group_t *group, const frame_message_t *received, moment_t now);

@@ -4,19 +4,17 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "group/replica_private.h"
 #include "store/room.h"
 #include "store/timeline.h"
 
 #define ENTRY_VERSION 1
 #define ENTRY_HEAD 18u
-#define NOTE_SIZE 32u
 #define TOKEN_TIME UINT64_MAX
 #define TIME_NS (100 * NS_PER_MS)  /* TIME entries of one stream are no closer */
 #define TIME_MAX (UINT64_MAX >> 3) /* whoever says more lies: no sum of times overflows */
 #define WRITING_KEEP (UINT64_C(64) << 10)
 #define PURGE_TURNS 2 /* steps of a purge in one call: a thousand messages in a tick */
-
-_Static_assert(NOTE_SIZE <= LEDGER_NOTE_MAX, "the note finds room");
 
 typedef enum entry_what { ENTRY_APPEND = 1, ENTRY_DELETE, ENTRY_PURGE, ENTRY_TIME } entry_what_t;
 
@@ -35,46 +33,27 @@ typedef enum entry_what { ENTRY_APPEND = 1, ENTRY_DELETE, ENTRY_PURGE, ENTRY_TIM
 #define HAS_MSG_ID 2048u
 #define FLAGS 0x0f7fu
 
-struct replica {
-    store_stream_t *stream;
-    group_t *group;
-    replica_hooks_t hooks;
-    bool stuck;
-    bool timing; /* a TIME entry is on its way */
-    int64_t timed_ns;
-    bool leads; /* .. and this is the age from which it went on, when */
-    int64_t lead_age;
-    int64_t lead_ns;
-    buffer_t writing;
-    replica_outcome_t last; /* of the entry that was applied last */
-    /* The append whose rollup is not at its end, 0: none. */
-    raft_index_t rolling;
-    uint64_t rolling_seq;
-    /* A purge or rollup that goes on. */
-    raft_index_t purging; /* 0: none */
-    uint64_t purged;
-    store_purge_t purge;
-};
-
 /* ---- the note ---------------------------------------------------------------------------------------------------- */
 
-static void note_put(replica_t *replica) {
-    uint8_t at[NOTE_SIZE];
+void replica_note(replica_t *replica) {
+    uint8_t at[REPLICA_HALF_SIZE];
     store_be64(at, (uint64_t)store_stream_age(replica->stream));
     store_be64(at + 8, (uint64_t)store_stream_wall(replica->stream));
     store_be64(at + 16, replica->rolling);
     store_be64(at + 24, replica->rolling_seq);
-    group_note(replica->group, bytes_of(at, NOTE_SIZE));
+    at[REPLICA_NOTE_SIZE] = 1;
+    group_note(replica->group, bytes_of(at, replica->copier.half ? REPLICA_HALF_SIZE : REPLICA_NOTE_SIZE));
 }
 
-/* A group that is new has none. */
-static void note_take(replica_t *replica) {
-    bytes_t note = group_noted(replica->group);
-    if (note.size == NOTE_SIZE) {
-        store_stream_time(replica->stream, (int64_t)load_be64(note.at), (int64_t)load_be64(note.at + 8));
-        replica->rolling = load_be64(note.at + 16);
-        replica->rolling_seq = load_be64(note.at + 24);
+bool replica_noted(replica_t *replica, bytes_t note) {
+    if (note.size != REPLICA_NOTE_SIZE && note.size != REPLICA_HALF_SIZE) {
+        return note.size == 0; /* a group that is new has none */
     }
+    store_stream_time(replica->stream, (int64_t)load_be64(note.at), (int64_t)load_be64(note.at + 8));
+    replica->rolling = load_be64(note.at + 16);
+    replica->rolling_seq = load_be64(note.at + 24);
+    replica->copier.half = note.size == REPLICA_HALF_SIZE;
+    return true;
 }
 
 /* ---- entries as bytes -------------------------------------------------------------------------------------------- */
@@ -279,6 +258,7 @@ status_t replica_purge(replica_t *replica, bytes_t filter, uint64_t below_seq, u
 }
 
 void replica_turn(replica_t *replica, moment_t now) {
+    copier_turn(replica, now);
     if (!may_lead(replica, now) || replica->timing || now.mono_ns - replica->timed_ns < TIME_NS
         || store_stream_due(replica->stream) > lead_age(replica, now)
         || entry_begin_write(replica, ENTRY_TIME, 0, now) == NULL) {
@@ -291,7 +271,7 @@ void replica_turn(replica_t *replica, moment_t now) {
     }
 }
 
-int64_t replica_deadline(replica_t *replica, moment_t now) {
+static int64_t time_deadline(replica_t *replica, moment_t now) {
     int64_t due = may_lead(replica, now) ? store_stream_due(replica->stream) : INT64_MAX;
     if (due == INT64_MAX || replica->timing) {
         return INT64_MAX;
@@ -299,6 +279,12 @@ int64_t replica_deadline(replica_t *replica, moment_t now) {
     int64_t soonest = replica->timed_ns + TIME_NS;
     int64_t at = due <= lead_age(replica, now) ? now.mono_ns : now.mono_ns + (due - lead_age(replica, now));
     return at > soonest ? at : soonest;
+}
+
+int64_t replica_deadline(replica_t *replica, moment_t now) {
+    int64_t copier = copier_deadline(replica, now);
+    int64_t time = time_deadline(replica, now);
+    return copier < time ? copier : time;
 }
 
 /* ---- applying ---------------------------------------------------------------------------------------------------- */
@@ -393,7 +379,7 @@ static bool apply_entry(replica_t *replica, raft_index_t index, entry_what_t wha
 
 static bool replica_apply(void *context, raft_index_t index, bytes_t bytes) {
     replica_t *replica = context;
-    if (replica->stuck || store_stream_settle(replica->stream) != STATUS_OK) {
+    if (replica->stuck || replica->copier.half || store_stream_settle(replica->stream) != STATUS_OK) {
         return false;
     }
     if (bytes.size < ENTRY_HEAD || bytes.at[0] != ENTRY_VERSION || load_be64(bytes.at + 2) > TIME_MAX
@@ -404,7 +390,7 @@ static bool replica_apply(void *context, raft_index_t index, bytes_t bytes) {
     replica->last = (replica_outcome_t){.index = index};
     store_stream_time(replica->stream, (int64_t)load_be64(bytes.at + 2), (int64_t)load_be64(bytes.at + 10));
     bool applied = apply_entry(replica, index, (entry_what_t)bytes.at[1], bytes_after(bytes, ENTRY_HEAD));
-    note_put(replica);
+    replica_note(replica);
     return applied;
 }
 
@@ -424,6 +410,7 @@ replica_t *replica_open(store_stream_t *stream, replica_hooks_t hooks) {
     if (replica != NULL) {
         *replica = (replica_t){.stream = stream, .hooks = hooks};
         buffer_init(&replica->writing, UINT32_MAX);
+        copier_begin(replica);
         store_stream_time(stream, 0, 0);
     }
     return replica;
@@ -433,15 +420,19 @@ void replica_hook(replica_t *replica, group_hooks_t *hooks) {
     hooks->context = replica;
     hooks->apply = replica_apply;
     hooks->answer = replica_answer;
+    hooks->copying = copier_offer;
+    hooks->heard = copier_hear;
 }
 
 void replica_join(replica_t *replica, group_t *group) {
     replica->group = group;
-    note_take(replica);
+    replica->stuck = !replica_noted(replica, group_noted(group));
+    group_halve(group, replica->copier.half);
 }
 
 void replica_close(replica_t *replica) {
     if (replica != NULL) {
+        copier_end(replica);
         store_purge_end(&replica->purge);
         buffer_free(&replica->writing);
         free(replica);

@@ -22,9 +22,11 @@
  *   waits, and the member applies nothing until it can. What was done of an entry by then may be done again.
  * - A rollup goes out in steps. That its message is stored is on the disk with that message, as a note with how far the
  *   log is applied, so that a start goes on behind it: the age 8, wall 8, index 8 and sequence 8 of that one, or zeros.
+ * - A member that lacks what no log has any more gets a copy of the stream, in parts (replica_copy.c). Until it is
+ *   whole the member applies nothing and takes no entries, and a start knows of it by the note.
  * - An entry of a version or kind that is not known stops the member where it is (replica_stuck): it guesses nothing.
  *
- * Not yet: schedules, configurations, consumers, copies of a stream.
+ * Not yet: schedules, configurations, consumers.
  */
 #ifndef LEAFD_GROUP_REPLICA_H
 #define LEAFD_GROUP_REPLICA_H

@@ -252,6 +252,16 @@ void log_skip(store_stream_t *stream, uint64_t seq, const message_record_t *mess
     }
 }
 
+void log_copied(store_stream_t *stream, const log_t *said) {
+    log_t *log = &stream->log;
+    stream_touch(stream);
+    log_follow(log, said);
+    if (log->messages == 0) {
+        log->first_seq = log->last_seq + 1;
+        log->first_known = log->first_open = false;
+    }
+}
+
 void log_subject_born(store_stream_t *stream) {
     stream->log.subjects++;
 }

@@ -76,11 +76,16 @@ static inline void turn(uint32_t at) {
     }
 }
 
-static inline void begin_replicas(uint32_t nodes, uint64_t seed) {
+/* The streams of the next world are replicas. */
+static inline void guest_replicas(void) {
     guest = (struct guest){.config = its_config, .opened = opened, .joined = joined, .left = left, .turn = turn};
     memset(ops, 0, sizeof ops);
     memset(digests, 0, sizeof digests);
     ops_count = compared = 0;
+}
+
+static inline void begin_replicas(uint32_t nodes, uint64_t seed) {
+    guest_replicas();
     world_begin(nodes, 1, seed);
     world_until(all_lead);
 }

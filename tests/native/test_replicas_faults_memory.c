@@ -4,6 +4,7 @@
  */
 #include "groups_faults.h"
 #include "replicas_acts.h"
+#include "store/copying.h"
 
 #define KEPT 40u
 
@@ -72,11 +73,57 @@ static unsigned run_with(fault_t fault, unsigned n) {
     return places;
 }
 
+/* All that a copy of the stream consists of; STATUS_OK: that is all. */
+static status_t given(buffer_t *to) {
+    giving_t *giving;
+    uint64_t index;
+    bool all = false;
+    to->size = 0;
+    status_t status = store_give_begin(world.node[0].stream[0], 1, 0, &giving, &index);
+    while (status == STATUS_OK && !all) {
+        status = store_give(giving, UINT32_MAX, to, &all);
+    }
+    if (giving != NULL) {
+        store_give_end(giving);
+    }
+    return status;
+}
+
+/* What could not be read is never left out of a copy. */
+static void given_whole(void) {
+    buffer_t whole;
+    buffer_t some;
+    begin_kept();
+    world_pass(25 * NS_PER_SECOND);
+    buffer_init(&whole, 1 << 20);
+    buffer_init(&some, 1 << 20);
+    CHECK_EQ_I64(STATUS_OK, given(&whole));
+    CHECK(whole.size > 1000);
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
+        uint32_t failed = 0;
+        for (unsigned n = 1, places = 1; places >= n; n++) {
+            fail_from(faults[i], n);
+            status_t status = given(&some);
+            places = counted(faults[i]);
+            heal();
+            failed += status != STATUS_OK;
+            if (status == STATUS_OK) {
+                CHECK_BYTES(whole.at, whole.size, some.at, some.size);
+            }
+        }
+        CHECK(failed > 0);
+    }
+    buffer_free(&whole);
+    buffer_free(&some);
+    world_end();
+}
+
 static void at_every_place(void) {
     at_each_place(run_with, 1);
 }
 
 int main(void) {
     RUN("while a read or an allocation fails, no member decides by it", at_every_place);
+    RUN("while a read or an allocation fails, a copy has everything, or is none", given_whole);
     return TEST_RESULT();
 }

@@ -1,0 +1,79 @@
+/* replica_private.h: a stream of a group at one of its servers, for the files that make it: replica.c, which has the
+ * entries, and replica_copy.c, which has the copies.
+ */
+#ifndef LEAFD_GROUP_REPLICA_PRIVATE_H
+#define LEAFD_GROUP_REPLICA_PRIVATE_H
+
+#include "group/replica.h"
+#include "store/copying.h"
+
+/* What is on the disk with how far the log is applied: age 8, wall clock 8, index and sequence of the append whose
+ * rollup is not at its end 8 each (0: none). One byte more: the state is that of no index, since a copy is coming. */
+#define REPLICA_NOTE_SIZE 32u
+#define REPLICA_HALF_SIZE 33u
+
+_Static_assert(REPLICA_HALF_SIZE <= LEDGER_NOTE_MAX, "the note finds room");
+
+/* Copies, of which one at a time is made and one is taken. Only replica_copy.c writes to it, but for `half`. */
+typedef struct copier {
+    /* a leader's */
+    giving_t *giving; /* NULL: none */
+    raft_disk_t to;
+    uint64_t giving_id;
+    uint32_t giving_part; /* the next one that is asked for */
+    uint32_t part_size;
+    raft_index_t giving_index;
+    int64_t begun_ns;
+    int64_t used_ns;
+    /* of one who needs a copy */
+    uint32_t copied; /* so often, since the start */
+    bool half;       /* .. of whose state there is a part already */
+    bool asking;
+    bool pending; /* a part is to be taken in */
+    uint64_t id;  /* 0: it asks for a new one */
+    uint32_t part;
+    int64_t offered_ns; /* mono, until when its leader's word counts that it needs one */
+    int64_t ask_ns;     /* it asks then, or again */
+    uint64_t have_seq;
+    group_said_t said;
+    taking_t taking;
+    buffer_t bytes; /* of the part .. */
+    uint64_t at;    /* .. and how many were taken in */
+} copier_t;
+
+struct replica {
+    store_stream_t *stream;
+    group_t *group;
+    replica_hooks_t hooks;
+    copier_t copier;
+    bool stuck;
+    bool timing; /* a TIME entry is on its way */
+    int64_t timed_ns;
+    bool leads; /* .. and this is the age from which it went on, when */
+    int64_t lead_age;
+    int64_t lead_ns;
+    buffer_t writing;
+    replica_outcome_t last; /* of the entry that was applied last */
+    /* The append whose rollup is not at its end, 0: none. */
+    raft_index_t rolling;
+    uint64_t rolling_seq;
+    /* A purge or rollup that goes on. */
+    raft_index_t purging; /* 0: none */
+    uint64_t purged;
+    store_purge_t purge;
+};
+
+/* replica.c */
+void replica_note(replica_t *replica);
+/* Goes on as a note says. false: it is none. */
+bool replica_noted(replica_t *replica, bytes_t note);
+
+/* replica_copy.c */
+void copier_begin(replica_t *replica);
+void copier_end(replica_t *replica);
+void copier_offer(void *context, raft_disk_t to, moment_t now);
+void copier_hear(void *context, const group_said_t *said, moment_t now);
+void copier_turn(replica_t *replica, moment_t now);
+int64_t copier_deadline(const replica_t *replica, moment_t now);
+
+#endif

@@ -1,0 +1,305 @@
+/* giving.c: the giver's side of copying.h. */
+#include <stdlib.h>
+
+#include "base/check.h"
+#include "store/copying.h"
+#include "store/core.h"
+
+#define GIVE_STEPS 4096u /* rows that one call looks at */
+#define GIVE_RECORD (1u + 3 * 8 + 1 + 2 * 2 + 2 * 4)
+#define APPLIED_MIN (VALUE_CRC_SIZE + 8u)
+
+typedef enum phase { GIVE_RUNS, GIVE_ROWS, GIVE_EXPIRY, GIVE_END, GIVE_OVER } phase_t;
+
+/* Where it stands in one of the tables; the row is read. */
+typedef struct row {
+    bool known;
+    bool there;
+    bytes_t key;
+    bytes_t value;
+} row_t;
+
+struct giving {
+    store_stream_t *stream;
+    env_view_t *view;
+    uint64_t have_seq;
+    phase_t phase;
+    uint64_t run_from; /* 0: no run is open */
+    uint64_t run_upto;
+    uint64_t at; /* the next sequence of messages and of ids */
+    row_t messages;
+    row_t ids;
+    row_t expiry;
+    bytes_t numbers; /* of the view */
+    bytes_t note;
+};
+
+/* ---- the snapshot ------------------------------------------------------------------------------------------------ */
+
+/* The record without its checksum. */
+static status_t give_record(const giving_t *giving, uint32_t kind, uint32_t number, bytes_t *value) {
+    uint8_t at[4];
+    store_key_t key;
+    store_be32(at, number);
+    key_record(&key, kind, bytes_of(at, sizeof at));
+    status_t status = env_view_get(giving->view, DB_RECORDS, key_bytes(&key), value);
+    if (status == STATUS_OK && !value_sound(key_bytes(&key), *value)) {
+        status = STATUS_CORRUPT;
+    }
+    if (status == STATUS_OK) {
+        *value = bytes_after(*value, VALUE_CRC_SIZE);
+    }
+    return status;
+}
+
+/* STATUS_NOT_FOUND: no checkpoint had the stream yet. */
+static status_t give_look(giving_t *giving, uint32_t group, uint64_t *index) {
+    bytes_t applied = BYTES_NONE;
+    status_t status = give_record(giving, RECORD_APPLIED, group, &applied);
+    status = status == STATUS_OK ? give_record(giving, RECORD_STATE, giving->stream->id, &giving->numbers) : status;
+    if (status == STATUS_OK && applied.size < APPLIED_MIN - VALUE_CRC_SIZE) {
+        status = STATUS_CORRUPT;
+    }
+    if (status == STATUS_OK) {
+        *index = load_be64(applied.at);
+        giving->note = bytes_after(applied, 8);
+    }
+    return status == STATUS_NOT_FOUND ? STATUS_AGAIN : status;
+}
+
+status_t store_give_begin(store_stream_t *stream, uint32_t group, uint64_t have_seq, giving_t **out, uint64_t *index) {
+    store_t *store = stream->store;
+    *out = NULL;
+    if (store->pipeline.boundary != 0) {
+        return STATUS_AGAIN; /* what LMDB has may end in the midst of a batch */
+    }
+    giving_t *giving = calloc(1, sizeof *giving);
+    if (giving == NULL) {
+        return STATUS_NO_MEMORY;
+    }
+    *giving = (giving_t){.stream = stream, .have_seq = have_seq, .at = 1};
+    status_t status = env_view_open(store->env, &giving->view);
+    status = status == STATUS_OK ? give_look(giving, group, index) : status;
+    if (status != STATUS_OK) {
+        store_give_end(giving);
+        return status;
+    }
+    *out = giving;
+    return STATUS_OK;
+}
+
+void store_give_end(giving_t *giving) {
+    if (giving != NULL) {
+        env_view_close(giving->view);
+        free(giving);
+    }
+}
+
+/* ---- rows -------------------------------------------------------------------------------------------------------- */
+
+/* The row at or behind `from`, of this stream; the one that was read already, if nobody has taken it. */
+static status_t row_seek(giving_t *giving, row_t *row, store_db_t db, bytes_t from) {
+    if (row->known) {
+        return STATUS_OK;
+    }
+    status_t status = env_view_seek(giving->view, db, from, &row->key, &row->value);
+    if (status_unknown(status)) {
+        return status;
+    }
+    row->known = true;
+    row->there = status == STATUS_OK && row->key.size >= 4 && load_be32(row->key.at) == giving->stream->id;
+    return row->there && !value_sound(row->key, row->value) ? STATUS_CORRUPT : STATUS_OK;
+}
+
+static status_t row_step(giving_t *giving, row_t *row, store_db_t db) {
+    status_t status = env_view_next(giving->view, db, &row->key, &row->value);
+    row->known = !status_unknown(status);
+    row->there = status == STATUS_OK && row->key.size >= 4 && load_be32(row->key.at) == giving->stream->id;
+    if (!row->known) {
+        return status;
+    }
+    return row->there && !value_sound(row->key, row->value) ? STATUS_CORRUPT : STATUS_OK;
+}
+
+static status_t row_at(giving_t *giving, row_t *row, store_db_t db, uint64_t seq) {
+    store_key_t key;
+    key_message(&key, giving->stream->id, seq);
+    status_t status = row_seek(giving, row, db, key_bytes(&key));
+    return status == STATUS_OK && row->there && row->key.size != MESSAGE_KEY_SIZE ? STATUS_CORRUPT : status;
+}
+
+static uint64_t row_seq(const row_t *row) {
+    return row->there ? load_be64(row->key.at + 4) : UINT64_MAX;
+}
+
+/* ---- records ----------------------------------------------------------------------------------------------------- */
+
+static status_t give_pair(buffer_t *to, char what, uint64_t first, uint64_t second) {
+    uint8_t at[17];
+    at[0] = (uint8_t)what;
+    store_be64(at + 1, first);
+    store_be64(at + 9, second);
+    return buffer_append(to, at, sizeof at);
+}
+
+static status_t run_close(giving_t *giving, buffer_t *to) {
+    uint64_t from = giving->run_from;
+    giving->run_from = 0;
+    return from != 0 ? give_pair(to, 'R', from, giving->run_upto) : STATUS_OK;
+}
+
+static status_t give_run(giving_t *giving, buffer_t *to) {
+    message_record_t message;
+    status_t status = row_at(giving, &giving->messages, DB_MESSAGES, 1);
+    uint64_t seq = row_seq(&giving->messages);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    if (seq > giving->have_seq) {
+        giving->phase = GIVE_ROWS;
+        giving->ids.known = false;
+        giving->at = giving->have_seq < UINT64_MAX ? giving->have_seq + 1 : UINT64_MAX;
+        return run_close(giving, to);
+    }
+    if (!message_read(giving->messages.value, &message)) {
+        return STATUS_CORRUPT;
+    }
+    bool there = (message.flags & MESSAGE_GONE) == 0;
+    if (giving->run_from != 0 && (!there || seq != giving->run_upto + 1)) {
+        status = run_close(giving, to);
+    }
+    if (there) {
+        giving->run_from = giving->run_from == 0 ? seq : giving->run_from;
+        giving->run_upto = seq;
+    }
+    return status == STATUS_OK ? row_step(giving, &giving->messages, DB_MESSAGES) : status;
+}
+
+static status_t give_message(const row_t *row, bytes_t id, buffer_t *to) {
+    message_record_t message;
+    uint8_t *at;
+    if (!message_read(row->value, &message)) {
+        return STATUS_CORRUPT;
+    }
+    uint64_t size = GIVE_RECORD + (uint64_t)id.size + message.subject.size + message.header.size + message.payload.size;
+    status_t status = buffer_reserve(to, size, &at);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    at[0] = 'M';
+    store_be64(at + 1, row_seq(row));
+    store_be64(at + 9, (uint64_t)message.ts);
+    store_be64(at + 17, (uint64_t)message.born);
+    at[25] = message.flags & MESSAGE_NEVER;
+    store_be16(at + 26, (uint16_t)id.size);
+    store_be16(at + 28, (uint16_t)message.subject.size);
+    store_be32(at + 30, message.header.size);
+    store_be32(at + 34, message.payload.size);
+    at = bytes_write(bytes_write(at + GIVE_RECORD, id), message.subject);
+    (void)bytes_write(bytes_write(at, message.header), message.payload);
+    to->size += size;
+    return STATUS_OK;
+}
+
+static status_t give_id(uint64_t seq, int64_t born, bytes_t id, buffer_t *to) {
+    uint8_t at[19];
+    at[0] = 'I';
+    store_be64(at + 1, seq);
+    store_be64(at + 9, (uint64_t)born);
+    store_be16(at + 17, (uint16_t)id.size);
+    status_t status = buffer_append(to, at, sizeof at);
+    return status == STATUS_OK ? buffer_append(to, id.at, id.size) : status;
+}
+
+static bool is_gone(const row_t *row) {
+    message_record_t message;
+    return row->there && message_read(row->value, &message) && (message.flags & MESSAGE_GONE) != 0;
+}
+
+/* The next message or id by their sequence, or both where they have the same. */
+static status_t give_row(giving_t *giving, buffer_t *to) {
+    row_t *messages = &giving->messages;
+    row_t *ids = &giving->ids;
+    bytes_t id = BYTES_NONE;
+    int64_t born = 0;
+    status_t status = row_at(giving, messages, DB_MESSAGES, giving->at);
+    status = status == STATUS_OK ? row_at(giving, ids, DB_ID_ORDER, giving->at) : status;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    uint64_t seq = row_seq(messages) < row_seq(ids) ? row_seq(messages) : row_seq(ids);
+    if (seq == UINT64_MAX) {
+        giving->phase = GIVE_EXPIRY;
+        return STATUS_OK;
+    }
+    bool message = row_seq(messages) == seq;
+    bool named = row_seq(ids) == seq;
+    if (named && (ids->value.size < ID_ORDER_FIXED_SIZE || ids->value.size - ID_ORDER_FIXED_SIZE > UINT16_MAX)) {
+        return STATUS_CORRUPT;
+    }
+    if (named) {
+        born = (int64_t)load_be64(ids->value.at + VALUE_CRC_SIZE);
+        id = bytes_after(ids->value, ID_ORDER_FIXED_SIZE);
+    }
+    if (message && !is_gone(messages)) {
+        status = give_message(messages, id, to);
+    } else if (named) {
+        status = give_id(seq, born, id, to);
+    }
+    status = status == STATUS_OK && message ? row_step(giving, messages, DB_MESSAGES) : status;
+    return status == STATUS_OK && named ? row_step(giving, ids, DB_ID_ORDER) : status;
+}
+
+static status_t give_expiry(giving_t *giving, buffer_t *to) {
+    store_key_t key;
+    row_t *row = &giving->expiry;
+    key_expiry(&key, giving->stream->id, 0, 0);
+    status_t status = row_seek(giving, row, DB_EXPIRY, key_bytes(&key));
+    if (status != STATUS_OK) {
+        return status;
+    }
+    if (!row->there) {
+        giving->phase = GIVE_END;
+        return STATUS_OK;
+    }
+    if (row->key.size != EXPIRY_KEY_SIZE) {
+        return STATUS_CORRUPT;
+    }
+    status = give_pair(to, 'X', load_be64(row->key.at + 4), load_be64(row->key.at + 12));
+    return status == STATUS_OK ? row_step(giving, row, DB_EXPIRY) : status;
+}
+
+static status_t give_sized(bytes_t bytes, buffer_t *to) {
+    uint8_t size[2];
+    store_be16(size, (uint16_t)bytes.size);
+    status_t status = buffer_append(to, size, sizeof size);
+    return status == STATUS_OK ? buffer_append(to, bytes.at, bytes.size) : status;
+}
+
+static status_t give_end(giving_t *giving, buffer_t *to) {
+    giving->phase = GIVE_OVER;
+    status_t status = buffer_append(to, "E", 1);
+    status = status == STATUS_OK ? give_sized(giving->numbers, to) : status;
+    return status == STATUS_OK ? give_sized(giving->note, to) : status;
+}
+
+static status_t give_next(giving_t *giving, buffer_t *to) {
+    switch (giving->phase) {
+    case GIVE_RUNS: return give_run(giving, to);
+    case GIVE_ROWS: return give_row(giving, to);
+    case GIVE_EXPIRY: return give_expiry(giving, to);
+    case GIVE_END: return give_end(giving, to);
+    case GIVE_OVER: break;
+    }
+    return STATUS_OK;
+}
+
+status_t store_give(giving_t *giving, uint32_t most, buffer_t *to, bool *all) {
+    status_t status = STATUS_OK;
+    for (uint32_t step = 0; status == STATUS_OK && giving->phase != GIVE_OVER && step < GIVE_STEPS && to->size < most;
+         step++) {
+        status = give_next(giving, to);
+    }
+    *all = giving->phase == GIVE_OVER;
+    return status;
+}

@@ -1,0 +1,254 @@
+/* test_replicas_copies.c: a stream of three servers, one of which lacks what no log has any more
+ * (group/replica_copy.c): it was away for too long, or is new. In the end it has the same as the others, to each
+ * message's stamp, and the same is a duplicate there, whatever was killed meanwhile.
+ *
+ *     LEAFD_REPLICAS_SEEDS=1000 LEAFD_REPLICAS_SEED=7 build/dev/tests/native/test_replicas_copies
+ */
+#include "group/replica_private.h"
+#include "groups_powercut.h"
+#include "replicas_acts.h"
+#include "store/copying.h"
+
+#define LARGE 3000u
+
+/* So much that a log which nobody has done with would take its whole budget. */
+static void publish_large(uint32_t count) {
+    static uint8_t payload[LARGE];
+    static uint64_t numbers;
+    for (uint32_t left = count; left > 0;) {
+        char id[24];
+        char subject[8];
+        snprintf(id, sizeof id, "large %llu", (unsigned long long)numbers);
+        snprintf(subject, sizeof subject, "l.%u", below(KEYS));
+        append_t append = {.subject = text(subject), .msg_id = text(id), .payload = bytes_of(payload, sizeof payload)};
+        append.expires_ts = below(8) == 0 ? world.now.wall_ns + below(60) * NS_PER_SECOND : 0;
+        CHECK(numbers < OPS_MAX * 10);
+        if (ask(ASK_PUBLISH, &append, 0, 0)) {
+            numbers++;
+            left--;
+        } else {
+            world_step();
+        }
+    }
+    world_until(all_heard);
+}
+
+static uint32_t one_but(uint32_t not) {
+    return (not + 1 + below(2)) % 3;
+}
+
+static bool is_given_up(uint32_t away) {
+    uint32_t leader = world_leader(0);
+    group_look_t look = group_look(world.node[leader].group[0], world.now);
+    return look.floor > group_applied(world.node[leader].group[0]) / 2 && away != leader;
+}
+
+/* Publishes until the logs begin behind what that one has. */
+static void leave_behind(uint32_t away) {
+    node_kill(away);
+    for (uint32_t i = 0; i < 20; i++) {
+        publish_large(20);
+        world_pass(NS_PER_SECOND);
+        if (is_given_up(away) && i >= 8) {
+            return;
+        }
+    }
+    FAIL("the logs have kept everything");
+}
+
+static uint32_t whose_copy;
+
+static bool has_copy(void) {
+    return replicas[whose_copy]->copier.copied > 0;
+}
+
+/* Messages come and go, and one is away. */
+static void begin_with(stream_config_t drawn, uint64_t seed) {
+    config = drawn;
+    begin_replicas(3, seed);
+    for (uint32_t steps = 0; steps < 400; steps++) {
+        if (below(3) == 0) {
+            client_of_anything();
+        }
+        world_step();
+    }
+    world_until(all_level);
+}
+
+static void away_for_long(void) {
+    for (uint64_t seed = 0; seed < 5; seed++) {
+        begin_with(config_drawn(seed), 77 + seed);
+        uint32_t away = one_but(world_leader(0));
+        leave_behind(away);
+        node_start(away);
+        whose_copy = away;
+        for (uint32_t steps = 0; steps < 300 || !has_copy(); steps++) {
+            CHECK(steps < 20000);
+            if (below(4) == 0) {
+                client_of_anything(); /* the copy is of a stream that goes on */
+            }
+            world_step();
+        }
+        replicas_agree();
+        for (uint32_t steps = 0; steps < 300; steps++) {
+            if (below(3) == 0) {
+                client_of_anything(); /* of ids that come again, too */
+            }
+            world_step();
+        }
+        replicas_agree();
+        world_end();
+    }
+}
+
+/* Either end dies, or both, or nobody hears the other, while the copy is on its way. */
+static void harm_copy(uint32_t away) {
+    for (uint32_t i = 0; i < 6; i++) {
+        world_pass((1 + below(60)) * STEP_NS);
+        uint32_t at = below(2) == 0 ? away : below(3);
+        if (below(3) == 0) {
+            world.loss = below(300);
+            world.late_ns = below(400) * NS_PER_MS;
+        } else if (world.node[at].up) {
+            node_kill(at);
+            world_pass(below(100) * STEP_NS);
+            node_start(at);
+        }
+        if (below(3) == 0) {
+            publish_large(5);
+        }
+    }
+}
+
+static void cut_off_copies(void) {
+    const char *from = getenv("LEAFD_REPLICAS_SEED");
+    const char *count = getenv("LEAFD_REPLICAS_SEEDS");
+    uint64_t seed = from != NULL ? strtoull(from, NULL, 10) : 1;
+    for (uint64_t left = count != NULL ? strtoull(count, NULL, 10) : 4; left > 0; left--, seed++) {
+        if (count != NULL) {
+            printf("seed %llu\n", (unsigned long long)seed);
+        }
+        begin_with(config_drawn(seed), seed * 7919);
+        uint32_t away = one_but(world_leader(0));
+        leave_behind(away);
+        node_start(away);
+        harm_copy(away);
+        replicas_agree();
+        publish_large(5);
+        replicas_agree();
+        world_end();
+    }
+}
+
+/* A disk that has nothing, as a new one has, or one that was wiped. */
+static void new_member(void) {
+    config = config_drawn(0);
+    config.max_msgs = 100;
+    guest_replicas();
+    begin_with_others(4, 53);
+    world_until(all_lead);
+    publish_large(120);
+    world_pass(7 * NS_PER_SECOND);
+    change_until(RAFT_LEARN, 3);
+    publish_large(10);
+    whose_copy = 3;
+    world_until(has_copy);
+    change_until(RAFT_PROMOTE, 3);
+    world_until(all_level);
+    replicas_agree();
+    CHECK(rig_state(world.node[3].stream[0]).messages > 50);
+    world_end();
+}
+
+/* What its disk is left with, of any write while the copy comes, and begins again from there. */
+static void power_cuts(void) {
+    const char *cuts = getenv("LEAFD_POWER_CUTS");
+    const char *seed = getenv("LEAFD_POWER_SEED");
+    chance.state = seed != NULL ? strtoull(seed, NULL, 10) : 1;
+    for (uint32_t left = cuts != NULL ? (uint32_t)strtoul(cuts, NULL, 10) / 100 : 4; left > 0; left--) {
+        begin_with(config_drawn(left), powercut_next(&chance) | 1);
+        uint32_t away = one_but(world_leader(0));
+        leave_behind(away);
+        powercut_record(world.node[away].rig.directory);
+        node_start(away);
+        world_pass((1 + drawn_below(800)) * STEP_NS);
+        cut_power(away);
+        publish_large(drawn_below(10));
+        node_start(away);
+        replicas_agree();
+        publish_large(5);
+        replicas_agree();
+        world_end();
+    }
+}
+
+/* ---- parts of who lies ------------------------------------------------------------------------------------------- */
+
+static void spoil(buffer_t *part) {
+    for (uint32_t i = 1 + below(4); i > 0; i--) {
+        part->at[below((uint32_t)part->size)] = (uint8_t)below(256);
+    }
+    part->size -= below(8) == 0 ? below((uint32_t)part->size) : 0;
+}
+
+/* Another store takes what that one gives, part after part, some of them spoiled. */
+static status_t take_spoiled(giving_t *giving, store_stream_t *to, store_t *store, bool spoils) {
+    taking_t taking = {0};
+    buffer_t part;
+    bool all = false;
+    status_t status = STATUS_OK;
+    buffer_init(&part, 1 << 20);
+    while (!all && status == STATUS_OK) {
+        part.size = 0;
+        CHECK_EQ_I64(STATUS_OK, store_give(giving, 2000, &part, &all));
+        if (spoils && part.size > 0 && below(3) == 0) {
+            spoil(&part);
+        }
+        bytes_t left = bytes_of(part.at, (uint32_t)part.size);
+        for (int turns = 0; (status = store_take(to, &taking, &left)) == STATUS_AGAIN && turns < 50; turns++) {
+            store_tick(store, world.now);
+        }
+    }
+    status = status == STATUS_OK && !taking.whole ? STATUS_CORRUPT : status;
+    status = status == STATUS_OK ? store_take_end(to, &taking) : status;
+    buffer_free(&part);
+    return status;
+}
+
+/* Frames have a checksum, so such a part is a leader's who lies: what the end says is its word. */
+static void nonsense(void) {
+    uint32_t refused = 0;
+    begin_with(config_drawn(0), 99);
+    world_pass(25 * NS_PER_SECOND); /* LMDB has it */
+    node_t *node = &world.node[0];
+    for (uint32_t i = 0; i < 120; i++) {
+        giving_t *giving;
+        raft_index_t index;
+        rig_t other = {.in_memory = true};
+        rig_open(&other);
+        store_stream_t *to = rig_stream(&other, 1, config);
+        store_stream_time(to, 0, 0);
+        CHECK_EQ_I64(STATUS_OK, store_give_begin(node->stream[0], 1, 0, &giving, &index));
+        status_t status = take_spoiled(giving, to, other.store, i > 0);
+        CHECK(i > 0 || status == STATUS_OK);
+        refused += status != STATUS_OK;
+        if (i == 0) {
+            CHECK_EQ_U64(rig_state(node->stream[0]).messages, rig_state(to).messages);
+            CHECK_EQ_U64(rig_state(node->stream[0]).last_seq, rig_state(to).last_seq);
+        }
+        CHECK(stream_sound(to));
+        store_give_end(giving);
+        rig_close(&other);
+    }
+    CHECK(refused > 20);
+    world_end();
+}
+
+int main(void) {
+    RUN("who was away for too long gets a copy, and is the same in the end", away_for_long);
+    RUN("a copy that is cut off at either end comes to its end all the same", cut_off_copies);
+    RUN("a new member gets a copy", new_member);
+    RUN("a copy comes to its end though the power fails at any write of it", power_cuts);
+    RUN("parts of a leader who lies end no server, and leave a stream whose numbers fit together", nonsense);
+    return TEST_RESULT();
+}
