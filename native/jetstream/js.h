@@ -4,7 +4,7 @@
  *     publish.c    a message into a stream                     seat.c      what reaches consumers
  *     intake.c     what its headers order                      stream_jobs.c  state, purge, one message
  *     append.c     its last step, for all                      jobs.c      what takes longer than a tick may, in steps
- *     waiting.c      what waits for a look of the store
+ *     waiting.c      what waits for a look of the store      queued.c     messages that wait for something
  *     rollups.c       its rollup, when that takes long            open_batches.c  batches that publishers have begun
  *     fast.c       fast batches                                atomic.c atomic_commit.c   atomic batches
  *     schedule.c   messages that are due later                 ingest.c    what mirrors and sources take in

@@ -13,6 +13,7 @@
 #include "jetstream/intake.h"
 #include "jetstream/js.h"
 #include "jetstream/publish.h"
+#include "jetstream/queued.h"
 
 #define ASKED_MAX (UINT64_C(16) << 20) /* bytes of what waits for one log */
 #define ASKED_KEEP (UINT64_C(64) << 10)
@@ -39,7 +40,8 @@ struct replicated {
     bytes_t subjects; /* own copy, packed */
     bool leads;       /* and listens */
     int64_t listen_ns;
-    buffer_t asked; /* what waits for an answer of the log, in the order of the tokens .. */
+    queued_t queued; /* what is published while the log has no room */
+    buffer_t asked;  /* what waits for an answer of the log, in the order of the tokens .. */
     uint64_t asked_at;
     uint64_t token;
     replicated_t *next;
@@ -146,44 +148,73 @@ static void proposed(replicated_t *replicated, bytes_t bytes, status_t status) {
     }
 }
 
-static const refusal_t *propose(js_t *js, stream_t *stream, const append_t *append, bytes_t reply) {
+/* STATUS_AGAIN: the log has no room. STATUS_INVALID: it never takes such a one. */
+static status_t propose(js_t *js, stream_t *stream, const append_t *append, bytes_t reply) {
     replicated_t *replicated = stream->replicated;
     text_t name;
     append_t renamed = *append;
     renamed.waits = false;
     renamed.subject = js_stored_subject(js, stream, append->subject, &name);
     if (renamed.subject.size == 0) {
-        return &refused_size;
+        return STATUS_INVALID;
     }
     uint64_t token = asked_put(replicated, ASKED_PUBLISH, reply);
     if (token == 0) {
-        return &refused_crowded;
+        return STATUS_AGAIN;
     }
     status_t status = replica_publish(replicated->replica, &renamed, token, *js->now);
     proposed(replicated, reply, status);
-    return status == STATUS_OK ? NULL : status == STATUS_AGAIN ? &refused_crowded : &refused_size;
+    return status;
 }
 
-void js_propose(js_t *js, stream_t *stream, const message_t *message) {
-    const replicated_t *replicated = stream->replicated;
-    if (replicated->group == NULL || !group_leads(replicated->group)) {
-        return; /* as if nobody had listened: this one will not in a moment */
-    }
+static bool proposes(const replicated_t *replicated) {
+    return replicated->group != NULL && group_leads(replicated->group) && !replica_stuck(replicated->replica);
+}
+
+/* false: it is to wait. */
+static bool propose_message(js_t *js, stream_t *stream, const message_t *message) {
     if (js_in_fast_batch(message->reply)) {
         js_fast(js, stream, message, message->reply); /* the stream takes none */
-        return;
+        return true;
     }
     intake_t intake;
     const refusal_t *refusal = js_refused_outright(stream, message);
     refusal = intake_begin(js, stream, message, PUBLISHER_CLIENT, refusal, &intake);
     if (intake.batch_id.size != 0) {
         js_atomic(js, stream, message); /* likewise */
-        return;
+        return true;
     }
     bytes_t reply = (stream->config.flags & STREAM_NO_ACK) != 0 ? BYTES_NONE : message->reply;
-    refusal = refusal != NULL ? refusal : propose(js, stream, &intake.append, reply);
+    status_t status = refusal == NULL ? propose(js, stream, &intake.append, reply) : STATUS_OK;
+    refusal = status == STATUS_INVALID ? &refused_size : refusal;
     if (refusal != NULL) {
         js_answer_refused(js, stream, reply, refusal);
+    }
+    return status != STATUS_AGAIN;
+}
+
+void js_propose(js_t *js, stream_t *stream, const message_t *message) {
+    replicated_t *replicated = stream->replicated;
+    if (!proposes(replicated)) {
+        return; /* as if nobody had listened: this one will not in a moment */
+    }
+    if ((replicated->queued.count > 0 || !propose_message(js, stream, message))
+        && !queued_put(&replicated->queued, message)) {
+        js_answer_refused(js, stream, message->reply, &refused_crowded);
+    }
+}
+
+/* What waits is proposed as the log has room, and is nobody's any more when this server does not lead. */
+static void propose_queued(js_t *js, replicated_t *replicated) {
+    message_t message;
+    if (!proposes(replicated)) {
+        queued_free(&replicated->queued);
+    }
+    for (uint32_t done = 0; done < QUEUED_STEP && queued_first(&replicated->queued, &message); done++) {
+        if (!propose_message(js, replicated->stream, &message)) {
+            return;
+        }
+        queued_drop(&replicated->queued);
     }
 }
 
@@ -248,6 +279,7 @@ status_t replicated_open(js_t *js, stream_t *stream, bytes_t subjects) {
     const replica_hooks_t hooks = {.context = replicated, .answered = replicated_answered};
     *replicated = (replicated_t){.js = js, .stream = stream, .subjects = bytes_copy(subjects)};
     buffer_init(&replicated->asked, ASKED_MAX);
+    queued_init(&replicated->queued, &js->staged);
     replicated->replica = replica_open(stream->store, hooks);
     stream->replicated = replicated;
     replicated->next = js->replicated;
@@ -303,6 +335,7 @@ void replicated_free(js_t *js, stream_t *stream) {
     }
     bytes_release(&replicated->subjects);
     buffer_free(&replicated->asked);
+    queued_free(&replicated->queued);
     free(replicated);
     stream->replicated = NULL;
 }
@@ -432,6 +465,9 @@ static int64_t replicated_turn(js_t *js, replicated_t *replicated) {
         take_lead(js, replicated, ready);
     }
     replica_turn(replicated->replica, *js->now);
+    if (replicated->queued.count > 0) {
+        propose_queued(js, replicated);
+    }
     if (!group_rests(replicated->group)) {
         groups_stir(js->groups, replicated->group);
     }

@@ -6,7 +6,8 @@
  *
  * Only who leads listens, so that other servers send what is published there. A leader that is none any more answers
  * nobody: what becomes of what was proposed is not known. A PubAck waits for no batch: a majority has the entry on its
- * disk. Without room for the entry a publisher is told so, as where too many wait for a stream.
+ * disk. Without room for the entry the message waits, and all that is published behind it; when too many wait
+ * (queued.h) a publisher is told so.
  *
  * Not here, and refused (replicated_may): what a log has no entry for: schedules, batches, counters, mirrors and
  * sources, other retentions than by limits, publishing again, a change of the definition.

@@ -13,9 +13,11 @@
 #define TOKEN 77u
 
 static plane_t *plane;
+static uint64_t journal_size; /* 0: as usual */
 
 static void open_plane(void) {
     plane_limits_t limits = rig_limits(rig_directory);
+    limits.journal_size = journal_size;
     limits.clustered = CLUSTERED_ROUTES | CLUSTERED_META;
     plane = rig_open_with(rig_directory, limits);
     rig_account(plane, RIG_ACCOUNT, ACCOUNT_JETSTREAM, "");
@@ -204,6 +206,41 @@ static void many_in_a_turn(void) {
     rig_close_and_remove(plane);
 }
 
+/* Publishes faster than the log takes them: they wait in their order, and one that comes when 10,000 wait is told so. */
+static void waits_for_room(void) {
+    static char large[8200];
+    journal_size = 1 << 20; /* an eighth of it for what is proposed */
+    begin();
+    peer_t *client = asking();
+    int size = snprintf(large, sizeof large, "PUB s.b 8000\r\n%08000d\r\n", 0);
+    CHECK(size > 8000 && (size_t)size < sizeof large);
+    for (uint32_t i = 0; i < 20; i++) {
+        rig_say(plane, client, large);
+    }
+    rig_say(plane, client, "PUB s.b r 1\r\n1\r\n");
+    CHECK_EQ_U64(0, strlen(rig_heard(client)));
+    says(client, "{\"stream\":\"S\",\"seq\":21}");
+    for (uint32_t i = 0; i < 20 + 10000; i++) {
+        rig_say(plane, client, i < 20 ? large : "PUB s.b 1\r\n1\r\n");
+    }
+    rig_say(plane, client, "PUB s.b r 1\r\n1\r\n");
+    says(client, "{\"error\":{\"code\":429,\"err_code\":10167,\"description\":\"too many requests\"},"
+                 "\"stream\":\"S\",\"seq\":0}");
+    for (int64_t until = 0; state().messages < 5000; rig_turn(plane)) {
+        CHECK(patient(&until));
+        usleep(500);
+        plane->now.mono_ns += NS_PER_MS;
+    }
+    rig_feed(plane, client, "PUB s.b r 1\r\n1\r\n"); /* behind what waits */
+    unsigned long long seq = 0;
+    CHECK_EQ_I64(1, sscanf(until_heard(client), "MSG r 1 %*u\r\n{\"stream\":\"S\",\"seq\":%llu}", &seq));
+    CHECK(seq > 21 + 10000);
+    CHECK(seq <= 21 + 20 + 10000);
+    CHECK_EQ_U64(seq, state().messages);
+    rig_close_and_remove(plane);
+    journal_size = 0;
+}
+
 static void taken_out(void) {
     begin();
     peer_t *client = asking();
@@ -316,6 +353,7 @@ static void refused(void) {
 int main(void) {
     RUN("a publish is answered when the log has it, as a stream of one server answers", published);
     RUN("hundreds in a turn are answered, each once and in order", many_in_a_turn);
+    RUN("publishes wait for room in the log, in their order, and not too many of them", waits_for_room);
     RUN("deletes and purges go by the log", taken_out);
     RUN("after a start it has what it had", started_again);
     RUN("its log goes with it", removed);
