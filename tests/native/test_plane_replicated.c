@@ -206,7 +206,7 @@ static void many_in_a_turn(void) {
     rig_close_and_remove(plane);
 }
 
-/* Publishes faster than the log takes them: they wait in their order, and one that comes when 10,000 wait is told so. */
+/* Publishes faster than the log takes them wait in their order, and one that comes when 10,000 wait is told so. */
 static void waits_for_room(void) {
     static char large[8200];
     journal_size = 1 << 20; /* an eighth of it for what is proposed */
