@@ -467,6 +467,18 @@ def test_a_definition_that_cannot_be_read_stops_nobody_else(bench: Bench) -> Non
     assert first in again.plane.streams
 
 
+def test_a_stream_of_several_servers_is_kept_apart_where_there_is_no_group(bench: Bench) -> None:
+    """meta_size was taken out of the configuration, say: it is offline, nobody takes its name, and its data stays."""
+    bench.stream("S")
+    (only,) = bench.plane.streams
+    stored = bench.plane.streams[only].definition
+    bench.plane.streams[only].definition = stored[:-1] + b',"group":{"name":7,"members":[[1,2],[3,4],[5,6]]}}'
+    again = restarted(bench)
+    assert "in no group of servers" in again.log.texts[0]
+    assert [10194] * 2 == [again.code("STREAM.INFO.S", {}), again.code("STREAM.CREATE.S", {"name": "S"})]
+    assert only in again.plane.streams
+
+
 def test_a_start_asks_the_plane_for_many_at_once(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """200 streams and 200 consumers are taken up in a few rounds, not one after the other; who fails fails alone."""
     for number in range(200):

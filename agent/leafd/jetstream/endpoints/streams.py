@@ -59,7 +59,9 @@ def refused(error: t.PlaneError, row: Row) -> ApiError:
 
 async def put(context: Context, stream: Stream, *, stored: bytes = b"") -> t.StreamState:
     """Makes the plane hold the stream as it is described; returns when that is durable. stored: its definition, at
-    start."""
+    start. Raises PlaneError, ValueError: it is a stream of several servers, and this one is in no group of servers."""
+    if stream.group is not None and context.placing is None:
+        raise ValueError("several servers keep it, and this one is in no group of servers (jetstream's meta_size)")
     transform, republish = stream.config.subject_transform, stream.config.republish
     await judge(context, stream)
     if republishes(stream.config) in stream.denied:
