@@ -4,15 +4,20 @@
 #include "base/check.h"
 #include "store/copying.h"
 #include "store/core.h"
+#include "store/record.h"
 
 #define GIVE_STEPS 4096u /* rows that one call looks at */
 #define GIVE_RECORD (1u + 3 * 8 + 1 + 2 * 2 + 2 * 4)
+static const uint8_t given_kinds[] = {RECORD_CONSUMER, RECORD_CONSUMER_STATE, RECORD_CONSUMER_PENDING};
+#define KINDS (sizeof given_kinds / sizeof *given_kinds)
 #define APPLIED_MIN (VALUE_CRC_SIZE + 8u)
 
-typedef enum phase { GIVE_RUNS, GIVE_ROWS, GIVE_EXPIRY, GIVE_END, GIVE_OVER } phase_t;
+typedef enum phase { GIVE_RUNS, GIVE_ROWS, GIVE_RECORDS, GIVE_EXPIRY, GIVE_END, GIVE_OVER } phase_t;
 
-/* Where it stands in one of the tables; the row is read. */
+/* Where it stands among the rows of one of the tables whose keys begin so; the row is read. */
 typedef struct row {
+    uint8_t prefix[5];
+    uint32_t prefix_size;
     bool known;
     bool there;
     bytes_t key;
@@ -29,7 +34,9 @@ struct giving {
     uint64_t at; /* the next sequence of messages and of ids */
     row_t messages;
     row_t ids;
+    row_t records;
     row_t expiry;
+    uint32_t kind;   /* of records: which of them */
     bytes_t numbers; /* of the view */
     bytes_t note;
 };
@@ -67,6 +74,17 @@ static status_t give_look(giving_t *giving, uint32_t group, uint64_t *index) {
     return status == STATUS_NOT_FOUND ? STATUS_AGAIN : status;
 }
 
+static void row_begin(row_t *row, bytes_t prefix) {
+    *row = (row_t){.prefix_size = prefix.size};
+    (void)bytes_write(row->prefix, prefix);
+}
+
+static void records_begin(giving_t *giving) {
+    uint8_t prefix[5] = {given_kinds[giving->kind]};
+    store_be32(prefix + 1, giving->stream->id);
+    row_begin(&giving->records, bytes_of(prefix, sizeof prefix));
+}
+
 status_t store_give_begin(store_stream_t *stream, uint32_t group, uint64_t have_seq, giving_t **out, uint64_t *index) {
     store_t *store = stream->store;
     *out = NULL;
@@ -78,6 +96,12 @@ status_t store_give_begin(store_stream_t *stream, uint32_t group, uint64_t have_
         return STATUS_NO_MEMORY;
     }
     *giving = (giving_t){.stream = stream, .have_seq = have_seq, .at = 1};
+    uint8_t id[4];
+    store_be32(id, stream->id);
+    row_begin(&giving->messages, bytes_of(id, sizeof id));
+    row_begin(&giving->ids, bytes_of(id, sizeof id));
+    row_begin(&giving->expiry, bytes_of(id, sizeof id));
+    records_begin(giving);
     status_t status = env_view_open(store->env, &giving->view);
     status = status == STATUS_OK ? give_look(giving, group, index) : status;
     if (status != STATUS_OK) {
@@ -97,28 +121,27 @@ void store_give_end(giving_t *giving) {
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
-/* The row at or behind `from`, of this stream; the one that was read already, if nobody has taken it. */
-static status_t row_seek(giving_t *giving, row_t *row, store_db_t db, bytes_t from) {
-    if (row->known) {
-        return STATUS_OK;
-    }
-    status_t status = env_view_seek(giving->view, db, from, &row->key, &row->value);
-    if (status_unknown(status)) {
-        return status;
-    }
-    row->known = true;
-    row->there = status == STATUS_OK && row->key.size >= 4 && load_be32(row->key.at) == giving->stream->id;
-    return row->there && !value_sound(row->key, row->value) ? STATUS_CORRUPT : STATUS_OK;
-}
-
-static status_t row_step(giving_t *giving, row_t *row, store_db_t db) {
-    status_t status = env_view_next(giving->view, db, &row->key, &row->value);
+/* What was read is one of its rows, or there are no more. */
+static status_t row_judge(row_t *row, status_t status) {
     row->known = !status_unknown(status);
-    row->there = status == STATUS_OK && row->key.size >= 4 && load_be32(row->key.at) == giving->stream->id;
+    row->there = status == STATUS_OK && row->key.size >= row->prefix_size
+                 && memcmp(row->key.at, row->prefix, row->prefix_size) == 0;
     if (!row->known) {
         return status;
     }
     return row->there && !value_sound(row->key, row->value) ? STATUS_CORRUPT : STATUS_OK;
+}
+
+/* The row at or behind `from`; the one that was read already, if nobody has taken it. */
+static status_t row_seek(giving_t *giving, row_t *row, store_db_t db, bytes_t from) {
+    if (row->known) {
+        return STATUS_OK;
+    }
+    return row_judge(row, env_view_seek(giving->view, db, from, &row->key, &row->value));
+}
+
+static status_t row_step(giving_t *giving, row_t *row, store_db_t db) {
+    return row_judge(row, env_view_next(giving->view, db, &row->key, &row->value));
 }
 
 static status_t row_at(giving_t *giving, row_t *row, store_db_t db, uint64_t seq) {
@@ -229,7 +252,7 @@ static status_t give_row(giving_t *giving, buffer_t *to) {
     }
     uint64_t seq = row_seq(messages) < row_seq(ids) ? row_seq(messages) : row_seq(ids);
     if (seq == UINT64_MAX) {
-        giving->phase = GIVE_EXPIRY;
+        giving->phase = GIVE_RECORDS;
         return STATUS_OK;
     }
     bool message = row_seq(messages) == seq;
@@ -248,6 +271,32 @@ static status_t give_row(giving_t *giving, buffer_t *to) {
     }
     status = status == STATUS_OK && message ? row_step(giving, messages, DB_MESSAGES) : status;
     return status == STATUS_OK && named ? row_step(giving, ids, DB_ID_ORDER) : status;
+}
+
+static status_t give_consumer(giving_t *giving, buffer_t *to) {
+    row_t *row = &giving->records;
+    status_t status = row_seek(giving, row, DB_RECORDS, bytes_of(row->prefix, row->prefix_size));
+    if (status != STATUS_OK) {
+        return status;
+    }
+    if (!row->there) {
+        giving->kind++;
+        if (giving->kind == KINDS) {
+            giving->phase = GIVE_EXPIRY;
+        } else {
+            records_begin(giving);
+        }
+        return STATUS_OK;
+    }
+    uint8_t at[8] = {'C', row->prefix[0]};
+    bytes_t key = bytes_after(row->key, row->prefix_size);
+    bytes_t value = bytes_after(row->value, VALUE_CRC_SIZE);
+    store_be16(at + 2, (uint16_t)key.size);
+    store_be32(at + 4, value.size);
+    status = buffer_append(to, at, sizeof at);
+    status = status == STATUS_OK ? buffer_append(to, key.at, key.size) : status;
+    status = status == STATUS_OK ? buffer_append(to, value.at, value.size) : status;
+    return status == STATUS_OK ? row_step(giving, row, DB_RECORDS) : status;
 }
 
 static status_t give_expiry(giving_t *giving, buffer_t *to) {
@@ -287,6 +336,7 @@ static status_t give_next(giving_t *giving, buffer_t *to) {
     switch (giving->phase) {
     case GIVE_RUNS: return give_run(giving, to);
     case GIVE_ROWS: return give_row(giving, to);
+    case GIVE_RECORDS: return give_consumer(giving, to);
     case GIVE_EXPIRY: return give_expiry(giving, to);
     case GIVE_END: return give_end(giving, to);
     case GIVE_OVER: break;

@@ -6,6 +6,7 @@
 #include "store/dedupe.h"
 #include "store/message.h"
 #include "store/overlay.h"
+#include "store/record.h"
 
 #define TAKE_STEPS 1024u               /* records, or messages that go, of one call */
 #define TAKE_TIME_MAX (INT64_MAX >> 2) /* whoever says more lies: no sum of times overflows */
@@ -59,9 +60,27 @@ static status_t take_run(store_stream_t *stream, taking_t *taking, uint64_t from
     return status;
 }
 
+static bool is_consumers(uint8_t kind) {
+    return kind == RECORD_CONSUMER || kind == RECORD_CONSUMER_STATE || kind == RECORD_CONSUMER_PENDING;
+}
+
+static status_t take_out_consumers(const store_stream_t *stream) {
+    static const uint8_t kinds[] = {RECORD_CONSUMER, RECORD_CONSUMER_STATE, RECORD_CONSUMER_PENDING};
+    uint8_t id[4];
+    store_be32(id, stream->id);
+    for (uint32_t i = 0; i < sizeof kinds; i++) {
+        status_t status = store_record_delete_prefix(stream->store, kinds[i], bytes_of(id, sizeof id));
+        if (status != STATUS_OK) {
+            return status == STATUS_FULL ? STATUS_AGAIN : status;
+        }
+    }
+    return STATUS_OK;
+}
+
 /* Behind the last run. */
 static status_t take_clean(store_stream_t *stream, taking_t *taking, uint32_t *steps) {
     status_t status = taking->cleaned ? STATUS_OK : take_out(stream, taking, taking->have_seq, steps);
+    status = status == STATUS_OK && !taking->cleaned ? take_out_consumers(stream) : status;
     taking->cleaned = status == STATUS_OK;
     return status;
 }
@@ -164,6 +183,21 @@ static status_t take_copied_id(store_stream_t *stream, bytes_t *left) {
     return put_id(stream, id, load_be64(head.at + 1), (int64_t)load_be64(head.at + 9));
 }
 
+static status_t take_record(const store_stream_t *stream, bytes_t *left) {
+    uint8_t full[KEY_RECORD_MAX];
+    bytes_t head = BYTES_NONE;
+    bytes_t key = BYTES_NONE;
+    bytes_t value = BYTES_NONE;
+    if (!front(left, 8, &head) || !is_consumers(head.at[1]) || !front(left, load_be16(head.at + 2), &key)
+        || !front(left, load_be32(head.at + 4), &value) || key.size > sizeof full - 4) {
+        return STATUS_CORRUPT;
+    }
+    store_be32(full, stream->id);
+    (void)bytes_write(full + 4, key);
+    status_t status = store_record_put(stream->store, head.at[1], bytes_of(full, 4 + key.size), value);
+    return status == STATUS_FULL || status == STATUS_NO_MEMORY ? STATUS_AGAIN : status;
+}
+
 static status_t take_end(taking_t *taking, bytes_t *left) {
     bytes_t what = BYTES_NONE;
     if (!front(left, 1, &what) || !front_sized(left, &taking->numbers) || !front_sized(left, &taking->note)) {
@@ -197,6 +231,7 @@ static status_t take_one(store_stream_t *stream, taking_t *taking, bytes_t *left
     case 'X': return take_pair(stream, taking, left, steps);
     case 'M': return take_copied(stream, left);
     case 'I': return take_copied_id(stream, left);
+    case 'C': return take_record(stream, left);
     case 'E': return take_end(taking, left);
     default: return STATUS_CORRUPT;
     }

@@ -8,6 +8,7 @@
 #include "groups_powercut.h"
 #include "replicas_acts.h"
 #include "store/copying.h"
+#include "store/record.h"
 
 #define LARGE 3000u
 
@@ -75,10 +76,46 @@ static void begin_with(stream_config_t drawn, uint64_t seed) {
     world_until(all_level);
 }
 
+/* ---- records of consumers ---------------------------------------------------------------------------------------- */
+
+static void put_records(uint32_t at, uint32_t first, uint32_t count) {
+    store_t *store = world.node[at].rig.store;
+    for (uint32_t i = first; i < first + count; i++) {
+        static const uint8_t kinds[] = {RECORD_CONSUMER, RECORD_CONSUMER_STATE, RECORD_CONSUMER_PENDING};
+        uint8_t key[16];
+        store_be32(key, 1);
+        store_be32(key + 4, i / 3);
+        store_be64(key + 8, i);
+        status_t status = store_record_put(store, kinds[i % 3], bytes_of(key, i % 3 == 2 ? 16 : 8), bytes_of(key, 5));
+        CHECK_EQ_I64(STATUS_OK, status);
+    }
+}
+
+static bool add_record(void *context, bytes_t key, bytes_t value) {
+    uint64_t *digest = context;
+    *digest = *digest * 31 + hash_bytes(key.at, key.size) + hash_bytes(value.at, value.size);
+    return true;
+}
+
+static uint64_t records_of(uint32_t at) {
+    uint64_t digest = 1;
+    uint8_t id[4] = {0, 0, 0, 1};
+    for (uint32_t kind = 0; kind < 20; kind++) {
+        if (kind == RECORD_CONSUMER || kind == RECORD_CONSUMER_STATE || kind == RECORD_CONSUMER_PENDING) {
+            store_t *store = world.node[at].rig.store;
+            CHECK_EQ_I64(STATUS_OK, store_record_each(store, kind, bytes_of(id, 4), BYTES_NONE, add_record, &digest));
+        }
+    }
+    return digest;
+}
+
 static void away_for_long(void) {
     for (uint64_t seed = 0; seed < 5; seed++) {
         begin_with(config_drawn(seed), 77 + seed);
         uint32_t away = one_but(world_leader(0));
+        put_records(away, 40, 9); /* which the others have no more */
+        put_records((away + 1) % 3, 10, 40);
+        put_records((away + 2) % 3, 10, 40);
         leave_behind(away);
         node_start(away);
         whose_copy = away;
@@ -90,6 +127,8 @@ static void away_for_long(void) {
             world_step();
         }
         replicas_agree();
+        CHECK_EQ_U64(records_of((away + 1) % 3), records_of(away));
+        CHECK(records_of(away) != 1);
         for (uint32_t steps = 0; steps < 300; steps++) {
             if (below(3) == 0) {
                 client_of_anything(); /* of ids that come again, too */
