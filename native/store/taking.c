@@ -183,7 +183,7 @@ static status_t take_copied_id(store_stream_t *stream, bytes_t *left) {
     return put_id(stream, id, load_be64(head.at + 1), (int64_t)load_be64(head.at + 9));
 }
 
-static status_t take_record(const store_stream_t *stream, bytes_t *left) {
+static status_t take_consumers_record(const store_stream_t *stream, bytes_t *left) {
     uint8_t full[KEY_RECORD_MAX];
     bytes_t head = BYTES_NONE;
     bytes_t key = BYTES_NONE;
@@ -231,7 +231,7 @@ static status_t take_one(store_stream_t *stream, taking_t *taking, bytes_t *left
     case 'X': return take_pair(stream, taking, left, steps);
     case 'M': return take_copied(stream, left);
     case 'I': return take_copied_id(stream, left);
-    case 'C': return take_record(stream, left);
+    case 'C': return take_consumers_record(stream, left);
     case 'E': return take_end(taking, left);
     default: return STATUS_CORRUPT;
     }
