@@ -28,6 +28,13 @@
 #define COMMAND_STREAM_GROUP_LOOK 129     /* completion's payload = meta_look_t, meta_member_t[] */
 #define COMMAND_STREAM_GROUP_TRANSFER 130 /* arg = server that is to lead; 0: another one that has all of it */
 
+/* Event: who leads a stream of several servers, here: target = stream, code = LED_*. */
+#define EVENT_LED 25
+#define LED_NO_MORE 0 /* by this server: it has no consumers */
+#define LED_HERE 1    /* now; these are its consumers: */
+#define LED_CONSUMER 2 /* arg = consumer, payload = definition */
+#define LED_WHOLE 3    /* that was the last of them */
+
 #define META_LEARN 1
 #define META_PROMOTE 2
 #define META_REMOVE 3

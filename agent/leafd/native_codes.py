@@ -237,6 +237,15 @@ class Abandoned(IntEnum):
     UNSUPPORTED = abi.ABANDONED_UNSUPPORTED
 
 
+class LedCode(IntEnum):
+    """LED_*: this server leads a stream of several no more, or now; one of its consumers; that was the last one."""
+
+    NO_MORE = abi.LED_NO_MORE
+    HERE = abi.LED_HERE
+    CONSUMER = abi.LED_CONSUMER
+    WHOLE = abi.LED_WHOLE
+
+
 class AlarmCode(IntEnum):
     """The alarms for the operator (ALARM_* of abi.h)."""
 

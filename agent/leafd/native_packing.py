@@ -246,6 +246,7 @@ _CLASSES: Final[dict[str, type[Any]]] = {
     "CARRIED": t.Carried,
     "DOUBTED": t.Doubted,
     "LETTER": t.Letter,
+    "LED": t.Led,
     "REFUSED": t.Refused,
 }
 SLICES: Final = ("subject", "reply", "header", "payload")

@@ -28,6 +28,7 @@ from leafd.native_codes import (
     GatewayFlag as GatewayFlag,
     ImportKind as ImportKind,
     IngestCode as IngestCode,
+    LedCode as LedCode,
     LineKind as LineKind,
     ListenFlag as ListenFlag,
     PublishFlag as PublishFlag,
@@ -571,9 +572,19 @@ class ConsumerGone:
     """Of a mirror's or source's: up to where that has said that it stored all."""
 
 
+@dataclass(frozen=True, slots=True)
+class Led:
+    """This server leads a stream of several now, or no more; or one of the consumers that it takes over then."""
+
+    stream: int
+    code: int
+    consumer: int = 0
+    definition: bytes = b""
+
+
 Event = (
     Opened | Proxied | Line | Secured | Closed | Refused | Message | Advisory | Ingest | Alarm | LeafError | LeafInfo
     | Trace | MessageTrace | Latency | FarLatency | ConsumerGone | Allowance | Author | Reached | Carried
     | Doubted
-    | Letter
+    | Letter | Led
 )  # fmt: skip

@@ -21,6 +21,7 @@
 #include "exchange/shape.h"
 #include "exchange/strings.h"
 #include "jetstream/js.h"
+#include "jetstream/replicated.h"
 #include "net/listen.h"
 #include "net/loop.h"
 #include "net/outq.h"
@@ -465,6 +466,9 @@ static bool run_with_seat(js_t *js, const command_row_t *row, const plane_comman
     consumer_seat_t *seat = stream == NULL ? NULL : seat_find(js, stream, command->arg);
     if (seat != NULL) {
         row->run.seat(js, command, seat);
+    } else if (stream != NULL && stream->replicated != NULL && !replicated_leads(stream)) {
+        js_done(js, command, STATUS_CLOSED); /* another server has it */
+        return true;
     }
     return seat != NULL;
 }

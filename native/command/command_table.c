@@ -160,6 +160,7 @@ static const plane_event_row_t event_rows[] = {
     EVENT(REACHED,       "account=account subject=subject"),
     EVENT(CARRIED,       "connection=target wire=arg"),
     EVENT(DOUBTED,       "connection=target doubted=arg"),
+    EVENT(LED,           "stream=target code=code consumer=arg definition=payload:bytes"),
     EVENT(LETTER,        "connection=target peer=arg payload=payload:bytes"),
     EVENT(REFUSED,       "connection=target code=code subject=subject queue=reply sid=payload:log size=arg"
                          " left_out=arg2"),

@@ -351,15 +351,24 @@ void consume_each_wanting(consume_t *consume, uint32_t stream_id, bytes_t subjec
     if (group) (void)concern_each(&group->concern, group->consumers, group->count, subject, visit_wanting, &wanting);
 }
 
-void consume_stream_removed(consume_t *consume, uint32_t stream_id, moment_t now) {
+static void consumers_end(consume_t *consume, uint32_t stream_id, moment_t now, bytes_t status) {
     group_t *group = group_of(consume, stream_id);
     if (!group) return;
     consume->now = now;
     for (uint32_t i = 0; i < group->count; i++) {
-        pull_drop_all(group->consumers[i], BYTES_LITERAL("409 Consumer Deleted"), false);
+        pull_drop_all(group->consumers[i], status, false);
         push_removed(group->consumers[i]);
     }
     group_free(group);
+}
+
+void consume_stream_removed(consume_t *consume, uint32_t stream_id, moment_t now) {
+    consumers_end(consume, stream_id, now, BYTES_LITERAL("409 Consumer Deleted"));
+}
+
+void consume_stream_left(consume_t *consume, uint32_t stream_id, moment_t now) {
+    consumers_end(consume, stream_id, now, BYTES_LITERAL("409 Leadership Change"));
+    state_drop_orphans(consume, stream_id);
 }
 
 void consume_advanced(consume_t *consume, store_stream_t *stream) {

@@ -16,6 +16,7 @@
 #include "base/abi_types.h"
 #include "base/clock.h"
 #include "base/share.h"
+#include "store/record.h"
 #include "store/store.h"
 
 typedef struct consume consume_t;
@@ -61,6 +62,9 @@ typedef struct consume_out {
     void (*advise)(void *context, consumer_t *consumer, uint32_t advisory, const advisory_t *numbers, bytes_t text);
     /* An ephemeral's inactivity threshold passed: consume has removed it (its records too) just now. */
     void (*gone)(void *context, uint32_t stream, uint32_t consumer, uint64_t taken);
+    /* A write of a stream that several servers keep (STREAM_REPLICATED): they agree on it first. Any status but
+     * STATUS_OK: later. */
+    status_t (*record)(void *context, uint32_t stream, const record_change_t *change);
 } consume_out_t;
 
 /* memory: of pull requests that wait and of deliveries that are not acknowledged, the caller's as long as it lives.
@@ -98,6 +102,8 @@ LEAF_MUST_USE status_t consumer_configure(consumer_t *consumer, const consumer_s
 void consumer_remove(consumer_t *consumer, moment_t now);
 consumer_t *consume_find(consume_t *consume, uint32_t stream_id, uint32_t consumer_id);
 void consume_stream_removed(consume_t *consume, uint32_t stream_id, moment_t now); /* all its consumers */
+/* Likewise, and their records stay: another server goes on with them. */
+void consume_stream_left(consume_t *consume, uint32_t stream_id, moment_t now);
 void consumer_snapshot(consumer_t *consumer, moment_t now, consumer_state_t *out);
 /* The same of one of many; the budget pays for what it looks at. False: the count of messages left is not known. */
 bool consumer_glance(consumer_t *consumer, moment_t now, uint32_t *budget, consumer_state_t *out);

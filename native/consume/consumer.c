@@ -127,6 +127,8 @@ status_t consumer_add(consume_t *consume, store_stream_t *stream, const consumer
         return status;
     }
     if (!found) {
+        /* Its id may be one that another server has given out before. */
+        if (!loading && (store_stream_config(stream)->flags & STREAM_REPLICATED) != 0) state_delete(consumer, false);
         consumer_start(consumer);
         state_dirty(consumer);
     }

@@ -25,6 +25,19 @@ static store_t *store_of(const consumer_t *consumer) {
     return store_stream_store(consumer->stream);
 }
 
+/* Where several servers keep the stream, they agree on it first. */
+static status_t change_record(consume_t *consume, store_stream_t *stream, const record_change_t *change) {
+    if (LEAF_UNLIKELY((store_stream_config(stream)->flags & STREAM_REPLICATED) != 0)) {
+        return consume->out.record(consume->out.context, store_stream_id(stream), change);
+    }
+    return store_record_change(store_stream_store(stream), change);
+}
+
+static status_t put_record(const consumer_t *consumer, uint32_t kind, bytes_t key, bytes_t value) {
+    const record_change_t change = {.act = RECORD_PUT, .kind = kind, .key = key, .value = value};
+    return change_record(consumer->consume, consumer->stream, &change);
+}
+
 static void key_make(uint8_t key[16], const consumer_t *consumer, uint64_t seq) {
     store_be32(key, consumer->group->stream_id);
     store_be32(key + 4, consumer->setup.id);
@@ -67,8 +80,7 @@ static status_t row_write(consumer_t *consumer, const pending_row_t *row) {
     store_be64(value + 16, (uint64_t)(left_ns > wait_ns ? left_ns : wait_ns));
     store_be32(value + 24, row->deliveries);
     store_be32(value + 28, row->flags & PENDING_EXHAUSTED ? STATE_PENDING_EXHAUSTED : 0);
-    return store_record_put(store_of(consumer), RECORD_CONSUMER_PENDING, bytes_of(key, sizeof key),
-                            bytes_of(value, sizeof value));
+    return put_record(consumer, RECORD_CONSUMER_PENDING, bytes_of(key, sizeof key), bytes_of(value, sizeof value));
 }
 
 void state_row_changed(consumer_t *consumer, uint32_t row) {
@@ -81,8 +93,9 @@ void state_row_changed(consumer_t *consumer, uint32_t row) {
 
 /* If the record cannot be deleted now, a crash makes the message come twice, and nothing worse; loading finds the
  * record again. */
-static void record_forget(store_t *store, uint32_t kind, bytes_t key) {
-    status_t status = store_record_delete(store, kind, key);
+static void record_forget(consume_t *consume, store_stream_t *stream, record_act_t act, uint32_t kind, bytes_t key) {
+    const record_change_t change = {.act = act, .kind = kind, .key = key};
+    status_t status = change_record(consume, stream, &change);
     (void)status;
 }
 
@@ -94,7 +107,8 @@ void state_row_gone(consumer_t *consumer, uint32_t row) {
         return;
     uint8_t key[16];
     key_make(key, consumer, here->seq);
-    record_forget(store_of(consumer), RECORD_CONSUMER_PENDING, bytes_of(key, sizeof key));
+    record_forget(consumer->consume, consumer->stream, RECORD_DELETE, RECORD_CONSUMER_PENDING,
+                  bytes_of(key, sizeof key));
 }
 
 bool state_orphan(consumer_t *consumer, uint64_t seq) {
@@ -118,16 +132,29 @@ bool state_flush_orphans(consume_t *consume) {
         visits_add(1);
         orphan_t orphan = consume->orphans[i];
         const group_t *group = table_find(&consume->groups, load_be32(orphan.key));
+        bytes_t key = bytes_of(orphan.key, sizeof orphan.key);
         if (group && !retention_recorded(group)) {
             consume->orphans[kept++] = orphan;
+        } else if (group) {
+            record_forget(consume, group->stream, RECORD_DELETE, RECORD_CONSUMER_PENDING, key);
         } else {
-            record_forget(orphan.store, RECORD_CONSUMER_PENDING, bytes_of(orphan.key, sizeof orphan.key));
+            status_t status = store_record_delete(orphan.store, RECORD_CONSUMER_PENDING, key);
+            (void)status; /* likewise */
         }
     }
     if (i > kept)
         memmove(&consume->orphans[kept], &consume->orphans[i], (consume->orphan_count - i) * sizeof(orphan_t));
     consume->orphan_count -= i - kept;
     return kept == 0;
+}
+
+void state_drop_orphans(consume_t *consume, uint32_t stream_id) {
+    uint32_t kept = 0;
+    for (uint32_t i = 0; i < consume->orphan_count; i++) {
+        orphan_t orphan = consume->orphans[i];
+        if (load_be32(orphan.key) != stream_id) consume->orphans[kept++] = orphan;
+    }
+    consume->orphan_count = kept;
 }
 
 /* ---- state ------------------------------------------------------------------------------------------------------- */
@@ -167,7 +194,7 @@ static status_t state_write(consumer_t *consumer, uint64_t upto) {
     store_be64(value + 56, upto);
     bool selecting = consumer->survey || consumer->selection.next < consumer->selection.count;
     store_be64(value + 64, selecting ? consumer->selection.resume : 0);
-    return store_record_put(store_of(consumer), RECORD_CONSUMER_STATE, bytes_of(key, 8), bytes_of(value, sizeof value));
+    return put_record(consumer, RECORD_CONSUMER_STATE, bytes_of(key, 8), bytes_of(value, sizeof value));
 }
 
 /* Up to where one flush stores rows. There are more. */
@@ -227,10 +254,11 @@ void state_delete(consumer_t *consumer, bool definition_too) {
     uint8_t key[16];
     key_make(key, consumer, 0);
     bytes_t name = bytes_of(key, 8);
-    status_t status = store_record_delete_prefix(store_of(consumer), RECORD_CONSUMER_PENDING, name);
-    (void)status; /* as in record_forget; an id is never given out again */
-    record_forget(store_of(consumer), RECORD_CONSUMER_STATE, name);
-    if (definition_too) record_forget(store_of(consumer), RECORD_CONSUMER, name);
+    consume_t *consume = consumer->consume;
+    /* An id is never given out again. */
+    record_forget(consume, consumer->stream, RECORD_DELETE_PREFIX, RECORD_CONSUMER_PENDING, name);
+    record_forget(consume, consumer->stream, RECORD_DELETE, RECORD_CONSUMER_STATE, name);
+    if (definition_too) record_forget(consume, consumer->stream, RECORD_DELETE, RECORD_CONSUMER, name);
 }
 
 /* ---- loading ----------------------------------------------------------------------------------------------------- */
@@ -353,6 +381,6 @@ void sweep_write(group_t *group) {
 void sweep_delete(group_t *group) {
     uint8_t key[8];
     sweep_key(key, group);
-    record_forget(store_stream_store(group->stream), RECORD_CONSUMER_STATE, bytes_of(key, sizeof key));
+    record_forget(group->consume, group->stream, RECORD_DELETE, RECORD_CONSUMER_STATE, bytes_of(key, sizeof key));
     group->sweep_stored = group->sweep_changed = false;
 }

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "group/changes.h"
 #include "group/replica_private.h"
 #include "store/room.h"
 #include "store/timeline.h"
@@ -16,7 +17,7 @@
 #define WRITING_KEEP (UINT64_C(64) << 10)
 #define PURGE_TURNS 2 /* steps of a purge in one call: a thousand messages in a tick */
 
-typedef enum entry_what { ENTRY_APPEND = 1, ENTRY_DELETE, ENTRY_PURGE, ENTRY_TIME } entry_what_t;
+typedef enum entry_what { ENTRY_APPEND = 1, ENTRY_DELETE, ENTRY_PURGE, ENTRY_TIME, ENTRY_CHANGES } entry_what_t;
 
 /* Each has a number of 8 bytes, but for the last ones. */
 #define HAS_LAST_SEQ 1u
@@ -257,6 +258,38 @@ status_t replica_purge(replica_t *replica, bytes_t filter, uint64_t below_seq, u
     return entry_propose(replica, token, now);
 }
 
+status_t replica_change(replica_t *replica, const record_change_t *change) {
+    uint64_t size = ENTRY_HEAD + 32 + (uint64_t)change->value.size;
+    if (!replica->leads) {
+        return STATUS_AGAIN;
+    }
+    return store_ledger_takes(store_stream_store(replica->stream), size) ? changes_add(&replica->changes, change)
+                                                                         : STATUS_INVALID;
+}
+
+bool replica_changes(const replica_t *replica) {
+    return replica->changes.size > 0;
+}
+
+void replica_forget_changes(replica_t *replica) {
+    replica->changes.size = 0;
+}
+
+status_t replica_propose_changes(replica_t *replica, uint64_t token, moment_t now) {
+    bytes_t changes = bytes_of(replica->changes.at, (uint32_t)replica->changes.size);
+    uint8_t *at = may_lead(replica, now) ? entry_begin_write(replica, ENTRY_CHANGES, changes.size, now) : NULL;
+    if (at == NULL) {
+        return STATUS_AGAIN;
+    }
+    (void)bytes_write(at, changes);
+    status_t status = entry_propose(replica, token, now);
+    if (status == STATUS_OK) {
+        replica->changes.size = 0;
+        buffer_trim(&replica->changes, WRITING_KEEP);
+    }
+    return status;
+}
+
 void replica_turn(replica_t *replica, moment_t now) {
     copier_turn(replica, now);
     if (!may_lead(replica, now) || replica->timing || now.mono_ns - replica->timed_ns < TIME_NS
@@ -372,6 +405,13 @@ static bool apply_entry(replica_t *replica, raft_index_t index, entry_what_t wha
         }
         break;
     case ENTRY_TIME: return store_stream_pass(replica->stream) == STATUS_OK;
+    case ENTRY_CHANGES: {
+        status_t status = changes_apply(store_stream_store(replica->stream), store_stream_id(replica->stream), body);
+        if (status != STATUS_INVALID) {
+            return status == STATUS_OK;
+        }
+        break;
+    }
     }
     replica->stuck = true;
     return false;
@@ -400,6 +440,9 @@ static void replica_answer(void *context, uint64_t token, bool applied) {
         replica->timing = false;
         return;
     }
+    if (token == REPLICA_NO_TOKEN) {
+        return;
+    }
     replica->hooks.answered(replica->hooks.context, token, applied ? &replica->last : NULL);
 }
 
@@ -411,6 +454,7 @@ replica_t *replica_open(store_stream_t *stream, replica_hooks_t hooks) {
         *replica = (replica_t){.stream = stream, .hooks = hooks};
         buffer_init(&replica->writing, UINT32_MAX);
         copier_begin(replica);
+        buffer_init(&replica->changes, UINT32_MAX);
         store_stream_time(stream, 0, 0);
     }
     return replica;
@@ -435,6 +479,7 @@ void replica_close(replica_t *replica) {
         copier_end(replica);
         store_purge_end(&replica->purge);
         buffer_free(&replica->writing);
+        buffer_free(&replica->changes);
         free(replica);
     }
 }

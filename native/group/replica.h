@@ -13,6 +13,7 @@
  *     DELETE    18 sequence 8
  *     PURGE     18 below 8  26 keep 8  34 filter
  *     TIME      nothing: what is due by then goes
+ *     CHANGES   writes to the records of the stream's consumers (changes.h)
  *
  * - Nothing is decided before the entry is applied: a duplicate, a wrong expectation and a limit are verdicts of the
  *   log, the same at all members.
@@ -25,14 +26,17 @@
  * - A member that lacks what no log has any more gets a copy of the stream, in parts (replica_copy.c). Until it is
  *   whole the member applies nothing and takes no entries, and a start knows of it by the note.
  * - An entry of a version or kind that is not known stops the member where it is (replica_stuck): it guesses nothing.
+ * - Consumers are their leader's. What it would store of them it collects (replica_change), and proposes what there is
+ *   once a tick, or at once where a client waits for it. Who leads next has the records.
  *
- * Not yet: schedules, configurations, consumers.
+ * Not yet: schedules, configurations.
  */
 #ifndef LEAFD_GROUP_REPLICA_H
 #define LEAFD_GROUP_REPLICA_H
 
 #include "group/group.h"
 #include "store/append.h"
+#include "store/record.h"
 
 typedef struct replica replica_t;
 
@@ -50,7 +54,7 @@ typedef struct replica_hooks {
     void (*answered)(void *context, uint64_t token, const replica_outcome_t *outcome);
 } replica_hooks_t;
 
-#define REPLICA_TOKEN_MAX (UINT64_MAX - 1) /* of a caller's tokens */
+#define REPLICA_TOKEN_MAX (UINT64_MAX - 2) /* of a caller's tokens */
 
 /* Right behind store_stream_open, before any tick. NULL: no memory. */
 replica_t *replica_open(store_stream_t *stream, replica_hooks_t hooks);
@@ -66,6 +70,14 @@ LEAF_MUST_USE status_t replica_publish(replica_t *replica, const append_t *appen
 LEAF_MUST_USE status_t replica_delete(replica_t *replica, uint64_t seq, uint64_t token, moment_t now);
 LEAF_MUST_USE status_t replica_purge(replica_t *replica, bytes_t filter, uint64_t below_seq, uint64_t keep,
                                      uint64_t token, moment_t now);
+/* A write to the records of one of the stream's consumers, for the next proposal. STATUS_FULL, STATUS_AGAIN: later. */
+LEAF_MUST_USE status_t replica_change(replica_t *replica, const record_change_t *change);
+/* Proposes the writes that there are; without a token nobody waits for them. STATUS_AGAIN: they are kept. */
+LEAF_MUST_USE status_t replica_propose_changes(replica_t *replica, uint64_t token, moment_t now);
+#define REPLICA_NO_TOKEN (UINT64_MAX - 1)
+bool replica_changes(const replica_t *replica); /* there are some */
+/* It leads no more: who leads next begins with what was committed. */
+void replica_forget_changes(replica_t *replica);
 /* A leader's: says what time it is when something is due by it. After its group's turns. */
 void replica_turn(replica_t *replica, moment_t now);
 /* mono ns of the next turn that does something by itself, INT64_MAX: none does. */

@@ -53,6 +53,7 @@ struct replica {
     int64_t lead_age;
     int64_t lead_ns;
     buffer_t writing;
+    buffer_t changes;       /* of consumers' records, not proposed yet */
     replica_outcome_t last; /* of the entry that was applied last */
     /* The append whose rollup is not at its end, 0: none. */
     raft_index_t rolling;

@@ -18,6 +18,7 @@
 #include "jetstream/js.h"
 #include "jetstream/open_batches.h"
 #include "jetstream/publish.h"
+#include "jetstream/replicated.h"
 #include "jetstream/stream.h"
 #include "recovery/open.h"
 #include "store/commit.h"
@@ -175,6 +176,7 @@ static void report_alarms(js_t *js, store_t *store) {
 void js_settle_stores(js_t *js) {
     jobs_step(js);
     consume_flush(js->consume);
+    replicated_flush(js);
     for (uint32_t i = 0; i < 2; i++) {
         store_t *store = js->stores[i];
         if (store == NULL) {

@@ -14,6 +14,7 @@
 #include "jetstream/js.h"
 #include "jetstream/publish.h"
 #include "jetstream/queued.h"
+#include "jetstream/seat.h"
 
 #define ASKED_MAX (UINT64_C(16) << 20) /* bytes of what waits for one log */
 #define ASKED_KEEP (UINT64_C(64) << 10)
@@ -23,9 +24,9 @@
 #define FLAGS_WITHOUT                                                                                                  \
     (STREAM_MIRROR | STREAM_ALLOW_BATCHED | STREAM_ALLOW_SCHEDULES | STREAM_ALLOW_ATOMIC | STREAM_COUNTER)
 
-typedef enum asked_what { ASKED_PUBLISH = 1, ASKED_DELETE, ASKED_PURGE } asked_what_t;
+typedef enum asked_what { ASKED_PUBLISH = 1, ASKED_DELETE, ASKED_PURGE, ASKED_ACK, ASKED_DONE } asked_what_t;
 
-/* In `asked`: this, then a publisher's reply or a plane_command_t. */
+/* In `asked`: this, then a client's reply or a plane_command_t; of ASKED_DONE also its answer, arg (8) and payload. */
 typedef struct asked {
     uint64_t token;
     uint32_t what; /* ASKED_* */
@@ -119,9 +120,18 @@ static void answer_command(js_t *js, const asked_t *head, bytes_t bytes, const r
         js_done(js, &command, STATUS_CLOSED);
     } else if (head->what == ASKED_DELETE) {
         js_done(js, &command, outcome->found ? STATUS_OK : STATUS_NOT_FOUND);
+    } else if (head->what == ASKED_DONE) {
+        bytes_t answer = bytes_after(bytes, sizeof command);
+        uint64_t arg;
+        memcpy(&arg, answer.at, sizeof arg);
+        js_answer(js, &command, STATUS_OK, arg, 0, bytes_after(answer, sizeof arg));
     } else {
         js_answer(js, &command, STATUS_OK, outcome->purged, 0, BYTES_NONE);
     }
+}
+
+static bool asked_by_command(const asked_t *head) {
+    return head->what != ASKED_PUBLISH && head->what != ASKED_ACK;
 }
 
 static void replicated_answered(void *context, uint64_t token, const replica_outcome_t *outcome) {
@@ -129,8 +139,10 @@ static void replicated_answered(void *context, uint64_t token, const replica_out
     asked_t head = {0};
     bytes_t bytes = BYTES_NONE;
     check(asked_take(replicated, &head, &bytes) && head.token == token);
-    if (head.what != ASKED_PUBLISH) {
+    if (asked_by_command(&head)) {
         answer_command(replicated->js, &head, bytes, outcome);
+    } else if (outcome != NULL && head.what == ASKED_ACK) {
+        js_say(replicated->js, replicated->stream->account, bytes, BYTES_NONE, BYTES_NONE);
     } else if (outcome != NULL) {
         answer_publisher(replicated->js, replicated->stream, bytes, &outcome->appended);
     }
@@ -300,7 +312,7 @@ static void asked_forget(replicated_t *replicated) {
     asked_t head;
     bytes_t bytes;
     while (asked_take(replicated, &head, &bytes)) {
-        if (head.what != ASKED_PUBLISH) {
+        if (asked_by_command(&head)) {
             answer_command(replicated->js, &head, bytes, NULL);
         }
     }
@@ -446,15 +458,116 @@ void stream_group_transfer(js_t *js, const plane_command_t *command, stream_t *s
     js_done(js, command, begun ? STATUS_OK : STATUS_AGAIN);
 }
 
+/* ---- its consumers ----------------------------------------------------------------------------------------------- */
+
+bool replicated_leads(const stream_t *stream) {
+    return stream->replicated != NULL && stream->replicated->leads;
+}
+
+status_t replicated_record(void *context, uint32_t stream_id, const record_change_t *change) {
+    const stream_t *stream = stream_find(context, stream_id);
+    return replicated_leads(stream) ? replica_change(stream->replicated->replica, change) : STATUS_AGAIN;
+}
+
+void replicated_flush(js_t *js) {
+    for (replicated_t *one = js->replicated; one != NULL; one = one->next) {
+        if (one->leads && replica_changes(one->replica)
+            && replica_propose_changes(one->replica, REPLICA_NO_TOKEN, *js->now) == STATUS_OK) {
+            groups_stir(js->groups, one->group);
+        }
+    }
+}
+
+static status_t changes_asked(js_t *js, replicated_t *replicated, asked_what_t what, bytes_t bytes) {
+    consume_flush(js->consume);
+    uint64_t token = asked_put(replicated, what, bytes);
+    if (token == 0) {
+        return STATUS_NO_MEMORY;
+    }
+    status_t status = replica_propose_changes(replicated->replica, token, *js->now);
+    proposed(replicated, bytes, status);
+    return status;
+}
+
+void replicated_hold(js_t *js, const stream_t *stream, bytes_t reply) {
+    status_t status = changes_asked(js, stream->replicated, ASKED_ACK, reply);
+    (void)status; /* no confirmation: the client acknowledges again */
+}
+
+status_t replicated_complete(js_t *js, const plane_command_t *command, const stream_t *stream, uint64_t arg,
+                             bytes_t payload) {
+    const plane_command_t kept = command_kept(command);
+    uint8_t *at;
+    buffer_t *scratch = &js->scratch;
+    scratch->size = 0;
+    if (buffer_reserve(scratch, sizeof kept + sizeof arg + payload.size, &at) != STATUS_OK) {
+        return STATUS_NO_MEMORY;
+    }
+    memcpy(at, &kept, sizeof kept);
+    memcpy(at + sizeof kept, &arg, sizeof arg);
+    (void)bytes_write(at + sizeof kept + sizeof arg, payload);
+    bytes_t bytes = bytes_of(at, (uint32_t)(sizeof kept + sizeof arg) + payload.size);
+    return changes_asked(js, stream->replicated, ASKED_DONE, bytes);
+}
+
+static bool tell_led(const replicated_t *replicated, uint32_t code, uint32_t consumer, bytes_t definition) {
+    event_entry_t *entry = event_new(EVENT_LED, BYTES_NONE, BYTES_NONE, BYTES_NONE, definition);
+    if (entry == NULL) {
+        return false;
+    }
+    entry->event.code = code;
+    entry->event.target = replicated->stream->id;
+    entry->event.arg = consumer;
+    event_post(replicated->js->exchange, entry);
+    return true;
+}
+
+typedef struct telling {
+    const replicated_t *replicated;
+    bool told;
+} telling_t;
+
+static bool tell_consumer(void *context, bytes_t key, bytes_t value) {
+    telling_t *telling = context;
+    telling->told = key.size == 8 && tell_led(telling->replicated, LED_CONSUMER, load_be32(key.at + 4), value);
+    return telling->told;
+}
+
+/* Tells control all consumers. false: they cannot be read now, or there is no memory. */
+static bool tell_consumers(const replicated_t *replicated) {
+    uint8_t key[4];
+    telling_t telling = {.replicated = replicated, .told = true};
+    store_be32(key, replicated->stream->id);
+    if (!tell_led(replicated, LED_HERE, 0, BYTES_NONE)) {
+        return false;
+    }
+    status_t status = store_record_each(replicated->js->stores[STORE_FILE], RECORD_CONSUMER, bytes_of(key, sizeof key),
+                                        BYTES_NONE, tell_consumer, &telling);
+    return (status == STATUS_OK || status == STATUS_NOT_FOUND) && telling.told
+           && tell_led(replicated, LED_WHOLE, 0, BYTES_NONE);
+}
+
+static void lose_consumers(js_t *js, replicated_t *replicated) {
+    stream_t *stream = replicated->stream;
+    consume_stream_left(js->consume, stream->id, *js->now);
+    while (stream->seats != NULL) {
+        seat_free(js, stream->seats);
+    }
+    replica_forget_changes(replicated->replica);
+    (void)tell_led(replicated, LED_NO_MORE, 0, BYTES_NONE); /* else LED_HERE says it later */
+}
+
 /* ---- turns ------------------------------------------------------------------------------------------------------- */
 
-/* Without memory to listen it says so to nobody, and tries again. */
+/* Without memory to listen, or when its consumers cannot be read, it says so to nobody, and tries again. */
 static void take_lead(js_t *js, replicated_t *replicated, bool ready) {
     if (!ready) {
         stream_unlisten(js, replicated->stream);
         replicated->leads = false;
+        lose_consumers(js, replicated);
     } else if (js->now->mono_ns >= replicated->listen_ns) {
-        replicated->leads = stream_listen(js, replicated->stream, replicated->subjects) == STATUS_OK;
+        replicated->leads =
+            tell_consumers(replicated) && stream_listen(js, replicated->stream, replicated->subjects) == STATUS_OK;
         replicated->listen_ns = replicated->leads ? 0 : js->now->mono_ns + LISTEN_AGAIN_NS;
     }
 }

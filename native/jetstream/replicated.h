@@ -9,6 +9,10 @@
  * disk. Without room for the entry the message waits, and all that is published behind it; when too many wait
  * (queued.h) a publisher is told so.
  *
+ * A consumer is where its stream is led. What consume/ would store of it is an entry of the log, and an acknowledgement
+ * is confirmed when that is committed. A server that begins to lead reads what its own disk has of the consumers, and
+ * tells control (EVENT_LED), which has them made; one that leads no more has none.
+ *
  * Not here, and refused (replicated_may): what a log has no entry for: schedules, batches, counters, mirrors and
  * sources, other retentions than by limits, publishing again, a change of the definition.
  */
@@ -19,6 +23,7 @@
 #include "base/bytes.h"
 #include "base/status.h"
 #include "jetstream/stream.h"
+#include "store/record.h"
 
 bool replicated_may(const stream_config_t *config);
 /* Right behind store_stream_open. subjects: packed, as a command has them. */
@@ -33,5 +38,16 @@ bool replicated_newest(const js_t *js, const stream_t *stream);
 /* The command is completed when the entry is applied, or the lead is lost (STATUS_CLOSED). */
 void replicated_delete(js_t *js, const plane_command_t *command, const stream_t *stream);
 void replicated_purge(js_t *js, const plane_command_t *command, const stream_t *stream, bytes_t filter);
+
+/* Of its consumers (consume/), which are the leader's alone. */
+bool replicated_leads(const stream_t *stream);
+LEAF_MUST_USE status_t replicated_record(void *context, uint32_t stream_id, const record_change_t *change);
+/* What there is of these goes into the log: once a tick, behind consume_flush. */
+void replicated_flush(js_t *js);
+/* A client gets that empty message once all that was changed until now is committed. */
+void replicated_hold(js_t *js, const stream_t *stream, bytes_t reply);
+/* Likewise a command its answer. Any status but STATUS_OK: it is to be answered otherwise. */
+LEAF_MUST_USE status_t replicated_complete(js_t *js, const plane_command_t *command, const stream_t *stream,
+                                           uint64_t arg, bytes_t payload);
 
 #endif

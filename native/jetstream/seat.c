@@ -23,6 +23,7 @@
 #include "jetstream/job.h"
 #include "jetstream/js.h"
 #include "jetstream/publish.h"
+#include "jetstream/replicated.h"
 #include "jetstream/seat.h"
 #include "jetstream/stream.h"
 #include "store/record.h"
@@ -148,8 +149,12 @@ void js_ack(js_t *js, consumer_seat_t *seat, const message_t *message) {
                  &answer);
     if (answer && reply.size != 0) {
         /* The ack's effects have to be in the batch that the answer waits for. */
-        consume_flush(js->consume);
-        js_hold(js, seat->stream, reply, BYTES_NONE, BYTES_NONE);
+        if (seat->stream->replicated != NULL) {
+            replicated_hold(js, seat->stream, reply);
+        } else {
+            consume_flush(js->consume);
+            js_hold(js, seat->stream, reply, BYTES_NONE, BYTES_NONE);
+        }
     }
     js->more = true;
 }
@@ -216,6 +221,12 @@ static void definition_key(uint8_t key[8], uint32_t stream, uint32_t consumer) {
     store_be32(key + 4, consumer);
 }
 
+/* Where several servers keep the stream, they agree on it first. */
+static status_t seat_record(js_t *js, const stream_t *stream, const record_change_t *change) {
+    return stream->replicated != NULL ? replicated_record(js, stream->id, change)
+                                      : store_record_change(js->stores[stream->which_store], change);
+}
+
 static void out_gone(void *context, uint32_t stream_id, uint32_t consumer_id, uint64_t taken) {
     js_t *js = context;
     stream_t *stream = stream_find(js, stream_id);
@@ -225,8 +236,8 @@ static void out_gone(void *context, uint32_t stream_id, uint32_t consumer_id, ui
     }
     uint8_t key[8];
     definition_key(key, stream_id, consumer_id);
-    if (store_record_delete(js->stores[stream->which_store], RECORD_CONSUMER, bytes_of(key, sizeof(key)))
-        != STATUS_OK) {
+    const record_change_t change = {.act = RECORD_DELETE, .kind = RECORD_CONSUMER, .key = bytes_of(key, sizeof(key))};
+    if (seat_record(js, stream, &change) != STATUS_OK) {
         /* The definition stays until the next start. Its consumer is idle then, and is removed again. */
         js->more = true;
     }
@@ -248,6 +259,7 @@ consume_out_t js_consume_out(js_t *js) {
         .exact_interest = out_exact_interest,
         .advise = out_advise,
         .gone = out_gone,
+        .record = replicated_record,
     };
 }
 
@@ -315,11 +327,22 @@ static void answer_state(js_t *js, const plane_command_t *command, consumer_seat
     js_answer(js, command, STATUS_OK, seq, 0, seat_state_answer(js, seat, answer));
 }
 
-/* When the open batch is on disk. */
+/* When what the command has changed is on disk; at a majority, where several servers keep the stream. */
+static void done_kept(js_t *js, const plane_command_t *command, const stream_t *stream, uint64_t arg, bytes_t payload) {
+    if (stream->replicated == NULL) {
+        js_done_durable(js, command, stream->which_store, arg, payload);
+        return;
+    }
+    status_t status = replicated_complete(js, command, stream, arg, payload);
+    if (status != STATUS_OK) {
+        js_done(js, command, status);
+    }
+}
+
 static void answer_durable_state(js_t *js, const plane_command_t *command, consumer_seat_t *seat, uint64_t seq) {
     uint8_t answer[STATE_ANSWER_MAX];
     js->more = true;
-    js_done_durable(js, command, seat->stream->which_store, seq, seat_state_answer(js, seat, answer));
+    done_kept(js, command, seat->stream, seq, seat_state_answer(js, seat, answer));
 }
 
 /* ---- commands ---------------------------------------------------------------------------------------------------- */
@@ -409,12 +432,17 @@ status_t seat_define(js_t *js, const stream_t *stream, uint64_t id, uint32_t fla
     }
     uint8_t key[8];
     definition_key(key, stream->id, (uint32_t)id);
-    return store_record_put(js->stores[stream->which_store], RECORD_CONSUMER, bytes_of(key, sizeof(key)), definition);
+    const record_change_t change = {
+        .act = RECORD_PUT, .kind = RECORD_CONSUMER, .key = bytes_of(key, sizeof(key)), .value = definition};
+    return seat_record(js, stream, &change);
 }
 
 void seat_put(js_t *js, const plane_command_t *command, stream_t *stream) {
     consumer_parts_t parts = {0};
     status_t status = seat_parts(command, stream, &parts);
+    if (status == STATUS_OK && stream->replicated != NULL && !replicated_leads(stream)) {
+        status = STATUS_CLOSED;
+    }
     consumer_seat_t *seat = status == STATUS_OK ? seat_find(js, stream, command->arg) : NULL;
     bool loading = command->arg2 == 1;
     if (status == STATUS_OK && seat != NULL) {
@@ -445,14 +473,15 @@ void seat_remove(js_t *js, const plane_command_t *command, consumer_seat_t *seat
     stream_t *stream = seat->stream;
     uint8_t key[8];
     definition_key(key, stream->id, seat->id);
-    status_t status = store_record_delete(js->stores[stream->which_store], RECORD_CONSUMER, bytes_of(key, sizeof(key)));
+    const record_change_t change = {.act = RECORD_DELETE, .kind = RECORD_CONSUMER, .key = bytes_of(key, sizeof(key))};
+    status_t status = seat_record(js, stream, &change);
     if (status != STATUS_OK) {
         js_done(js, command, status);
         return;
     }
     consumer_remove(seat->consumer, *js->now);
     seat_free(js, seat);
-    js_done_durable(js, command, stream->which_store, 0, BYTES_NONE);
+    done_kept(js, command, stream, 0, BYTES_NONE);
 }
 
 void seat_state(js_t *js, const plane_command_t *command, consumer_seat_t *seat) {

@@ -33,6 +33,15 @@ LEAF_MUST_USE status_t store_record_delete(store_t *store, uint32_t kind, bytes_
 LEAF_MUST_USE status_t store_record_delete_prefix(store_t *store, uint32_t kind, bytes_t prefix);
 /* Overlay included. *value valid until the next store_tick or write. */
 LEAF_MUST_USE status_t store_record_get(store_t *store, uint32_t kind, bytes_t key, bytes_t *value);
+/* One of these writes. */
+typedef enum record_act { RECORD_PUT = 1, RECORD_DELETE, RECORD_DELETE_PREFIX } record_act_t;
+typedef struct record_change {
+    record_act_t act;
+    uint32_t kind;
+    bytes_t key;
+    bytes_t value; /* of a put */
+} record_change_t;
+LEAF_MUST_USE status_t store_record_change(store_t *store, const record_change_t *change);
 /* In key order, all whose key starts with prefix and is greater than `after`; false from visit ends it. */
 LEAF_MUST_USE status_t store_record_each(store_t *store, uint32_t kind, bytes_t prefix, bytes_t after,
                                          bool (*visit)(void *context, bytes_t key, bytes_t value), void *context);

@@ -419,6 +419,7 @@ class Server:
                 t.ConsumerGone: jetstream.consumer_gone,
                 t.Advisory: jetstream.advisory,
                 t.Allowance: jetstream.allowance,
+                t.Led: jetstream.led,
             }
         return rows
 

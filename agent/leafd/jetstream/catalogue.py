@@ -159,6 +159,10 @@ class Stream:
     """Those of a workqueue: what each of the counted consumers takes."""
     group: Group | None = None
     """Those that keep it; None: this server alone."""
+    lead: int = 0
+    """How often this server began or ceased to lead that group, and .."""
+    led: bool = False
+    """.. whether it leads, and has all the consumers. Only then it knows which there are."""
     told_put_back: bool = False
     """Whether the log has it that a copy elsewhere is further."""
     shape: object = None
@@ -237,6 +241,12 @@ class Stream:
         self.unfiltered += by * (consumer.counted and not consumer.config.filters)
         if self.account.streams.get(self.name) is self:
             self.account.consumers += by * (not consumer.hidden)
+
+    def lose_consumers(self) -> None:
+        """Another server has them, or they are taken over anew."""
+        self.aside.clear()
+        for consumer in list(self.consumers.values()):
+            self.remove_consumer(consumer)
 
     def listed(self) -> list[Consumer]:
         """The consumers that clients may see, by name."""

@@ -111,6 +111,8 @@ class JetStream:
         self._listings: FairQueue[trio.Event] = FairQueue(at_work=LISTINGS_MAX, at_work_each=1)
         self._stream_records: list[tuple[int, bytes]] = []
         self._consumer_records: list[tuple[int, int, bytes]] = []
+        self._taken_over: dict[int, list[tuple[int, int, bytes]]] = {}
+        """By stream: consumers that come, since this server leads it now."""
         # Of accounts that are not known, or have no JetStream: they may come later.
         self._waiting: list[tuple[int, bytes]] = []
         self._waiting_consumers: list[tuple[int, int, bytes]] = []
@@ -206,13 +208,19 @@ class JetStream:
         removed: set[int] = set()
         for some in _chunks(self._stream_records):
             await self._load_streams(some, removed)
-        for consumers_some in _chunks(self._consumer_records):
+        alone = [one for one in self._consumer_records if not self._led_elsewhere(one[0])]
+        for consumers_some in _chunks(alone):
             await self._load_consumers(consumers_some, removed)
         self._asides.settle()
         self._stream_records.clear()
         self._consumer_records.clear()
         self._load_templates([*self._template_records, *self._waiting_templates])
         self._template_records.clear()
+
+    def _led_elsewhere(self, stream_id: int) -> bool:
+        """Whether several servers keep the stream: its consumers come when this one leads (led())."""
+        stream = self.catalogue.stream(stream_id)
+        return stream is not None and stream.group is not None
 
     async def _load_streams(self, records: list[tuple[int, bytes]], removed: set[int]) -> None:
         """Some streams, for which the plane is asked together. removed: gets what is there no more. What is wrong comes
@@ -265,6 +273,8 @@ class JetStream:
         put = partial(consumers.put, self._context)
         states = await _together([partial(put, owner, one, stored=record) for owner, one, record in read.values()])
         for (owner, consumer, record), state in zip(read.values(), states, strict=True):
+            if isinstance(state, t.PlaneError) and state.status == t.Status.CLOSED:
+                continue  # another server leads the stream already
             if isinstance(state, Exception):
                 wrong.append((owner, consumer.id, record, state))
             else:
@@ -507,6 +517,29 @@ class JetStream:
             consumers.removed(self._context, *found)
         elif stream is not None:
             stream.gone_early(event.consumer)
+
+    def led(self, event: t.Led) -> None:
+        """This server leads a stream of several, whose consumers follow; or it does so no more."""
+        stream, placing = self.catalogue.stream(event.stream), self._context.placing
+        if stream is None or placing is None:
+            return
+        if event.code in (t.LedCode.NO_MORE, t.LedCode.HERE):
+            stream.lead, stream.led = stream.lead + 1, False
+            stream.lose_consumers()
+            self._taken_over[stream.id] = []
+        elif event.code == t.LedCode.CONSUMER:
+            self._taken_over.setdefault(stream.id, []).append((stream.id, event.consumer, event.definition))
+        else:
+            placing.go_on(partial(self._take_over, stream, stream.lead, self._taken_over.pop(stream.id, [])))
+
+    async def _take_over(self, stream: Stream, lead: int, records: list[tuple[int, int, bytes]]) -> None:
+        async with stream.lock:
+            if stream.lead != lead:
+                return
+            stream.lose_consumers()
+            for some in _chunks(records):
+                await self._load_consumers(some, set())
+            stream.led = stream.lead == lead
 
     def named(self, stream: int) -> dict[str, str]:
         """The names of a stream and of its account, for the log; empty: it is not known."""

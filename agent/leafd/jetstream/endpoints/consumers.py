@@ -107,10 +107,8 @@ async def create(call: Call, request: ConsumerCreateRequest) -> dict[str, Any]:
     """Makes a consumer, or updates the one of that name."""
     wanted = wanted_consumer(call.tokens, request)
     context, config = call.context, wanted.config
-    if config.num_replicas > 1:
-        raise errors.STREAM_REPLICAS_NOT_SUPPORTED.error()
-    stream = call.stream(wanted.stream)
-    if stream.group is not None:
+    stream = _served(call, wanted.stream)
+    if config.num_replicas > 1 and stream.group is None:
         raise errors.STREAM_REPLICAS_NOT_SUPPORTED.error()
     config = wanted.for_stream(stream.config, random_name)
     _check_identity(call, stream, config)
@@ -206,6 +204,7 @@ async def _state(context: Context, stream: Stream, consumer: Consumer) -> t.Cons
     except t.PlaneError as error:
         if error.status != t.Status.NOT_FOUND:
             raise refused(error, errors.STREAM_GENERAL) from None
+        check_led(stream)
         return None
 
 
@@ -280,6 +279,9 @@ async def _add(call: Call, stream: Stream, config: ConsumerConfig) -> dict[str, 
     try:
         state = await put(context, stream, consumer, held=bool(config.deliver_subject))
     except t.PlaneError as error:
+        if stream.group is not None:  # it may be there, and its log had no room for it
+            with suppress(t.PlaneError):
+                await context.plane.consumer_remove(stream.id, consumer.id)
         raise refused(error, errors.CONSUMER_STORE_FAILED) from None
     if config.deliver_subject:
         call.after = partial(_begin, context, stream, consumer)
@@ -303,6 +305,7 @@ def _asking(call: Call, stream: Stream, consumer: Consumer, failed: errors.Row) 
     except t.PlaneError as error:
         if error.status != t.Status.NOT_FOUND:
             raise refused(error, failed) from None
+        check_led(stream)
         removed(call.context, stream, consumer)
         raise errors.CONSUMER_NOT_FOUND.error() from None
 
@@ -324,8 +327,20 @@ async def _spare(call: Call, stream: Stream, consumer: Consumer) -> None:
         call.reply_header = (call.reply_header or b"NATS/1.0\r\n\r\n").removesuffix(b"\r\n") + line
 
 
+def check_led(stream: Stream) -> None:
+    """Only who leads a stream of several knows its consumers. Raises ApiError."""
+    if stream.group is not None and not stream.led:
+        raise errors.CLUSTER_NOT_AVAILABLE.error()
+
+
+def _served(call: Call, name: str) -> Stream:
+    stream = call.stream(name)
+    check_led(stream)
+    return stream
+
+
 def _found(call: Call) -> tuple[Stream, Consumer]:
-    stream = call.stream(call.name(2))
+    stream = _served(call, call.name(2))
     return stream, call.consumer(stream, call.name(3))
 
 
@@ -349,7 +364,7 @@ async def info(call: Call, _request: None) -> dict[str, Any]:
 )
 async def names(call: Call, request: ConsumersRequest) -> dict[str, Any]:
     """Names of a stream's consumers, a page at a time."""
-    selected, place = page_of(call.stream(call.name(2)).names, request.offset, NAMES_LIMIT)
+    selected, place = page_of(_served(call, call.name(2)).names, request.offset, NAMES_LIMIT)
     return place | {"consumers": selected}
 
 
@@ -367,7 +382,7 @@ def consumer_size(consumer: Consumer) -> int:
 )
 async def listing(call: Call, request: ConsumersRequest) -> dict[str, Any]:
     """Infos of a stream's consumers, a page at a time."""
-    stream = call.stream(call.name(2))
+    stream = _served(call, call.name(2))
     found, place = page_of(stream.names, request.offset, LIST_LIMIT)
     selected = [stream.consumers[name] for name in found]
     call.size = cut(selected, place, consumer_size, call.context.plane.reports)

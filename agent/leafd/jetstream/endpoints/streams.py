@@ -54,6 +54,8 @@ def refused(error: t.PlaneError, row: Row) -> ApiError:
     """The client's error for a command that the store refused."""
     if error.status == t.Status.NO_SPACE:
         return errors.STORAGE_RESOURCES_EXCEEDED.error()
+    if error.status == t.Status.CLOSED:  # another server leads
+        return errors.CLUSTER_NOT_AVAILABLE.error()
     return row.error(err=error)
 
 

@@ -1,0 +1,120 @@
+"""Consumers of a stream that three servers keep, whose leader is killed: nothing is lost, and what was confirmed as
+acknowledged does not come again, as at nats-servers.
+
+Three nats-servers walk the same way, which proves the test. Not here: the stream itself (test_replicated_streams.py).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from pathlib import Path
+from typing import Any
+
+import nats.errors
+import nats.js.errors
+import pytest
+from leafd.daemon.compiled import REPLICAS
+from nats.aio.client import Client
+from nats.js import JetStreamContext
+
+from tests import servers
+from tests.interop.test_meta_group import L, R, leader_of, three
+from tests.interop.test_replicated_streams import asked, led_by, made_by
+from tests.rig.official import connect
+from tests.rig.waiting import until
+
+MESSAGES = 40
+TRY_S = 2.0
+Pull = JetStreamContext.PullSubscription
+
+
+async def published(client: Client, numbers: range) -> None:
+    """Each is acknowledged; twice is once."""
+    for number in numbers:
+
+        async def taken(number: int = number) -> bool:
+            headers = {"Nats-Msg-Id": str(number)}
+            with contextlib.suppress(nats.errors.Error, nats.js.errors.APIError):
+                await client.jetstream().publish("s.a", str(number).encode(), timeout=TRY_S, headers=headers)
+                return True
+            return False
+
+        await until(taken, "nobody takes what is published")
+
+
+async def fetched(pull: Pull, count: int, *, confirmed: bool) -> list[int]:
+    """The next messages, acknowledged."""
+    found = []
+    for message in await pull.fetch(count, timeout=TRY_S):
+        if confirmed:
+            await message.ack_sync(timeout=TRY_S)
+        else:
+            await message.ack()
+        found.append(int(message.data))
+    return found
+
+
+async def rest_of(pull: Pull, missing: set[int]) -> list[int]:
+    """All that comes until each of the missing ones has."""
+    found: list[int] = []
+
+    async def all_there() -> bool:
+        with contextlib.suppress(nats.errors.Error):
+            found.extend(await fetched(pull, 10, confirmed=True))
+        return missing <= set(found)
+
+    await until(all_there, f"not all of {sorted(missing)} came")
+    return found
+
+
+async def walk(made: list[servers.Server]) -> None:
+    names = {f"s{number}": server for number, server in enumerate(made)}
+    first = await made_by(made[0], set(names))
+    client = await connect(next(server for name, server in names.items() if name != first))
+    await published(client, range(MESSAGES))
+    config = {"durable_name": "C", "ack_policy": "explicit", "ack_wait": 2_000_000_000}
+
+    async def there() -> bool:
+        with contextlib.suppress(AssertionError, nats.errors.Error):
+            await asked(client, "CONSUMER.CREATE.S.C", {"stream_name": "S", "config": config})
+            return True
+        return False
+
+    await until(there, "the consumer is not made")
+    pull = await client.jetstream().pull_subscribe_bind("C", "S")
+    confirmed = await fetched(pull, MESSAGES // 4, confirmed=True)
+    assert confirmed == list(range(MESSAGES // 4))
+    in_flight = [int(message.data) for message in await pull.fetch(5, timeout=TRY_S)]
+    names[first].kill()
+    await led_by(client, but=first)
+    await published(client, range(MESSAGES, MESSAGES + 5))
+    info: dict[str, Any] = {}
+
+    async def known() -> bool:
+        with contextlib.suppress(AssertionError, nats.errors.Error):
+            info.update(await asked(client, "CONSUMER.INFO.S.C"))
+            return True
+        return False
+
+    await until(known, "the new leader does not know the consumer")
+    assert info["ack_floor"] == info["ack_floor"] | {"consumer_seq": len(confirmed), "stream_seq": len(confirmed)}
+    later = await rest_of(pull, set(range(len(confirmed), MESSAGES + 5)))
+    assert not set(later) & set(confirmed)
+    assert set(in_flight) <= set(later)
+    names[first].start()
+    assert (await asked(client, "CONSUMER.NAMES.S"))["consumers"] == ["C"]
+    await asked(client, "CONSUMER.DELETE.S.C")
+    assert (await asked(client, "CONSUMER.NAMES.S"))["consumers"] in ([], None)
+    await client.close()
+
+
+@pytest.mark.parametrize("kind", [R, L])
+def test_a_consumer_goes_on_at_the_next_leader(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was confirmed does not come again, and what was in flight does."""
+    monkeypatch.setenv(REPLICAS, "1")
+    with three(kind, tmp_path) as made:
+        for server in made:
+            server.start()
+        leader_of(made)
+        asyncio.run(walk(made))
