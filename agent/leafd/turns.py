@@ -2,6 +2,7 @@
 
     await aside(weight, function, ...)   pure work: at once when it is small, on the worker thread when it is large
     pause = Pause(); await pause()       in a loop: lets the others in after every couple of milliseconds of work
+    await together(orders)               all at once, so that the plane is woken once for many
     async with Held(lock)                a lock that is free is taken without a turn of the others
 
 The worker thread is one, so that large requests queue behind each other and not before small ones; the interpreter
@@ -13,7 +14,7 @@ on at a time: ten long listings cost a newcomer as much as one. Not here: who me
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
 
 import trio
@@ -77,3 +78,19 @@ class Pause:
         async with _line:
             await trio.lowlevel.checkpoint()
         self._since = time.perf_counter()
+
+
+async def together(orders: list[Callable[[], Awaitable[_Result]]]) -> list[_Result | Exception]:
+    """The results or exceptions of the orders; the plane has them all at once, so that it is woken once for many."""
+    found: dict[int, _Result | Exception] = {}
+
+    async def one(index: int) -> None:
+        try:
+            found[index] = await orders[index]()
+        except Exception as error:
+            found[index] = error
+
+    async with trio.open_nursery() as nursery:
+        for index in range(len(orders)):
+            nursery.start_soon(one, index)
+    return [found[index] for index in range(len(orders))]

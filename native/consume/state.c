@@ -33,7 +33,7 @@ static status_t change_record(consume_t *consume, store_stream_t *stream, const 
     return store_record_change(store_stream_store(stream), change);
 }
 
-static status_t put_record(const consumer_t *consumer, uint32_t kind, bytes_t key, bytes_t value) {
+static status_t state_put_row(const consumer_t *consumer, uint32_t kind, bytes_t key, bytes_t value) {
     const record_change_t change = {.act = RECORD_PUT, .kind = kind, .key = key, .value = value};
     return change_record(consumer->consume, consumer->stream, &change);
 }
@@ -80,7 +80,7 @@ static status_t row_write(consumer_t *consumer, const pending_row_t *row) {
     store_be64(value + 16, (uint64_t)(left_ns > wait_ns ? left_ns : wait_ns));
     store_be32(value + 24, row->deliveries);
     store_be32(value + 28, row->flags & PENDING_EXHAUSTED ? STATE_PENDING_EXHAUSTED : 0);
-    return put_record(consumer, RECORD_CONSUMER_PENDING, bytes_of(key, sizeof key), bytes_of(value, sizeof value));
+    return state_put_row(consumer, RECORD_CONSUMER_PENDING, bytes_of(key, sizeof key), bytes_of(value, sizeof value));
 }
 
 void state_row_changed(consumer_t *consumer, uint32_t row) {
@@ -194,7 +194,7 @@ static status_t state_write(consumer_t *consumer, uint64_t upto) {
     store_be64(value + 56, upto);
     bool selecting = consumer->survey || consumer->selection.next < consumer->selection.count;
     store_be64(value + 64, selecting ? consumer->selection.resume : 0);
-    return put_record(consumer, RECORD_CONSUMER_STATE, bytes_of(key, 8), bytes_of(value, sizeof value));
+    return state_put_row(consumer, RECORD_CONSUMER_STATE, bytes_of(key, 8), bytes_of(value, sizeof value));
 }
 
 /* Up to where one flush stores rows. There are more. */

@@ -38,7 +38,7 @@ static bool change_allowed(const record_change_t *change, uint32_t key) {
 }
 
 /* The next one; its key is in `full`. false: what is there is none. */
-static bool change_take(bytes_t *left, uint32_t stream_id, uint8_t full[STREAM_ID + KEY_MAX], record_change_t *change) {
+static bool change_next(bytes_t *left, uint32_t stream_id, uint8_t full[STREAM_ID + KEY_MAX], record_change_t *change) {
     if (left->size < HEAD) {
         return false;
     }
@@ -61,13 +61,13 @@ status_t changes_apply(store_t *store, uint32_t stream_id, bytes_t changes) {
     record_change_t change;
     uint64_t count = 0;
     for (bytes_t left = changes; left.size > 0; count++) {
-        if (!change_take(&left, stream_id, full, &change)) {
+        if (!change_next(&left, stream_id, full, &change)) {
             return STATUS_INVALID;
         }
     }
     status_t status = store_record_reserve(store, count);
     for (bytes_t left = changes; left.size > 0 && status == STATUS_OK;) {
-        (void)change_take(&left, stream_id, full, &change);
+        (void)change_next(&left, stream_id, full, &change);
         status = store_record_change(store, &change);
     }
     return status == STATUS_INVALID ? STATUS_FULL : status;

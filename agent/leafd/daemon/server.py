@@ -415,12 +415,8 @@ class Server:
             t.FarLatency: measurements.tell_far,
         }
         if jetstream is not None:
-            rows |= {
-                t.ConsumerGone: jetstream.consumer_gone,
-                t.Advisory: jetstream.advisory,
-                t.Allowance: jetstream.allowance,
-                t.Led: jetstream.led,
-            }
+            rows |= {t.ConsumerGone: jetstream.consumer_gone, t.Advisory: jetstream.advisory}
+            rows |= {t.Allowance: jetstream.allowance, t.Led: jetstream.led}
         return rows
 
     def _join(self) -> None:

@@ -59,10 +59,12 @@ from leafd.jetstream.takers import Takers
 from leafd.native_commands import Commands
 from leafd.operator_log import Log
 from leafd.quoting import quoted
+from leafd.turns import together
 
 if TYPE_CHECKING:
     from leafd.jetstream.elsewhere import Elsewhere
     from leafd.jetstream.endpoints.templates import Templates
+    from leafd.jetstream.leads import Leads
 
 # Importing an endpoint's module is what makes it known.
 ENDPOINT_MODULES: Final = (_account_endpoints, _clustering_endpoints, snapshots, consumers, messages, restore, streams)
@@ -76,7 +78,6 @@ LOADED_TOGETHER: Final = 64
 """Streams, or consumers, that the plane is asked to take up together at start."""
 
 _Record = TypeVar("_Record")
-_State = TypeVar("_State")
 
 
 class JetStream:
@@ -111,8 +112,7 @@ class JetStream:
         self._listings: FairQueue[trio.Event] = FairQueue(at_work=LISTINGS_MAX, at_work_each=1)
         self._stream_records: list[tuple[int, bytes]] = []
         self._consumer_records: list[tuple[int, int, bytes]] = []
-        self._taken_over: dict[int, list[tuple[int, int, bytes]]] = {}
-        """By stream: consumers that come, since this server leads it now."""
+        self._leads: Leads | None = None
         # Of accounts that are not known, or have no JetStream: they may come later.
         self._waiting: list[tuple[int, bytes]] = []
         self._waiting_consumers: list[tuple[int, int, bytes]] = []
@@ -161,8 +161,10 @@ class JetStream:
     def place_by(self, placing: Placing) -> Elsewhere:
         """Streams are those of all servers of a group."""
         from leafd.jetstream.elsewhere import Elsewhere
+        from leafd.jetstream.leads import Leads
 
         self._context.placing = placing
+        self._leads = Leads(self.catalogue, placing, self._load_consumers)
         self._elsewhere = Elsewhere(self._context, placing, self.answer)
         return self._elsewhere
 
@@ -208,19 +210,13 @@ class JetStream:
         removed: set[int] = set()
         for some in _chunks(self._stream_records):
             await self._load_streams(some, removed)
-        alone = [one for one in self._consumer_records if not self._led_elsewhere(one[0])]
-        for consumers_some in _chunks(alone):
+        for consumers_some in _chunks(self._consumer_records):
             await self._load_consumers(consumers_some, removed)
         self._asides.settle()
         self._stream_records.clear()
         self._consumer_records.clear()
         self._load_templates([*self._template_records, *self._waiting_templates])
         self._template_records.clear()
-
-    def _led_elsewhere(self, stream_id: int) -> bool:
-        """Whether several servers keep the stream: its consumers come when this one leads (led())."""
-        stream = self.catalogue.stream(stream_id)
-        return stream is not None and stream.group is not None
 
     async def _load_streams(self, records: list[tuple[int, bytes]], removed: set[int]) -> None:
         """Some streams, for which the plane is asked together. removed: gets what is there no more. What is wrong comes
@@ -240,7 +236,7 @@ class JetStream:
             except Exception as error:
                 wrong.append((stream_id, record, error))
         put = partial(streams.put, self._context)
-        states = await _together([partial(put, stream, stored=record) for stream, record in read.values()])
+        states = await together([partial(put, stream, stored=record) for stream, record in read.values()])
         for (stream, record), state in zip(read.values(), states, strict=True):
             if isinstance(state, Exception):
                 wrong.append((stream.id, record, state))
@@ -263,6 +259,8 @@ class JetStream:
             if owner is None:
                 self._waiting_consumers.append((stream_id, consumer_id, record))
                 continue
+            if owner.group is not None and not owner.lead:
+                continue  # they come when this server leads (leads.py)
             try:
                 name, created, config = read_consumer(record)
                 if (stream_id, name) in read or name in owner.consumers:
@@ -271,7 +269,7 @@ class JetStream:
             except Exception as error:
                 wrong.append((owner, consumer_id, record, error))
         put = partial(consumers.put, self._context)
-        states = await _together([partial(put, owner, one, stored=record) for owner, one, record in read.values()])
+        states = await together([partial(put, owner, one, stored=record) for owner, one, record in read.values()])
         for (owner, consumer, record), state in zip(read.values(), states, strict=True):
             if isinstance(state, t.PlaneError) and state.status == t.Status.CLOSED:
                 continue  # another server leads the stream already
@@ -519,27 +517,9 @@ class JetStream:
             stream.gone_early(event.consumer)
 
     def led(self, event: t.Led) -> None:
-        """This server leads a stream of several, whose consumers follow; or it does so no more."""
-        stream, placing = self.catalogue.stream(event.stream), self._context.placing
-        if stream is None or placing is None:
-            return
-        if event.code in (t.LedCode.NO_MORE, t.LedCode.HERE):
-            stream.lead, stream.led = stream.lead + 1, False
-            stream.lose_consumers()
-            self._taken_over[stream.id] = []
-        elif event.code == t.LedCode.CONSUMER:
-            self._taken_over.setdefault(stream.id, []).append((stream.id, event.consumer, event.definition))
-        else:
-            placing.go_on(partial(self._take_over, stream, stream.lead, self._taken_over.pop(stream.id, [])))
-
-    async def _take_over(self, stream: Stream, lead: int, records: list[tuple[int, int, bytes]]) -> None:
-        async with stream.lock:
-            if stream.lead != lead:
-                return
-            stream.lose_consumers()
-            for some in _chunks(records):
-                await self._load_consumers(some, set())
-            stream.led = stream.lead == lead
+        """Goes to those who want it: this server leads a stream of several, or no more."""
+        if self._leads is not None:
+            self._leads.take(event)
 
     def named(self, stream: int) -> dict[str, str]:
         """The names of a stream and of its account, for the log; empty: it is not known."""
@@ -592,22 +572,6 @@ class JetStream:
 def _chunks(records: list[_Record]) -> Iterator[list[_Record]]:
     """All of them, so many at a time as the plane is asked for together."""
     return (records[begin : begin + LOADED_TOGETHER] for begin in range(0, len(records), LOADED_TOGETHER))
-
-
-async def _together(orders: list[Callable[[], Awaitable[_State]]]) -> list[_State | Exception]:
-    """The results or exceptions of the orders; the plane has them all at once, so that it is woken once for many."""
-    found: dict[int, _State | Exception] = {}
-
-    async def one(index: int) -> None:
-        try:
-            found[index] = await orders[index]()
-        except Exception as error:
-            found[index] = error
-
-    async with trio.open_nursery() as nursery:
-        for index in range(len(orders)):
-            nursery.start_soon(one, index)
-    return [found[index] for index in range(len(orders))]
 
 
 _ORDERS: Final = (["META", "LEADER", "STEPDOWN"], ["SERVER", "REMOVE"])

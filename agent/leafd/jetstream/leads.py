@@ -1,0 +1,56 @@
+"""Consumers of streams that several servers keep: here while this server leads the stream, and known only then.
+
+    the plane leads --> Led events: here, each consumer as this disk has it, that was all --> taken up --> stream.led
+    the plane leads no more --> the consumers are forgotten; their records stay, with whoever leads next
+
+Only a configuration with `meta_size` imports this. Not here: deliveries and the log (native/jetstream/replicated.h).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Final
+
+from leafd import native_types as t
+from leafd.jetstream.catalogue import Catalogue, Stream
+from leafd.jetstream.ports import Placing
+
+TOGETHER: Final = 64
+"""Consumers for which the plane is asked at once."""
+Records = list[tuple[int, int, bytes]]
+"""Stored consumers: the plane's numbers of the stream and of the consumer, and its definition."""
+Load = Callable[[Records, set[int]], Awaitable[None]]
+
+
+class Leads:
+    """What this server leads. load: takes stored consumers up."""
+
+    def __init__(self, catalogue: Catalogue, placing: Placing, load: Load) -> None:
+        self._catalogue, self._placing, self._load = catalogue, placing, load
+        self._coming: dict[int, Records] = {}
+        """By stream."""
+
+    def take(self, event: t.Led) -> None:
+        """This server leads a stream of several, whose consumers follow; or it does so no more."""
+        stream = self._catalogue.stream(event.stream)
+        if stream is None:
+            return
+        if event.code in (t.LedCode.NO_MORE, t.LedCode.HERE):
+            stream.lead, stream.led = stream.lead + 1, False
+            stream.lose_consumers()
+            self._coming[stream.id] = []
+        elif event.code == t.LedCode.CONSUMER:
+            self._coming.setdefault(stream.id, []).append((stream.id, event.consumer, event.definition))
+        else:
+            records = self._coming.pop(stream.id, [])
+            self._placing.go_on(partial(self._take_over, stream, stream.lead, records))
+
+    async def _take_over(self, stream: Stream, lead: int, records: Records) -> None:
+        async with stream.lock:
+            if stream.lead != lead:
+                return
+            stream.lose_consumers()  # those of a lead before, which were still being taken up
+            for at in range(0, len(records), TOGETHER):
+                await self._load(records[at : at + TOGETHER], set())
+            stream.led = stream.lead == lead
