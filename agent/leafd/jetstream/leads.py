@@ -24,7 +24,7 @@ Load = Callable[[Records, set[int]], Awaitable[None]]
 
 
 class Leads:
-    """What this server leads. load: takes stored consumers up."""
+    """The streams of several that this server leads. load: takes stored consumers up."""
 
     def __init__(self, catalogue: Catalogue, placing: Placing, load: Load) -> None:
         self._catalogue, self._placing, self._load = catalogue, placing, load
