@@ -469,6 +469,15 @@ status_t store_record_delete_prefix(store_t *store, uint32_t kind, bytes_t prefi
     return STATUS_OK;
 }
 
+status_t store_record_change(store_t *store, const record_change_t *change) {
+    switch (change->act) {
+    case RECORD_PUT: return store_record_put(store, change->kind, change->key, change->value);
+    case RECORD_DELETE: return store_record_delete(store, change->kind, change->key);
+    case RECORD_DELETE_PREFIX: return store_record_delete_prefix(store, change->kind, change->key);
+    }
+    return STATUS_INVALID;
+}
+
 status_t store_record_get(store_t *store, uint32_t kind, bytes_t key, bytes_t *value) {
     uint32_t place = fake_place(store, kind, key);
     if (place >= store->record_count || fake_compare(&store->records[place], kind, key) != 0) return STATUS_NOT_FOUND;

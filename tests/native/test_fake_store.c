@@ -21,6 +21,7 @@
 #define store_record_each fake_store_record_each
 #define store_record_get fake_store_record_get
 #define store_record_put fake_store_record_put
+#define store_record_change fake_store_record_change
 #define store_room fake_store_room
 #define store_seq_at_time fake_store_seq_at_time
 #define store_set_hooks fake_store_set_hooks
