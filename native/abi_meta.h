@@ -30,8 +30,8 @@
 
 /* Event: who leads a stream of several servers, here: target = stream, code = LED_*. */
 #define EVENT_LED 25
-#define LED_NO_MORE 0 /* by this server: it has no consumers */
-#define LED_HERE 1    /* now; these are its consumers: */
+#define LED_NO_MORE 0  /* by this server: it has no consumers */
+#define LED_HERE 1     /* now; these are its consumers: */
 #define LED_CONSUMER 2 /* arg = consumer, payload = definition */
 #define LED_WHOLE 3    /* that was the last of them */
 
