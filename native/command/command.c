@@ -30,6 +30,7 @@
 #include "plane/account.h"
 #include "plane/import.h"
 #include "plane/interest.h"
+#include "plane/link_part.h"
 #include "plane/mapping.h"
 #include "plane/peer.h"
 #include "plane/plane.h"
@@ -226,7 +227,7 @@ static void add_line(const peer_t *peer, connection_row_t *row) {
     if (!peer->protocol->link || !tcp_look(peer->conn.fd, &look)) {
         return;
     }
-    const window_t *window = &peer->window;
+    const window_t *window = &peer->link->window;
     row->window = window->narrow ? window->bytes : 0;
     row->rate = window->proven ? window->rate : look.rate;
     row->held = look.held;

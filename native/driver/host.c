@@ -15,12 +15,12 @@
 #include "net/loop.h"
 #include "plane/account.h"
 #include "plane/authors.h"
+#include "plane/link_part.h"
 #include "plane/peer.h"
 #include "plane/plane.h"
 #include "plane/pressure.h"
 #include "plane/publication.h"
 #include "plane/subscription.h"
-#include "plane/window.h"
 #include "verbs/verbs.h"
 #include "wire/emit.h"
 
@@ -114,7 +114,7 @@ static int64_t host_heard(plane_t *plane, uint64_t link) {
 
 static int64_t host_round_trip(plane_t *plane, uint64_t link) {
     const peer_t *peer = link != 0 ? peer_find(plane, link) : NULL;
-    return peer == NULL ? 0 : peer->window.round_trip_min_ns;
+    return peer == NULL || peer->link == NULL ? 0 : peer->link->window.round_trip_min_ns;
 }
 
 static bool host_advisory_room(plane_t *plane) {

@@ -11,6 +11,7 @@
 #include "net/outq.h"
 #include "plane/account.h"
 #include "plane/lanes.h"
+#include "plane/link_part.h"
 #include "plane/peer.h"
 #include "plane/plane.h"
 #include "plane/publication.h"
@@ -54,7 +55,7 @@ void publish_deferred(plane_t *plane) {
 
 bool peer_is_full(const plane_t *plane, peer_t *peer) {
     if (LEAF_UNLIKELY(peer->lanes != NULL)) {
-        bool full = lanes_full(peer->lanes, peer->precedence, plane->flow, window_most(&peer->window));
+        bool full = lanes_full(peer->lanes, peer->precedence, plane->flow, window_most(&peer->link->window));
         peer->full = peer->full || full;
         return full;
     }

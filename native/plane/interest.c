@@ -33,6 +33,7 @@
 #include "base/visits.h"
 #include "plane/account.h"
 #include "plane/import.h"
+#include "plane/link_part.h"
 #include "plane/mapping.h"
 #include "plane/peer.h"
 #include "route/permissions.h"
@@ -188,7 +189,8 @@ void interest_free(interest_t *interest) {
 /* ---- what a link sees -------------------------------------------------------------------------------------------- */
 
 static bool same_cluster(const peer_t *a, const peer_t *b) {
-    return a->hearing.cluster != 0 && a->hearing.cluster == b->hearing.cluster && bytes_equal(a->cluster, b->cluster);
+    return a->link != NULL && b->link != NULL && a->link->hearing.cluster != 0
+           && a->link->hearing.cluster == b->link->hearing.cluster && bytes_equal(a->cluster, b->cluster);
 }
 
 static uint64_t cluster_hash(bytes_t cluster) {
@@ -197,7 +199,7 @@ static uint64_t cluster_hash(bytes_t cluster) {
 
 void interest_speaks(peer_t *route, bytes_t cluster) {
     routed_speaks(route, cluster);
-    route->hearing.cluster = cluster_hash(cluster);
+    route->link->hearing.cluster = cluster_hash(cluster);
 }
 
 static uint64_t weight_of(const peer_t *peer, bytes_t subject, bytes_t queue) {
@@ -220,22 +222,22 @@ static question_t question_of(plane_t *plane, const interest_entry_t *entry, con
 /* The weight that the links of a cluster have asked for together. Counted once for all of them: a thousand boxes may
  * call their clusters alike. */
 static uint64_t own_weight(peer_t *peer, bytes_t subject, bytes_t queue, const question_t *question) {
-    if (peer->hearing.next_mate == NULL) {
+    if (peer->link->hearing.next_mate == NULL) {
         return peer == question->changing ? 0 : weight_of(peer, subject, queue);
     }
-    if (peer->hearing.mates_look == question->number) {
-        return peer->hearing.mates_weight;
+    if (peer->link->hearing.mates_look == question->number) {
+        return peer->link->hearing.mates_weight;
     }
     uint64_t own = 0;
     peer_t *mate = peer;
     do {
         own += mate == question->changing ? 0 : weight_of(mate, subject, queue);
-        mate = mate->hearing.next_mate;
+        mate = mate->link->hearing.next_mate;
     } while (mate != peer);
     do {
-        mate->hearing.mates_look = question->number;
-        mate->hearing.mates_weight = own;
-        mate = mate->hearing.next_mate;
+        mate->link->hearing.mates_look = question->number;
+        mate->link->hearing.mates_weight = own;
+        mate = mate->link->hearing.next_mate;
     } while (mate != peer);
     return own;
 }
@@ -295,7 +297,7 @@ static void tell_change(plane_t *plane, peer_t *peer, const question_t *question
     const peer_t *origin = question->changing;
     bool sees =
         origin == NULL || (peer != origin && !same_cluster(peer, origin) && !(peer_is_hub(peer) && is_beyond(origin)));
-    if (!sees || (!peer->hearing.told_all && map_place(entry->link.hash) >= peer->hearing.told_below)) {
+    if (!sees || (!peer->link->hearing.told_all && map_place(entry->link.hash) >= peer->link->hearing.told_below)) {
         return;
     }
     uint64_t others = seen_by(plane, peer, question);
@@ -448,28 +450,29 @@ static void leafs_take(peer_t *peer) {
 static void join_mates(const account_t *account, peer_t *peer) {
     for (peer_t *other = account->leafs; other != NULL; other = other->next_leaf) {
         if (other != peer && same_cluster(other, peer)) {
-            peer->hearing.next_mate = other->hearing.next_mate == NULL ? other : other->hearing.next_mate;
-            other->hearing.next_mate = peer;
+            peer->link->hearing.next_mate =
+                other->link->hearing.next_mate == NULL ? other : other->link->hearing.next_mate;
+            other->link->hearing.next_mate = peer;
             return;
         }
     }
 }
 
 static void leave_mates(peer_t *peer) {
-    peer_t *before = peer->hearing.next_mate;
+    peer_t *before = peer->link->hearing.next_mate;
     if (before == NULL) {
         return;
     }
-    while (before->hearing.next_mate != peer) {
-        before = before->hearing.next_mate;
+    while (before->link->hearing.next_mate != peer) {
+        before = before->link->hearing.next_mate;
     }
-    before->hearing.next_mate = peer->hearing.next_mate == before ? NULL : peer->hearing.next_mate;
-    peer->hearing.next_mate = NULL;
+    before->link->hearing.next_mate = peer->link->hearing.next_mate == before ? NULL : peer->link->hearing.next_mate;
+    peer->link->hearing.next_mate = NULL;
 }
 
 /* One bucket; returns what it cost. */
 static uint32_t tell_bucket(plane_t *plane, peer_t *peer, map_link_t *link) {
-    uint32_t cost = 1, each = peer->hearing.next_mate == NULL ? 1 : peer->account->leaf_count;
+    uint32_t cost = 1, each = peer->link->hearing.next_mate == NULL ? 1 : peer->account->leaf_count;
     for (; link != NULL; link = link->next) {
         const interest_entry_t *entry =
             peer_is_isolated(peer) ? MAP_ENTRY(link, interest_entry_t, here) : interest_entry(link);
@@ -487,15 +490,15 @@ static uint32_t tell_bucket(plane_t *plane, peer_t *peer, map_link_t *link) {
 static bool tell_more(plane_t *plane, peer_t *peer, uint32_t *budget) {
     const interest_t *interest = peer->account->interest;
     const map_t *map = peer_is_isolated(peer) ? interest->here : interest->all;
-    uint64_t place = peer->hearing.told_below;
+    uint64_t place = peer->link->hearing.told_below;
     while (place < MAP_END && *budget != 0 && peer->state != PEER_DOOMED) {
         uint32_t cost = tell_bucket(plane, peer, map_at(map, place));
         *budget -= cost < *budget ? cost : *budget;
         place = map_beyond(map, place);
     }
-    peer->hearing.told_all = place == MAP_END;
-    peer->hearing.told_below = place;
-    return peer->hearing.told_all || peer->state == PEER_DOOMED;
+    peer->link->hearing.told_all = place == MAP_END;
+    peer->link->hearing.told_below = place;
+    return peer->link->hearing.told_all || peer->state == PEER_DOOMED;
 }
 
 status_t interest_leaf_joined(plane_t *plane, peer_t *peer) {
@@ -509,8 +512,8 @@ status_t interest_leaf_joined(plane_t *plane, peer_t *peer) {
     }
     leafs_put(peer_is_isolated(peer) ? &account->isolated : &account->leafs, peer);
     account->leaf_count++;
-    peer->hearing.cluster = cluster_hash(peer->cluster);
-    peer->hearing.next_mate = NULL;
+    peer->link->hearing.cluster = cluster_hash(peer->cluster);
+    peer->link->hearing.next_mate = NULL;
     if (!peer_is_isolated(peer)) {
         join_mates(account, peer);
     }
@@ -523,7 +526,7 @@ status_t interest_leaf_joined(plane_t *plane, peer_t *peer) {
     /* A link of an ordinary account hears everything here, before the PONG that tells it that it may begin. */
     uint32_t budget = TELL_FIRST;
     if (!tell_more(plane, peer, &budget)) {
-        peer->hearing.next_newcomer = plane->newcomers;
+        peer->link->hearing.next_newcomer = plane->newcomers;
         plane->newcomers = peer;
     }
     return STATUS_OK;
@@ -539,9 +542,9 @@ void interest_tell(plane_t *plane) {
         }
         /* whoever is slow to take it holds nobody up, and goes on when it is drained */
         if (peer_is_full(plane, peer)) {
-            at = &peer->hearing.next_newcomer;
+            at = &peer->link->hearing.next_newcomer;
         } else if (tell_more(plane, peer, &budget)) {
-            *at = peer->hearing.next_newcomer;
+            *at = peer->link->hearing.next_newcomer;
         }
     }
 }
@@ -549,9 +552,10 @@ void interest_tell(plane_t *plane) {
 /* Forgets a leaf whose subscriptions are gone already. */
 void interest_leaf_left(plane_t *plane, peer_t *peer) {
     account_t *account = peer->account;
-    for (peer_t **at = &plane->newcomers; !peer->hearing.told_all && *at != NULL; at = &(*at)->hearing.next_newcomer) {
+    for (peer_t **at = &plane->newcomers; !peer->link->hearing.told_all && *at != NULL;
+         at = &(*at)->link->hearing.next_newcomer) {
         if (*at == peer) {
-            *at = peer->hearing.next_newcomer;
+            *at = peer->link->hearing.next_newcomer;
             break;
         }
     }

@@ -20,6 +20,7 @@
 #include "plane/gateway.h"
 #include "plane/import.h"
 #include "plane/interest.h"
+#include "plane/link_part.h"
 #include "plane/peer.h"
 #include "route/permissions.h"
 #include "plane/plane.h"
@@ -72,7 +73,10 @@ static void remember(const peer_t *peer) {
 
 static event_entry_t *closed_event(peer_t *peer) {
     tcp_look_t look;
-    bool looked = peer->protocol->link && tcp_look(peer->conn.fd, &look);
+    uint64_t wire = peer->link == NULL ? 0 : peer->link->window.wire;
+    if (peer->link != NULL && tcp_look(peer->conn.fd, &look)) {
+        wire = look.wire;
+    }
     const carried_t carried = {.in_msgs = peer->in_msgs,
                                .out_msgs = peer->out_msgs,
                                .in_bytes = peer->in_bytes,
@@ -80,7 +84,7 @@ static event_entry_t *closed_event(peer_t *peer) {
                                .subscriptions = peer->subscriptions_at_end,
                                .rtt_ns = peer->rtt_ns,
                                .last_wall_ns = peer->last_wall_ns,
-                               .wire = looked ? look.wire : peer->window.wire};
+                               .wire = wire};
     event_entry_t *entry =
         event_new(EVENT_CLOSED, BYTES_NONE, bytes_of(peer->rows_at_end.at, (uint32_t)peer->rows_at_end.size),
                   bytes_of(&carried, sizeof(carried)), peer->close_text);
@@ -120,13 +124,13 @@ static void peer_free(plane_t *plane, peer_t *peer) {
     free(peer->farewell);
     free(peer->introduction);
     web_farewell(peer);
-    if (peer->window.measured) {
-        tcp_expect_end(peer->conn.fd, window_patience_ns(&peer->window));
+    if (peer->link != NULL && peer->link->window.measured) {
+        tcp_expect_end(peer->conn.fd, window_patience_ns(&peer->link->window));
     }
     conn_close(&peer->conn, &plane->loop);
     map_free(&peer->table);
     permissions_free(peer->permissions);
-    free(peer->queues);
+    free(peer->link);
     buffer_free(&peer->rows_at_end);
     peer_undescribe(peer);
     bytes_release(&peer->author);

@@ -14,6 +14,7 @@
 #include "base/bytes.h"
 #include "base/check.h"
 #include "plane/gateway_reply.h"
+#include "plane/link_part.h"
 #include "plane/peer.h"
 #include "plane/plane.h"
 #include "plane/protocol.h"
@@ -95,7 +96,7 @@ static inline void link_choose(chosen_t *chosen, peer_t *peer, const bytes_t *qu
         chosen->at[chosen->count++] = peer;
     }
     if (queue != NULL && peer->queue_count < OP_QUEUES_MAX) {
-        peer->queues[peer->queue_count++] = *queue;
+        peer->link->queues[peer->queue_count++] = *queue;
     }
 }
 /* An answer under its whole name chooses the gateway that it names. */

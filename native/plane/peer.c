@@ -23,6 +23,7 @@
 #include "net/websocket.h"
 #include "plane/account.h"
 #include "plane/again.h"
+#include "plane/link_part.h"
 #include "plane/memory.h"
 #include "plane/plane.h"
 #include "plane/pressure.h"
@@ -88,7 +89,7 @@ static const protocol_t *protocol_of(const plane_t *plane, uint32_t kind) {
 
 status_t peer_becomes(plane_t *plane, peer_t *peer, uint32_t kind) {
     const protocol_t *protocol = protocol_of(plane, kind);
-    if (protocol->link && (peer->queues = calloc(OP_QUEUES_MAX, sizeof(*peer->queues))) == NULL) {
+    if (protocol->link && peer->link == NULL && (peer->link = calloc(1, sizeof(*peer->link))) == NULL) {
         return STATUS_NO_MEMORY;
     }
     plane->links += (uint32_t)(protocol->link && !peer->protocol->link);
@@ -111,16 +112,16 @@ peer_t *peer_new(plane_t *plane, int fd, uint32_t kind, uint64_t listener, bytes
     peer->kind = kind & ~(uint32_t)(LISTEN_WEB | LISTEN_GREETED);
     peer->greeted = (kind & LISTEN_GREETED) != 0;
     peer->protocol = (kind & LISTEN_WEB) != 0 ? &protocol_http : protocol_of(plane, peer->kind);
-    peer->queues = peer->protocol->link ? calloc(OP_QUEUES_MAX, sizeof(*peer->queues)) : NULL;
+    peer->link = peer->protocol->link ? calloc(1, sizeof(*peer->link)) : NULL;
     /* The record that control is told at the end is there from the beginning. */
     const carried_t nothing = {0};
     peer->farewell = event_new(EVENT_CLOSED, BYTES_NONE, BYTES_NONE, bytes_of(&nothing, sizeof(nothing)), BYTES_NONE);
     event_entry_t *entry = event_new(EVENT_OPENED, address, BYTES_NONE, BYTES_NONE, BYTES_NONE);
-    if ((peer->protocol->link && peer->queues == NULL) || peer->farewell == NULL || entry == NULL
+    if ((peer->protocol->link && peer->link == NULL) || peer->farewell == NULL || entry == NULL
         || table_put(&plane->peers, peer->id, peer) != STATUS_OK) {
         free(entry);
         free(peer->farewell);
-        free(peer->queues);
+        free(peer->link);
         free(peer);
         return NULL;
     }
@@ -399,14 +400,14 @@ void peer_unstall(plane_t *plane) {
 /* The ping of the end that dialled, and its answer, serve both ends: the other one pings when they are overdue. If both
  * had the same patience, a link that is a second away would always have two of them. */
 static int64_t link_quiet_ns(const peer_t *peer) {
-    int64_t trip_ns = peer->window.round_trip_ns;
+    int64_t trip_ns = peer->link->window.round_trip_ns;
     return peer->dialled ? LINK_PING_NS : LINK_PINGED_NS + (trip_ns < LINK_TRIP_MAX_NS ? trip_ns : LINK_TRIP_MAX_NS);
 }
 
 /* Twice as much over a far or slow link by which what we send still arrives: the other kernel may wait before it sends
  * anew, after an outage as long again as that was (Linux before 6.15, nats-server). */
 static int64_t ping_patience_ns(const plane_t *plane, const peer_t *peer) {
-    const window_t *window = &peer->window;
+    const window_t *window = &peer->link->window;
     int64_t patience_ns = window_patience_ns(window);
     bool alive = window->measured && window->narrow && plane->now.mono_ns - window->alive_ns < patience_ns;
     return alive ? 2 * patience_ns : patience_ns;
@@ -487,7 +488,7 @@ void peer_chores(plane_t *plane, peer_t *peer) {
     if (peer->secure_until_ns != 0) {
         secure_chores(plane, peer);
     }
-    if (peer->window.measured) {
+    if (peer->link != NULL && peer->link->window.measured) {
         window_chores(plane, peer);
     } else if (outq_stalled(&peer->conn.out, plane->now.mono_ns, plane->limits.write_deadline_ns)) {
         peer_emit_failed(plane, peer, STATUS_FULL);

@@ -72,6 +72,7 @@ typedef struct reply reply_t;               /* import.h */
 typedef struct websocket websocket_t;       /* net/websocket.h */
 typedef struct compress compress_t;         /* net/compress.h */
 typedef struct proxied proxied_t;           /* net/proxied.h */
+typedef struct link_part link_part_t;       /* link_part.h */
 typedef struct route_link route_link_t;     /* routed.h */
 typedef struct gateway_link gateway_link_t; /* gateway.h */
 typedef struct session session_t;           /* sessions/session.h */
@@ -132,7 +133,7 @@ struct peer {
     bool named;                  /* a link that was accepted: its CONNECT has come */
     bool yielded;                /* its input was much work: the rest waits for the next turn .. */
     uint32_t yielded_in;         /* .. behind that one, of plane->turns */
-    hearing_t hearing;           /* leafs: what it has been told of interest */
+    link_part_t *link;           /* of every link; NULL: it is a client */
     route_link_t *route;         /* routes: likewise, and which accounts go by it; NULL: it is none */
     session_t *session;          /* of MQTT; NULL: it speaks another protocol, or has not said who it is */
     gateway_link_t *gateway;     /* gateways: likewise, and which of two ways it goes; NULL: it is none */
@@ -148,22 +149,15 @@ struct peer {
     proxied_t *proxied;          /* likewise, until its PROXY protocol header is over */
     uint64_t publication;        /* leafs: last message that chose this peer */
     uint32_t queue_count;
-    bytes_t *queues;          /* leafs: OP_QUEUES_MAX of them */
     reply_t *replies;         /* ways back to it */
     int64_t stalled_until_ns; /* WAITS_RECEIVER: until then */
     owed_t owed;              /* for messages that control is not done with */
     uint32_t alone;           /* of these, such that it is not read before control is done with them */
     int64_t flooding_ns;      /* leafs: since when they have owed much; 0 = they do not */
-    /* leafs: second of its -ERR lines, how many of them control was told, and how many not */
-    int64_t errors_ns;
-    uint32_t errors_told;
-    uint32_t errors_untold;
-    int64_t heard_ns; /* links: for how long it has brought something */
-    window_t window;  /* leafs: how much may be under way to it */
-    lanes_t *lanes;   /* leafs: what waits for it; NULL: it is neither narrow nor limited, and all waits in conn.out */
+    int64_t heard_ns;         /* links: for how long it has brought something */
+    lanes_t *lanes; /* leafs: what waits for it; NULL: it is neither narrow nor limited, and all waits in conn.out */
     precedence_t *precedence;
     budget_t *budget; /* NULL: none */
-    peer_t *next_narrow;
     peer_t *next_stalled;
     peer_t *next_throttled, **at_throttled; /* throttle.c */
     peer_t *next_dirty;

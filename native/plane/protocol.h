@@ -36,7 +36,7 @@ typedef struct protocol {
     uint32_t (*input)(plane_t *plane, peer_t *peer, bytes_t input);
     /* A whole message for one of the peer's subscriptions, into out, its queue. */
     status_t (*emit)(peer_t *peer, outq_t *out, const subscription_t *one, const message_t *message);
-    /* Links get it once for all their subscriptions, with the groups in peer->queues; out: the peer's queue or a lane
+    /* Links get it once for all their subscriptions, with the groups in its link part; out: the peer's queue or a lane
      * before it. shown: what the message's subject is to be for its last receiver, empty = the same. STATUS_INVALID: it
      * cannot be said in this protocol, and nothing was queued. */
     status_t (*emit_link)(peer_t *peer, outq_t *out, const publication_t *publication, bytes_t shown);

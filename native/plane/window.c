@@ -9,19 +9,20 @@
 #include "net/outq.h"
 #include "plane/budget.h"
 #include "plane/lanes.h"
+#include "plane/link_part.h"
 #include "plane/peer.h"
 #include "plane/plane.h"
 #include "plane/protocol.h"
 
 static void expect_the_worst(const peer_t *peer) {
-    int64_t again_ns = peer->window.round_trip_ns * WINDOW_AGAIN_TRIPS;
+    int64_t again_ns = peer->link->window.round_trip_ns * WINDOW_AGAIN_TRIPS;
     tcp_expect_loss(peer->conn.fd);
     tcp_expect_outages(peer->conn.fd, again_ns > WINDOW_AGAIN_NS ? again_ns : WINDOW_AGAIN_NS);
 }
 
 /* Puts the waiting output into lanes, or takes it out of them. Without memory it stays as it is. */
 static void line_up(plane_t *plane, peer_t *peer) {
-    bool lanes = peer->window.narrow || peer->window.pace != 0 || peer->budget != NULL;
+    bool lanes = peer->link->window.narrow || peer->link->window.pace != 0 || peer->budget != NULL;
     if (lanes && peer->lanes == NULL) {
         peer->lanes = lanes_new(&plane->memory.output);
     } else if (!lanes && peer->lanes != NULL && lanes_join(peer->lanes, &peer->conn.out) == STATUS_OK) {
@@ -35,12 +36,12 @@ static void line_up(plane_t *plane, peer_t *peer) {
 
 void window_admitted(plane_t *plane, peer_t *peer) {
     tcp_look_t look;
-    if (!peer->protocol->link || peer->window.measured || !tcp_look(peer->conn.fd, &look)) {
+    if (!peer->protocol->link || peer->link->window.measured || !tcp_look(peer->conn.fd, &look)) {
         return;
     }
-    window_begin(&peer->window, &look, plane->now.mono_ns);
-    tcp_expect_life(peer->conn.fd, window_patience_ns(&peer->window));
-    if (peer->window.narrow) {
+    window_begin(&peer->link->window, &look, plane->now.mono_ns);
+    tcp_expect_life(peer->conn.fd, window_patience_ns(&peer->link->window));
+    if (peer->link->window.narrow) {
         expect_the_worst(peer);
         line_up(plane, peer);
     }
@@ -54,12 +55,12 @@ static uint64_t waiting_of(const peer_t *peer) {
 /* Holds what the budget no longer permits, or lets it go; tells control when it wanted to hear of it. */
 static void reckon(plane_t *plane, peer_t *peer) {
     budget_t *budget = peer->budget;
-    uint64_t wire = peer->window.wire;
+    uint64_t wire = peer->link->window.wire;
     if (budget == NULL) {
         return;
     }
     if (peer->lanes != NULL) {
-        lanes_hold(peer->lanes, budget_lowest(budget, wire + peer->window.unsent));
+        lanes_hold(peer->lanes, budget_lowest(budget, wire + peer->link->window.unsent));
     }
     event_entry_t *entry =
         wire < budget->tell ? NULL : event_new(EVENT_CARRIED, BYTES_NONE, BYTES_NONE, BYTES_NONE, BYTES_NONE);
@@ -73,7 +74,7 @@ static void reckon(plane_t *plane, peer_t *peer) {
 
 /* How many of our bytes become one of the kernel's. */
 static void learn_packed(peer_t *peer, const tcp_look_t *seen) {
-    window_t *window = &peer->window;
+    window_t *window = &peer->link->window;
     uint64_t given = seen->acked + seen->held;
     uint64_t packed = given - window->packed_before, plain = peer->conn.bytes_out - window->plain_before;
     if (peer->compress == NULL || packed < window->packet) {
@@ -87,7 +88,7 @@ static void learn_packed(peer_t *peer, const tcp_look_t *seen) {
 }
 
 static void learn(plane_t *plane, peer_t *peer, const tcp_look_t *seen) {
-    window_t *window = &peer->window;
+    window_t *window = &peer->link->window;
     bool narrow = window->narrow;
     /* A near link has to prove that it is the link that is slow, and not this processor. */
     uint64_t waits = waiting_of(peer), most = peer->conn.out.max_pending;
@@ -107,7 +108,7 @@ static void learn(plane_t *plane, peer_t *peer, const tcp_look_t *seen) {
 
 static uint32_t doubt_of(const plane_t *plane, const peer_t *peer) {
     int64_t now = plane->now.mono_ns, quiet_ns = now - peer->last_input_ns;
-    bool doubtful = window_doubtful(&peer->window, now);
+    bool doubtful = window_doubtful(&peer->link->window, now);
     tcp_look_t seen;
     if (!doubtful && (peer->pings_out == 0 || quiet_ns < WINDOW_ALIVE_NS)) {
         return DOUBT_NONE;
@@ -115,13 +116,13 @@ static uint32_t doubt_of(const plane_t *plane, const peer_t *peer) {
     if (!tcp_look(peer->conn.fd, &seen)) {
         return doubtful ? DOUBT_ALL : DOUBT_NONE;
     }
-    return doubtful ? window_doubt(&seen) : window_unanswered(&peer->window, &seen, quiet_ns);
+    return doubtful ? window_doubt(&seen) : window_unanswered(&peer->link->window, &seen, quiet_ns);
 }
 
 /* Tells control of a link that we dialled, which may dial another one beside it; and of one that stands at its first
  * full packet, whoever dialled. */
 static void tell_doubt(plane_t *plane, peer_t *peer) {
-    window_t *window = &peer->window;
+    window_t *window = &peer->link->window;
     if (peer->state != PEER_ADMITTED) {
         return;
     }
@@ -142,7 +143,7 @@ static void tell_doubt(plane_t *plane, peer_t *peer) {
 }
 
 void window_chores(plane_t *plane, peer_t *peer) {
-    window_t *window = &peer->window;
+    window_t *window = &peer->link->window;
     tcp_look_t seen;
     if (!window->measured) {
         return;
@@ -163,11 +164,11 @@ static uint64_t choose(peer_t *peer, uint64_t room) {
     lanes_fill(peer->lanes, out, room, LANE_LOW);
     uint64_t chosen = outq_pending(out);
     /* The end of the last one goes with it, unless it is a large one. */
-    return chosen > room && chosen - room <= peer->window.packet ? chosen : room;
+    return chosen > room && chosen - room <= peer->link->window.packet ? chosen : room;
 }
 
 uint64_t window_room(plane_t *plane, peer_t *peer) {
-    window_t *window = &peer->window;
+    window_t *window = &peer->link->window;
     tcp_look_t seen;
     if (!tcp_look(peer->conn.fd, &seen)) {
         return choose(peer, UINT64_MAX);
@@ -219,19 +220,19 @@ void window_wait(plane_t *plane, peer_t *peer) {
             return;
         }
     }
-    int64_t due_ns = plane->now.mono_ns + wait_ns(&peer->window);
+    int64_t due_ns = plane->now.mono_ns + wait_ns(&peer->link->window);
     if (plane->narrows == NULL || due_ns < plane->narrows_due_ns) {
         plane->narrows_due_ns = due_ns;
     }
-    if (!peer->window.waits) {
-        peer->window.waits = true;
-        peer->next_narrow = plane->narrows;
+    if (!peer->link->window.waits) {
+        peer->link->window.waits = true;
+        peer->link->next_narrow = plane->narrows;
         plane->narrows = peer;
     }
 }
 
 void window_given(plane_t *plane, peer_t *peer) {
-    if (peer->full && peer->lanes != NULL && lanes_drained(peer->lanes, window_most(&peer->window))) {
+    if (peer->full && peer->lanes != NULL && lanes_drained(peer->lanes, window_most(&peer->link->window))) {
         plane->drained = true;
         plane->more = true;
     }
@@ -261,7 +262,7 @@ status_t window_afford(plane_t *plane, peer_t *peer, const budget_t *budget) {
     bool bounded = budget->urgent != UINT64_MAX || budget->high != UINT64_MAX || budget->normal != UINT64_MAX
                    || budget->low != UINT64_MAX || budget->tell != UINT64_MAX;
     tcp_look_t seen;
-    if (!peer->window.measured || !tcp_look(peer->conn.fd, &seen)) {
+    if (!peer->link->window.measured || !tcp_look(peer->conn.fd, &seen)) {
         return STATUS_OK; /* nothing counts its bytes: it is in memory */
     }
     if (!bounded) {
@@ -272,7 +273,7 @@ status_t window_afford(plane_t *plane, peer_t *peer, const budget_t *budget) {
     } else {
         *peer->budget = *budget;
     }
-    pace_anew(&peer->window, budget->pace, plane->now.mono_ns);
+    pace_anew(&peer->link->window, budget->pace, plane->now.mono_ns);
     if (peer->lanes != NULL && peer->budget == NULL) {
         lanes_hold(peer->lanes, LANE_LOW);
     }
@@ -282,7 +283,7 @@ status_t window_afford(plane_t *plane, peer_t *peer, const budget_t *budget) {
 }
 
 void window_dropped(plane_t *plane, peer_t *peer) {
-    window_t *window = &peer->window;
+    window_t *window = &peer->link->window;
     if (window->told_ns != 0 && plane->now.mono_ns - window->told_ns < WINDOW_TELL_NS) {
         return;
     }
@@ -301,7 +302,7 @@ void window_dropped(plane_t *plane, peer_t *peer) {
 
 void window_pace(plane_t *plane, const peer_t *peer, peer_t *producer) {
     uint64_t waiting = lanes_going(peer->lanes);
-    if (producer == NULL || waiting < LANE_MAX / 4 || peer->window.rate < LANE_MAX / 4) {
+    if (producer == NULL || waiting < LANE_MAX / 4 || peer->link->window.rate < LANE_MAX / 4) {
         return;
     }
     if (waiting < LANE_MAX / 2) {
@@ -319,17 +320,18 @@ void window_turn(plane_t *plane) {
     plane->narrows = NULL;
     while (next != NULL) {
         peer_t *peer = next;
-        next = peer->next_narrow;
-        peer->window.waits = false;
+        next = peer->link->next_narrow;
+        peer->link->window.waits = false;
         peer_touch(plane, peer);
     }
 }
 
 void window_forget(plane_t *plane, peer_t *peer) {
-    for (peer_t **at = &plane->narrows; peer->window.waits && *at != NULL; at = &(*at)->next_narrow) {
+    for (peer_t **at = &plane->narrows; peer->link != NULL && peer->link->window.waits && *at != NULL;
+         at = &(*at)->link->next_narrow) {
         if (*at == peer) {
-            *at = peer->next_narrow;
-            peer->window.waits = false;
+            *at = peer->link->next_narrow;
+            peer->link->window.waits = false;
             return;
         }
     }

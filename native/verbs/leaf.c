@@ -12,6 +12,7 @@
 #include "plane/protocol.h"
 #include "plane/gateway_reply.h"
 #include "plane/interest.h"
+#include "plane/link_part.h"
 #include "plane/mapping.h"
 #include "plane/peer.h"
 #include "route/permissions.h"
@@ -221,11 +222,11 @@ static status_t leaf_emit(peer_t *peer, outq_t *out, const publication_t *public
     }
     bool headers = (peer->flags & VERDICT_HEADERS) != 0;
     if (LEAF_LIKELY(message.body == NULL)) {
-        return emit_leaf_message(&out->data, &message, peer->queues, peer->queue_count, headers);
+        return emit_leaf_message(&out->data, &message, peer->link->queues, peer->queue_count, headers);
     }
-    status_t status = outq_share_room(out, emit_leaf_line_size(&message, peer->queues, peer->queue_count));
+    status_t status = outq_share_room(out, emit_leaf_line_size(&message, peer->link->queues, peer->queue_count));
     if (status == STATUS_OK) {
-        status = emit_leaf_line(&out->data, &message, peer->queues, peer->queue_count, headers);
+        status = emit_leaf_line(&out->data, &message, peer->link->queues, peer->queue_count, headers);
     }
     return status == STATUS_OK ? output_queue_body(out, &message, headers) : status;
 }

@@ -9,6 +9,7 @@
 #include "base/clock.h"
 #include "exchange/exchange.h"
 #include "plane/gateway.h"
+#include "plane/link_part.h"
 #include "plane/output.h"
 #include "plane/peer.h"
 #include "plane/plane.h"
@@ -30,18 +31,18 @@ event_entry_t *link_event(const peer_t *peer, uint32_t kind, const op_t *op) {
 }
 
 void link_error(plane_t *plane, peer_t *peer, const op_t *op) {
-    if (plane->now.mono_ns - peer->errors_ns >= NS_PER_SECOND) {
-        peer->errors_ns = plane->now.mono_ns;
-        peer->errors_told = 0;
+    if (plane->now.mono_ns - peer->link->errors_ns >= NS_PER_SECOND) {
+        peer->link->errors_ns = plane->now.mono_ns;
+        peer->link->errors_told = 0;
     }
-    event_entry_t *entry = peer->errors_told < LEAF_ERRORS_A_SECOND ? link_event(peer, EVENT_LEAF_ERR, op) : NULL;
+    event_entry_t *entry = peer->link->errors_told < LEAF_ERRORS_A_SECOND ? link_event(peer, EVENT_LEAF_ERR, op) : NULL;
     if (entry == NULL) {
-        peer->errors_untold++;
+        peer->link->errors_untold++;
         return;
     }
-    entry->event.arg = peer->errors_untold;
-    peer->errors_told++;
-    peer->errors_untold = 0;
+    entry->event.arg = peer->link->errors_untold;
+    peer->link->errors_told++;
+    peer->link->errors_untold = 0;
     event_post(&plane->exchange, entry);
 }
 
@@ -161,11 +162,11 @@ void link_take_in_traced(plane_t *plane, peer_t *peer, const op_t *op, publicati
 status_t link_queue_message(peer_t *peer, outq_t *out, const message_t *message, const route_names_t *names,
                             const message_t *body, bool headers) {
     if (LEAF_LIKELY(message->body == NULL)) {
-        return emit_route_message(&out->data, message, names, peer->queues, peer->queue_count);
+        return emit_route_message(&out->data, message, names, peer->link->queues, peer->queue_count);
     }
-    status_t status = outq_share_room(out, emit_route_line_size(message, names, peer->queues, peer->queue_count));
+    status_t status = outq_share_room(out, emit_route_line_size(message, names, peer->link->queues, peer->queue_count));
     if (status == STATUS_OK) {
-        status = emit_route_line(&out->data, message, names, peer->queues, peer->queue_count);
+        status = emit_route_line(&out->data, message, names, peer->link->queues, peer->queue_count);
     }
     return status == STATUS_OK ? output_queue_body(out, body, headers) : status;
 }

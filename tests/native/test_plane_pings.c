@@ -1,5 +1,6 @@
 /* test_plane_pings.c: how long a leaf link may say nothing: which end pings, and when it is dead. What its socket tells
  * is test_window.c's. */
+#include "plane/link_part.h"
 #include "plane_rig.h"
 
 /* Each promise has a plane of its own. */
@@ -60,10 +61,10 @@ static void quiet_links_are_pinged(void) {
 /* Nothing comes, while what is sent arrives: after an outage the other kernel waits for as long again. */
 static void a_slow_link_that_acknowledges_is_given_longer(void) {
     peer_t *leaf = joined("l");
-    leaf->window = (window_t){.measured = true, .narrow = true};
+    leaf->link->window = (window_t){.measured = true, .narrow = true};
     plane_event_t event;
     for (int second = 0; second < 95; second++) {
-        leaf->window.progress_ns = leaf->window.alive_ns = plane->now.mono_ns;
+        leaf->link->window.progress_ns = leaf->link->window.alive_ns = plane->now.mono_ns;
         silent_for(1);
         CHECK(!rig_event(plane, EVENT_CLOSED, &event));
     }
@@ -77,7 +78,7 @@ static void a_slow_link_that_acknowledges_is_given_longer(void) {
 static void the_end_that_dialled_pings(void) {
     peer_t *hub = joined("h"), *leaf = joined("l");
     hub->dialled = true;
-    leaf->window.round_trip_ns = 3 * NS_PER_SECOND;
+    leaf->link->window.round_trip_ns = 3 * NS_PER_SECOND;
     silent_for(2);
     rig_feed(plane, hub, "PONG\r\n");
     rig_feed(plane, leaf, "PONG\r\n");

@@ -1,0 +1,27 @@
+/* link_part.h: what a leaf, a route or a gateway has and no client: a box has thousands of clients, and a link or two.
+ *
+ * It is there from when the connection is known to be a link's until it is freed. Here to be placed, each in its room:
+ * interest.c, window.c, links_out.h, verbs/links.c.
+ */
+#ifndef LEAFD_PLANE_LINK_PART_H
+#define LEAFD_PLANE_LINK_PART_H
+
+#include <stdint.h>
+
+#include "base/bytes.h"
+#include "plane/interest.h"
+#include "plane/window.h"
+#include "wire/op.h"
+
+typedef struct link_part {
+    hearing_t hearing; /* what it has been told of interest */
+    window_t window;   /* how much may be under way to it */
+    peer_t *next_narrow;
+    /* second of its -ERR lines, how many of them control was told, and how many not */
+    int64_t errors_ns;
+    uint32_t errors_told;
+    uint32_t errors_untold;
+    bytes_t queues[OP_QUEUES_MAX]; /* the groups that a message is for, peer->queue_count of them */
+} link_part_t;
+
+#endif
