@@ -37,21 +37,30 @@ class MqttConnect:
     client_id: str
     clean: bool
     keep_alive_s: int
-    user: str | None
-    password: str | None
     credentials: bytes = field(repr=False)
-    """What the packet says of the user: which of the two there are, and its end."""
+    """What the packet says of the user: which of the two there are, and its end. They are here once: a server has
+    thousands of devices."""
+
+    @property
+    def claimed(self) -> tuple[str | None, str | None]:
+        """User and password. Raises NoConnect."""
+        found = _Bytes(self.credentials)
+        flags = found.take(1)[0]
+        user = found.text() if flags & _USER else None
+        # Bytes that are no text match no password that somebody has.
+        return user, found.data().decode(errors="surrogateescape") if flags & _PASSWORD else None
 
     @property
     def fields(self) -> dict[str, Any]:
-        """As the fields of a client's CONNECT."""
+        """As the fields of a client's CONNECT. Raises NoConnect."""
         found: dict[str, Any] = {"verbose": False, "pedantic": False, "echo": True, "headers": True}
-        if self.user:
-            found["user"] = self.user
-        if self.password:
-            found |= {"pass": self.password, "auth_token": self.password}
-            if self.password.count(".") == 2 and self.password.startswith("eyJ"):
-                found["jwt"] = self.password
+        user, password = self.claimed
+        if user:
+            found["user"] = user
+        if password:
+            found |= {"pass": password, "auth_token": password}
+            if password.count(".") == 2 and password.startswith("eyJ"):
+                found["jwt"] = password
         return found
 
 
@@ -73,10 +82,9 @@ def mqtt_connect(packet: bytes) -> MqttConnect:
         found.data()
         found.data()
     credentials = bytes([flags & (_USER | _PASSWORD)]) + packet[found.at :]
-    user = found.text() if flags & _USER else None
-    # Bytes that are no text match no password that somebody has.
-    password = found.data().decode(errors="surrogateescape") if flags & _PASSWORD else None
-    return MqttConnect(level, client_id, bool(flags & _CLEAN), keep_alive_s, user, password, credentials)
+    read = MqttConnect(level, client_id, bool(flags & _CLEAN), keep_alive_s, credentials)
+    _ = read.claimed  # whoever asks later has one that can be read
+    return read
 
 
 class _Bytes:

@@ -60,7 +60,12 @@ class Mqtt:
 
         self.connect = mqtt_connect(packet)
         self.assigned = "" if self.connect.client_id else secrets.token_hex(ASSIGNED_BYTES)
-        return self.connect.fields | {MQTT_CLIENT: self.client_id}
+        return self.fields
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """What was read last, as the fields of a client's CONNECT."""
+        return {} if self.connect is None else self.connect.fields | {MQTT_CLIENT: self.client_id}
 
 
 @dataclass(slots=True)
@@ -71,7 +76,8 @@ class Client:
     peer: str
     nonce: str
     opened_ns: int
-    connect: dict[str, Any] = field(default_factory=dict)
+    said: dict[str, Any] | None = None
+    """The fields of its CONNECT; None: it has none yet, or they are in mqtt."""
     account: Account | None = None
     user: str = ""
     rights: Rights = field(default_factory=Rights)
@@ -91,6 +97,22 @@ class Client:
     certificate: Certificate | None = None
     """That it has shown."""
     mqtt: Mqtt | None = None
+
+    @property
+    def connect(self) -> dict[str, Any]:
+        """The fields of its CONNECT."""
+        if self.said is not None:
+            return self.said
+        return {} if self.mqtt is None else self.mqtt.fields
+
+    @connect.setter
+    def connect(self, fields: dict[str, Any]) -> None:
+        self.said = fields
+
+    def keep_less(self) -> None:
+        """It has logged in: reports and reloads ask for its fields, which a device's packet has made and can again."""
+        if self.mqtt is not None and (self.web is None or not self.web.credentials):
+            self.said = None
 
     @property
     def kind(self) -> str:

@@ -399,6 +399,7 @@ class Clients:
 
     def _is_in_now(self, client: Client, account: Account) -> None:
         self._per_account[account.id] = self.count(account.id) + 1
+        client.keep_less()
         for callback in self.on_admitted:
             with self._guard.around("what follows a login"):
                 callback(client)

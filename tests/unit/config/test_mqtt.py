@@ -73,7 +73,7 @@ def test_a_connect_is_read_as_it_was_written(level: int) -> None:
     )
     found = mqtt_connect(raw)
     assert (level, "böx", False, 70, "ü", "p") == (
-        found.level, found.client_id, found.clean, found.keep_alive_s, found.user, found.password
+        found.level, found.client_id, found.clean, found.keep_alive_s, *found.claimed
     )  # fmt: skip
     assert {"user": "ü", "pass": "p", "auth_token": "p", "verbose": False, "echo": True}.items() <= found.fields.items()
     assert "jwt" not in found.fields
