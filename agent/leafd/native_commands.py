@@ -11,7 +11,7 @@ One class for each subject, each in a file of its own but the copies of streams 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from leafd import native_types as t
 from leafd.holding import Contested, Holding
@@ -107,10 +107,16 @@ class Commands(Connections, Accounts, Streams, Consumers, Usage, Servers):
         done = await self._request("INGEST_STOP", "stopping an ingest", target=stream, arg=slot)
         return decoded("ingest_state_t", done.payload, t.IngestState)
 
-    async def ingest_state(self, stream: int, slot: int) -> t.IngestState:
-        """Progress and lag of one slot."""
-        done = await self._request("INGEST_STATE", "reading an ingest's state", target=stream, arg=slot)
-        return decoded("ingest_state_t", done.payload, t.IngestState)
+    async def ingest_states(self, slots: Sequence[tuple[int, int]]) -> list[t.IngestState | None]:
+        """Progress and lag of each, by stream and slot. None: it does not run."""
+        found: list[t.IngestState | None] = []
+        what, streams, numbers = "reading ingests' states", [one[0] for one in slots], [one[1] for one in slots]
+        for done in await self._each("INGEST_STATE", what, streams, numbers):
+            if done.status not in (t.Status.OK, t.Status.NOT_FOUND):
+                raise t.PlaneError(done.status, f"{what} failed")
+            there = done.status == t.Status.OK
+            found.append(decoded("ingest_state_t", done.payload, t.IngestState) if there else None)
+        return found
 
     async def ingest_forget(self, stream: int, key: str) -> None:
         """Drops the stored progress of a source key."""

@@ -195,7 +195,7 @@ class Connections(Submits):
     async def subscriptions_of(self, connections: Sequence[int]) -> list[t.SubscriptionSlice | None]:
         """The first subscriptions of each. None: the connection is not there."""
         found: list[t.SubscriptionSlice | None] = []
-        for done in await self._each("SUBSCRIPTIONS", "listing subscriptions", connections):
+        for done in await self._each("SUBSCRIPTIONS", "listing subscriptions", connections, [0] * len(connections)):
             if done.status not in (t.Status.OK, t.Status.NOT_FOUND):
                 raise PlaneError(done.status, "listing subscriptions failed")
             rows = t.SubscriptionSlice(tuple(t.subscription_rows(done.payload)), done.arg)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, Final
@@ -324,13 +324,13 @@ class Plane(Commands):
         extra = await aside(ITEM_WEIGHT * how_many(strings), packed, op, strings)
         return await self._raw(op, parts.pop("body", b""), extra, what=what, **parts)
 
-    async def _each(self, op: str, what: str, targets: Sequence[int]) -> list[Completion]:
+    async def _each(self, op: str, what: str, targets: Sequence[int], args: Iterable[int]) -> list[Completion]:
         tokens, found = range(self._next_token, self._next_token + len(targets)), [Completion() for _ in targets]
         self._next_token = tokens.stop
         self._completions.update(zip(tokens, found, strict=True))
         try:
-            for token, target in zip(tokens, targets, strict=True):
-                self._submit(op, token=token, target=target)
+            for token, target, arg in zip(tokens, targets, args, strict=True):
+                self._submit(op, token=token, target=target, arg=arg)
             if self._stopped:
                 raise PlaneError(Status.CLOSED, f"{what}: the plane is stopping")
             for one in found:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import trio
@@ -49,6 +49,6 @@ class Submits(ABC):
         """Submits and waits for the completion; raises PlaneError when its status is not OK."""
 
     @abstractmethod
-    async def _each(self, op: str, what: str, targets: Sequence[int]) -> list[Completion]:
-        """Submits the same for each target at once, and waits for all completions. Both threads have one turn for it in
-        place of one for each; who asks looks at the statuses."""
+    async def _each(self, op: str, what: str, targets: Sequence[int], args: Iterable[int]) -> list[Completion]:
+        """Submits the same for each target and its `arg` at once, and waits for all completions. Both threads have one
+        turn for it in place of one for each; who asks looks at the statuses."""

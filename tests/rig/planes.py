@@ -6,7 +6,7 @@ test's plane does not have fails the test that gives it. Not here: the real plan
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NoReturn
 
 from leafd import native_types as t
@@ -22,7 +22,7 @@ class Unwilling(Commands):
     async def _request(self, op: str, what: str, **parts: Any) -> NoReturn:
         raise AssertionError(f"the plane of this test does not know the command {op}")
 
-    async def _each(self, op: str, what: str, targets: Sequence[int]) -> NoReturn:
+    async def _each(self, op: str, what: str, targets: Sequence[int], args: Iterable[int]) -> NoReturn:
         raise AssertionError(f"the plane of this test does not know the command {op}")
 
     def advised(self) -> bool:

@@ -14,7 +14,7 @@ Not here: the state of one slot (replica.py), where its answers come (asking.py)
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -38,6 +38,8 @@ REFUSED_WAIT_S: Final = 2.0
 UNEXPECTED_WAIT_S: Final = 30.0
 UNHEARD_A_SECOND: Final = 20
 """Looks of all slots together whether their origin is there, in the long run: a link that asks for it wakes them."""
+INFOS_TOGETHER: Final = 128
+"""Slots that the plane is asked for at once."""
 UNTOLD_S: Final = 0.5
 """So long after a link came up its domain's slots look by themselves: it may have been told of before."""
 
@@ -216,34 +218,43 @@ class Replicas:
 
     async def info(self, stream: int, slot: int) -> SlotInfo:
         """Lag, activity and error of one slot."""
-        active = self._slots.get((stream, slot))
+        return (await self._infos([(stream, slot)]))[0]
+
+    async def _infos(self, keys: Sequence[tuple[int, int]]) -> list[SlotInfo]:
+        """The same of each, some together: the plane has one turn for them."""
+        found = list[SlotInfo]()
+        for begin in range(0, len(keys), INFOS_TOGETHER):
+            some = keys[begin : begin + INFOS_TOGETHER]
+            asked = [key for key in some if key in self._slots and self._slots[key].ingesting]
+            states = await self._plane.ingest_states(asked) if asked else []
+            told = dict(zip(asked, states, strict=True))
+            found += [self._info(key, told.get(key)) for key in some]
+        return found
+
+    def _info(self, key: tuple[int, int], state: t.IngestState | None) -> SlotInfo:
+        active = self._slots.get(key)
         if active is None:
             return SlotInfo()
-        if not active.ingesting:
+        if state is None:  # also one that stopped while we asked
             return active.stopped()
-        try:
-            state = await self._plane.ingest_state(stream, slot)
-        except t.PlaneError as error:
-            if error.status != t.Status.NOT_FOUND:
-                raise
-            return active.stopped()  # while we asked
         linked = active.link in (0, self._link_of(active))
         return active.told.info(active.replica.last_sequence, active.replica.error, state, linked=linked)
 
     async def behind(self) -> Behind:
         """How far the copies of this server are behind."""
-        found = [await self.info(*key) for key in tuple(self._slots)]
+        found = await self._infos(tuple(self._slots))
         running = sum(one.running for one in found)
         return Behind(running, sum(one.lag for one in found if one.known), len(found) - running)
 
     async def behind_each(self, account: int) -> dict[str, int | None]:
         """How far each far domain's copies in an account are behind, together; None: one of them is not known."""
         found: dict[str, int | None] = {}
-        for active in list(self._slots.values()):
-            slot = active.replica.slot
-            if slot.account == account and slot.origin.domain:
-                one, before = await self.info(*active.key), found.get(slot.origin.domain, 0)
-                found[slot.origin.domain] = before + one.lag if one.known and before is not None else None
+        slots = [one.replica.slot for one in self._slots.values()]
+        slots = [one for one in slots if one.account == account and one.origin.domain]
+        infos = await self._infos([(one.stream, one.number) for one in slots])
+        for slot, info in zip(slots, infos, strict=True):
+            before = found.get(slot.origin.domain, 0)
+            found[slot.origin.domain] = before + info.lag if info.known and before is not None else None
         return found
 
     def waiting(self) -> int:

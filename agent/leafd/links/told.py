@@ -1,6 +1,6 @@
 """How far a mirror or source is behind, as far as its origin told: what is known now, and what was known last.
 
-    plane: ingest_state of the consumer that runs --note()--> Told --info()--> stream info, the status page, /metrics
+    plane: ingest_states of the consumer that runs --note()--> Told --info()--> stream info, the status page, /metrics
 
 A consumer at the origin tells what waits there; made anew, the next one tells it anew. In between nobody knows, and
 that is said (`known`): a number that was true once is not one for now. Not here: consumers (replica.py),

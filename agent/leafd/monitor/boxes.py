@@ -53,7 +53,10 @@ async def boxz(facts: Facts, options: Options, jsz: Mapping[str, Any] | None = N
         if not (away and box.link is not None):
             found.append(box)
     found = found[offset : offset + limit]
-    shown = [_shown(box, rows, behind) for box in found]
+    shown = list[dict[str, Any]]()
+    for box in found:
+        await pause()
+        shown.append(_shown(box, rows, behind))
     if flag(options, "disk"):
         disks = await facts.boxes.disks(found)
         for one in shown:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
@@ -144,11 +144,12 @@ class FakePlane(Unwilling):
         self.sequence += self.arriving
         return t.IngestState(self.sequence, 0, self.lag, 0, 4, 800, 0, known_ns=2_000_000_000)
 
-    async def ingest_state(self, stream: int, slot: int) -> t.IngestState:
+    async def ingest_states(self, slots: Sequence[tuple[int, int]]) -> list[t.IngestState | None]:
         self.fail_if_broken("state")
-        if self.state_status != t.Status.OK:
-            raise t.PlaneError(self.state_status, "reading an ingest's state")
-        return t.IngestState(self.sequence, 0, self.lag, 0, 0, 0, 1, known_ns=0, pace_milli=25_500)
+        if self.state_status not in (t.Status.OK, t.Status.NOT_FOUND):
+            raise t.PlaneError(self.state_status, "reading ingests' states")
+        state = t.IngestState(self.sequence, 0, self.lag, 0, 0, 0, 1, known_ns=0, pace_milli=25_500)
+        return [state if self.state_status == t.Status.OK else None for _ in slots]
 
     async def connections(self) -> list[t.ConnectionRow]:
         self.measured.append(trio.current_time())

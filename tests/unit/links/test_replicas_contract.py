@@ -94,7 +94,7 @@ async def slots_from_start_to_end(plane: Any) -> Any:
 
     plane.sequence = 7  # what a fake says is stored
     seen = [await answer(start()), await answer(start())]
-    state = await plane.ingest_state(STREAM, SLOT)
+    [state] = await plane.ingest_states([(STREAM, SLOT)])
     seen.append((state.last_sequence, bool(state.running)))
     ended = await plane.ingest_stop(STREAM, SLOT)
     seen.append((ended.last_sequence, ended.lag))
