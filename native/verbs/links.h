@@ -63,8 +63,8 @@ bytes_t link_answer_named(bytes_t reply, publication_t *publication);
 /* A message of a server whose subject is a whole name of gateway_reply.h: to whom it names. */
 void link_take_in_back(plane_t *plane, peer_t *peer, account_t *account, const op_t *op);
 
-/* RMSG and its like into a server's queue, with the groups in peer->link->queues. body: the message whose header and payload
- * are shared where they are (output.h); headers: whether they go along. */
+/* RMSG and its like into a server's queue, with the groups in peer->link->queues. body: the message whose header and
+ * payload are shared where they are (output.h); headers: whether they go along. */
 LEAF_MUST_USE status_t link_queue_message(peer_t *peer, outq_t *out, const message_t *message,
                                           const route_names_t *names, const message_t *body, bool headers);
 

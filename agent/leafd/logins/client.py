@@ -64,7 +64,7 @@ class Mqtt:
 
     @property
     def fields(self) -> dict[str, Any]:
-        """What was read last, as the fields of a client's CONNECT."""
+        """The fields of a client's CONNECT, as the packet that was read last has them."""
         return {} if self.connect is None else self.connect.fields | {MQTT_CLIENT: self.client_id}
 
 
@@ -110,7 +110,7 @@ class Client:
         self.said = fields
 
     def keep_less(self) -> None:
-        """It has logged in: reports and reloads ask for its fields, which a device's packet has made and can again."""
+        """Forgets the fields of a device that has logged in: its packet makes them again for reports and reloads."""
         if self.mqtt is not None and (self.web is None or not self.web.credentials):
             self.said = None
 
