@@ -357,10 +357,10 @@ def test_a_client_that_is_in_between_is_no_match(bench: Bench, monkeypatch: pyte
     answer = bench.service.answer
     removed: list[Any] = []
 
-    async def meddle(account: Any, subject: str, header: bytes, body: bytes, asker: Any) -> Any:
+    async def meddle(account: Any, subject: str, header: bytes, body: bytes, *asker: Any) -> Any:
         if subject.endswith("STREAM.UPDATE.S") and not removed:
-            removed.append(await answer(account, "$JS.API.STREAM.DELETE.S", b"", b"", asker))
-        return await answer(account, subject, header, body, asker)
+            removed.append(await answer(account, "$JS.API.STREAM.DELETE.S", b"", b"", *asker))
+        return await answer(account, subject, header, body, *asker)
 
     monkeypatch.setattr(bench.service, "answer", meddle)
     said = brought(bench, "streams { S { max_msgs: 6 } }")
