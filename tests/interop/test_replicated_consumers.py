@@ -83,7 +83,9 @@ async def walk(made: list[servers.Server]) -> None:
 
     await until(there, "the consumer is not made")
     pull = await client.jetstream().pull_subscribe_bind("C", "S")
-    confirmed = await fetched(pull, MESSAGES // 4, confirmed=True)
+    confirmed: list[int] = []
+    while len(confirmed) < MESSAGES // 4:
+        confirmed += await fetched(pull, MESSAGES // 4 - len(confirmed), confirmed=True)
     assert confirmed == list(range(MESSAGES // 4))
     in_flight = [int(message.data) for message in await pull.fetch(5, timeout=TRY_S)]
     names[first].kill()
