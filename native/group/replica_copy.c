@@ -41,6 +41,7 @@
 #define LOST_NS (8 * NS_PER_SECOND) /* an ask that was not answered */
 #define SAME_NS (5 * NS_PER_SECOND) /* an ask for a copy that was just begun crossed its first part */
 #define OFFERED_NS (3 * NS_PER_SECOND)
+#define RETRY_NS (5 * NS_PER_MS) /* the rest of a part, or what found no room */
 #define UNUSED_NS (10 * NS_PER_SECOND)
 #define GIVING_NS (600 * NS_PER_SECOND)
 
@@ -213,6 +214,7 @@ static void hear_part(replica_t *replica, const group_said_t *said, moment_t now
     copier->said = *said;
     copier->said.bytes = BYTES_NONE;
     copier->pending = true;
+    copier->retry_ns = now.mono_ns;
     copier->ask_ns = now.mono_ns + LOST_NS;
 }
 
@@ -237,6 +239,10 @@ static bool write_end(void *context) {
 static void copier_finish(replica_t *replica, moment_t now) {
     copier_t *copier = &replica->copier;
     ending_t ending = {.replica = replica, .status = STATUS_FULL};
+    if (copier->said.index <= group_last(replica->group)) {
+        forget_copy(copier, now); /* its log has gone on beside */
+        return;
+    }
     if (group_restore(replica->group, &copier->said, write_end, &ending, now)) {
         copier->half = false;
         copier->copied++;
@@ -314,11 +320,15 @@ void copier_turn(replica_t *replica, moment_t now) {
     }
     if (group_leads(replica->group)) {
         copier->offered_ns = 0;
+        if (copier->pending) {
+            forget_copy(copier, now); /* the room of its bytes is for parts to others */
+        }
         return;
     }
-    if (copier->pending) {
+    if (copier->pending && now.mono_ns >= copier->retry_ns) {
+        copier->retry_ns = now.mono_ns + RETRY_NS;
         take_part(replica, now);
-    } else if (needs_one(copier, now) && now.mono_ns >= copier->ask_ns) {
+    } else if (!copier->pending && needs_one(copier, now) && now.mono_ns >= copier->ask_ns) {
         copier->id = 0; /* the answer is lost, and so is the snapshot, perhaps */
         copier_ask(replica, now);
     }
@@ -327,7 +337,7 @@ void copier_turn(replica_t *replica, moment_t now) {
 int64_t copier_deadline(const replica_t *replica, moment_t now) {
     const copier_t *copier = &replica->copier;
     if (copier->pending) {
-        return now.mono_ns;
+        return copier->retry_ns;
     }
     int64_t due = needs_one(copier, now) ? copier->ask_ns : INT64_MAX;
     int64_t unused = copier->giving != NULL ? copier->used_ns + UNUSED_NS : INT64_MAX;

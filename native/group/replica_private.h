@@ -33,6 +33,7 @@ typedef struct copier {
     uint64_t id;  /* 0: it asks for a new one */
     uint32_t part;
     int64_t offered_ns; /* mono, until when its leader's word counts that it needs one */
+    int64_t retry_ns;   /* of a part that is pending */
     int64_t ask_ns;     /* it asks then, or again */
     uint64_t have_seq;
     group_said_t said;

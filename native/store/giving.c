@@ -22,6 +22,7 @@ typedef struct row {
     bool there;
     bytes_t key;
     bytes_t value;
+    store_key_t from; /* where it is read from, in the next call */
 } row_t;
 
 struct giving {
@@ -31,14 +32,15 @@ struct giving {
     phase_t phase;
     uint64_t run_from; /* 0: no run is open */
     uint64_t run_upto;
-    uint64_t at; /* the next sequence of messages and of ids */
     row_t messages;
     row_t ids;
     row_t records;
     row_t expiry;
-    uint32_t kind;   /* of records: which of them */
-    bytes_t numbers; /* of the view */
-    bytes_t note;
+    uint32_t kind; /* of records: which of them */
+    uint32_t numbers_size;
+    uint32_t note_size;
+    uint8_t numbers[LOG_STATE_MAX];
+    uint8_t note[LEDGER_NOTE_MAX];
 };
 
 /* ---- the snapshot ------------------------------------------------------------------------------------------------ */
@@ -59,24 +61,32 @@ static status_t give_record(const giving_t *giving, uint32_t kind, uint32_t numb
     return status;
 }
 
-/* STATUS_NOT_FOUND: no checkpoint had the stream yet. */
+/* STATUS_AGAIN: no checkpoint had the stream yet. */
 static status_t give_look(giving_t *giving, uint32_t group, uint64_t *index) {
     bytes_t applied = BYTES_NONE;
+    bytes_t numbers = BYTES_NONE;
     status_t status = give_record(giving, RECORD_APPLIED, group, &applied);
-    status = status == STATUS_OK ? give_record(giving, RECORD_STATE, giving->stream->id, &giving->numbers) : status;
-    if (status == STATUS_OK && applied.size < APPLIED_MIN - VALUE_CRC_SIZE) {
-        status = STATUS_CORRUPT;
+    status = status == STATUS_OK ? give_record(giving, RECORD_STATE, giving->stream->id, &numbers) : status;
+    if (status != STATUS_OK) {
+        return status == STATUS_NOT_FOUND ? STATUS_AGAIN : status;
     }
-    if (status == STATUS_OK) {
-        *index = load_be64(applied.at);
-        giving->note = bytes_after(applied, 8);
+    if (applied.size < APPLIED_MIN - VALUE_CRC_SIZE || applied.size - 8 > sizeof giving->note
+        || numbers.size > sizeof giving->numbers) {
+        return STATUS_CORRUPT;
     }
-    return status == STATUS_NOT_FOUND ? STATUS_AGAIN : status;
+    *index = load_be64(applied.at);
+    giving->note_size = applied.size - 8;
+    (void)bytes_write(giving->note, bytes_after(applied, 8));
+    giving->numbers_size = numbers.size;
+    (void)bytes_write(giving->numbers, numbers);
+    return STATUS_OK;
 }
 
 static void row_begin(row_t *row, bytes_t prefix) {
     *row = (row_t){.prefix_size = prefix.size};
     (void)bytes_write(row->prefix, prefix);
+    row->from.size = prefix.size;
+    (void)bytes_write(row->from.at, prefix);
 }
 
 static void records_begin(giving_t *giving) {
@@ -95,11 +105,12 @@ status_t store_give_begin(store_stream_t *stream, uint32_t group, uint64_t have_
     if (giving == NULL) {
         return STATUS_NO_MEMORY;
     }
-    *giving = (giving_t){.stream = stream, .have_seq = have_seq, .at = 1};
+    *giving = (giving_t){.stream = stream, .have_seq = have_seq};
     uint8_t id[4];
     store_be32(id, stream->id);
     row_begin(&giving->messages, bytes_of(id, sizeof id));
     row_begin(&giving->ids, bytes_of(id, sizeof id));
+    key_message(&giving->ids.from, stream->id, have_seq < UINT64_MAX ? have_seq + 1 : have_seq);
     row_begin(&giving->expiry, bytes_of(id, sizeof id));
     records_begin(giving);
     status_t status = env_view_open(store->env, &giving->view);
@@ -132,22 +143,24 @@ static status_t row_judge(row_t *row, status_t status) {
     return row->there && !value_sound(row->key, row->value) ? STATUS_CORRUPT : STATUS_OK;
 }
 
-/* The row at or behind `from`; the one that was read already, if nobody has taken it. */
-static status_t row_seek(giving_t *giving, row_t *row, store_db_t db, bytes_t from) {
-    if (row->known) {
-        return STATUS_OK;
-    }
-    return row_judge(row, env_view_seek(giving->view, db, from, &row->key, &row->value));
+/* The row where it stands; the one that was read already in this call, if nobody has taken it. */
+static status_t row_look(giving_t *giving, row_t *row, store_db_t db) {
+    return row->known ? STATUS_OK
+                      : row_judge(row, env_view_seek(giving->view, db, key_bytes(&row->from), &row->key, &row->value));
 }
 
+/* Goes behind the row. Its key, and what follows it in the order of keys, is where the next call begins: what was read
+ * does not live so long. */
 static status_t row_step(giving_t *giving, row_t *row, store_db_t db) {
+    check(row->key.size <= KEY_MAX);
+    row->from.size = row->key.size + 1;
+    *bytes_write(row->from.at, row->key) = 0;
     return row_judge(row, env_view_next(giving->view, db, &row->key, &row->value));
 }
 
-static status_t row_at(giving_t *giving, row_t *row, store_db_t db, uint64_t seq) {
-    store_key_t key;
-    key_message(&key, giving->stream->id, seq);
-    status_t status = row_seek(giving, row, db, key_bytes(&key));
+/* Of messages or ids. */
+static status_t row_of_seq(giving_t *giving, row_t *row, store_db_t db) {
+    status_t status = row_look(giving, row, db);
     return status == STATUS_OK && row->there && row->key.size != MESSAGE_KEY_SIZE ? STATUS_CORRUPT : status;
 }
 
@@ -173,15 +186,13 @@ static status_t run_close(giving_t *giving, buffer_t *to) {
 
 static status_t give_run(giving_t *giving, buffer_t *to) {
     message_record_t message;
-    status_t status = row_at(giving, &giving->messages, DB_MESSAGES, 1);
+    status_t status = row_of_seq(giving, &giving->messages, DB_MESSAGES);
     uint64_t seq = row_seq(&giving->messages);
     if (status != STATUS_OK) {
         return status;
     }
     if (seq > giving->have_seq) {
         giving->phase = GIVE_ROWS;
-        giving->ids.known = false;
-        giving->at = giving->have_seq < UINT64_MAX ? giving->have_seq + 1 : UINT64_MAX;
         return run_close(giving, to);
     }
     if (!message_read(giving->messages.value, &message)) {
@@ -245,8 +256,8 @@ static status_t give_row(giving_t *giving, buffer_t *to) {
     row_t *ids = &giving->ids;
     bytes_t id = BYTES_NONE;
     int64_t born = 0;
-    status_t status = row_at(giving, messages, DB_MESSAGES, giving->at);
-    status = status == STATUS_OK ? row_at(giving, ids, DB_ID_ORDER, giving->at) : status;
+    status_t status = row_of_seq(giving, messages, DB_MESSAGES);
+    status = status == STATUS_OK ? row_of_seq(giving, ids, DB_ID_ORDER) : status;
     if (status != STATUS_OK) {
         return status;
     }
@@ -275,7 +286,7 @@ static status_t give_row(giving_t *giving, buffer_t *to) {
 
 static status_t give_consumer(giving_t *giving, buffer_t *to) {
     row_t *row = &giving->records;
-    status_t status = row_seek(giving, row, DB_RECORDS, bytes_of(row->prefix, row->prefix_size));
+    status_t status = row_look(giving, row, DB_RECORDS);
     if (status != STATUS_OK) {
         return status;
     }
@@ -300,10 +311,8 @@ static status_t give_consumer(giving_t *giving, buffer_t *to) {
 }
 
 static status_t give_expiry(giving_t *giving, buffer_t *to) {
-    store_key_t key;
     row_t *row = &giving->expiry;
-    key_expiry(&key, giving->stream->id, 0, 0);
-    status_t status = row_seek(giving, row, DB_EXPIRY, key_bytes(&key));
+    status_t status = row_look(giving, row, DB_EXPIRY);
     if (status != STATUS_OK) {
         return status;
     }
@@ -328,8 +337,8 @@ static status_t give_sized(bytes_t bytes, buffer_t *to) {
 static status_t give_end(giving_t *giving, buffer_t *to) {
     giving->phase = GIVE_OVER;
     status_t status = buffer_append(to, "E", 1);
-    status = status == STATUS_OK ? give_sized(giving->numbers, to) : status;
-    return status == STATUS_OK ? give_sized(giving->note, to) : status;
+    status = status == STATUS_OK ? give_sized(bytes_of(giving->numbers, giving->numbers_size), to) : status;
+    return status == STATUS_OK ? give_sized(bytes_of(giving->note, giving->note_size), to) : status;
 }
 
 static status_t give_next(giving_t *giving, buffer_t *to) {
@@ -346,6 +355,7 @@ static status_t give_next(giving_t *giving, buffer_t *to) {
 
 status_t store_give(giving_t *giving, uint32_t most, buffer_t *to, bool *all) {
     status_t status = STATUS_OK;
+    giving->messages.known = giving->ids.known = giving->records.known = giving->expiry.known = false;
     for (uint32_t step = 0; status == STATUS_OK && giving->phase != GIVE_OVER && step < GIVE_STEPS && to->size < most;
          step++) {
         status = give_next(giving, to);

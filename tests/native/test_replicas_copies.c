@@ -111,7 +111,9 @@ static uint64_t records_of(uint32_t at) {
 
 static void away_for_long(void) {
     for (uint64_t seed = 0; seed < 5; seed++) {
-        begin_with(config_drawn(seed), 77 + seed);
+        stream_config_t drawn = config_drawn(seed);
+        drawn.flags |= seed % 2 == 0 ? STREAM_COMPRESS : 0;
+        begin_with(drawn, 77 + seed);
         uint32_t away = one_but(world_leader(0));
         put_records(away, 40, 9); /* which the others have no more */
         put_records((away + 1) % 3, 10, 40);
