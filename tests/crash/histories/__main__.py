@@ -18,15 +18,15 @@ import tempfile
 import time
 from collections import Counter
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from leafd.daemon.compiled import REPLICAS
 
 from tests.crash.histories.cluster import CLIENTS, FAULTS, META, Cluster, Faults, cluster
 from tests.crash.histories.judge import HEAD, Verdict, build, judged
 from tests.crash.histories.workload import STREAM, History, Workload, asked, connected
+from tests.interop.test_replicated_streams import state_at
 from tests.packaging.machine import propagation
-from tests.rig.reports import report
 
 INSIDE: Final = "LEAFD_HISTORIES_INSIDE"
 WELL_S: Final = 120.0
@@ -60,19 +60,14 @@ async def played(history: History, seconds: float, faults: Faults, seed: int) ->
     await running
 
 
-def state_at(one: Cluster, number: int) -> dict[str, Any]:
-    with one.switch.at(number):
-        details = report(one.servers[number], "jsz?accounts=true&streams=true").get("account_details", [])
-    streams = [stream for account in details for stream in account.get("stream_detail", ())]
-    state: dict[str, Any] = next((stream["state"] for stream in streams if stream["name"] == "H"), {})
-    return {name: state.get(name) for name in ("messages", "bytes", "first_seq", "last_seq")}
-
-
 def differing(one: Cluster) -> str:
     """What the servers have, once they have the same: "". Else what each has, when that takes too long."""
     until = time.monotonic() + WELL_S
     while True:
-        states = [state_at(one, number) for number in range(3)]
+        states = []
+        for number, server in enumerate(one.servers):
+            with one.switch.at(number):
+                states.append(state_at(server))
         if all(state == states[0] and state["messages"] for state in states):
             return ""
         if time.monotonic() > until:

@@ -142,10 +142,8 @@ def apart(one: Cluster, numbers: list[int], wait: Wait) -> None:
     """Those and the others do not hear each other; clients hear all of them."""
     for number in numbers:
         for other in set(range(3)) - set(numbers):
-            one.switch.cut(number, other)
             one.switch.cut(other, number)
-    wait()
-    one.switch.heal()
+    one_way(one, numbers, wait)
 
 
 def one_way(one: Cluster, numbers: list[int], wait: Wait) -> None:
