@@ -28,6 +28,10 @@
 #include "base/buffer.h"
 #include "store/store.h"
 
+/* Kinds of records: those of a stream's consumers. */
+#define COPIED_KINDS 3
+extern const uint8_t copied_kinds[COPIED_KINDS];
+
 typedef struct giving giving_t;
 
 /* group: the ledger's number. have_seq: the last sequence that the taker has. *index: what the copy is the state after.

@@ -8,8 +8,7 @@
 
 #define GIVE_STEPS 4096u /* rows that one call looks at */
 #define GIVE_RECORD (1u + 3 * 8 + 1 + 2 * 2 + 2 * 4)
-static const uint8_t given_kinds[] = {RECORD_CONSUMER, RECORD_CONSUMER_STATE, RECORD_CONSUMER_PENDING};
-#define KINDS (sizeof given_kinds / sizeof *given_kinds)
+const uint8_t copied_kinds[COPIED_KINDS] = {RECORD_CONSUMER, RECORD_CONSUMER_STATE, RECORD_CONSUMER_PENDING};
 #define APPLIED_MIN (VALUE_CRC_SIZE + 8u)
 
 typedef enum phase { GIVE_RUNS, GIVE_ROWS, GIVE_RECORDS, GIVE_EXPIRY, GIVE_END, GIVE_OVER } phase_t;
@@ -90,7 +89,7 @@ static void row_begin(row_t *row, bytes_t prefix) {
 }
 
 static void records_begin(giving_t *giving) {
-    uint8_t prefix[5] = {given_kinds[giving->kind]};
+    uint8_t prefix[5] = {copied_kinds[giving->kind]};
     store_be32(prefix + 1, giving->stream->id);
     row_begin(&giving->records, bytes_of(prefix, sizeof prefix));
 }
@@ -292,7 +291,7 @@ static status_t give_consumer(giving_t *giving, buffer_t *to) {
     }
     if (!row->there) {
         giving->kind++;
-        if (giving->kind == KINDS) {
+        if (giving->kind == COPIED_KINDS) {
             giving->phase = GIVE_EXPIRY;
         } else {
             records_begin(giving);

@@ -61,15 +61,14 @@ static status_t take_run(store_stream_t *stream, taking_t *taking, uint64_t from
 }
 
 static bool is_consumers(uint8_t kind) {
-    return kind == RECORD_CONSUMER || kind == RECORD_CONSUMER_STATE || kind == RECORD_CONSUMER_PENDING;
+    return memchr(copied_kinds, kind, sizeof copied_kinds) != NULL;
 }
 
 static status_t take_out_consumers(const store_stream_t *stream) {
-    static const uint8_t kinds[] = {RECORD_CONSUMER, RECORD_CONSUMER_STATE, RECORD_CONSUMER_PENDING};
     uint8_t id[4];
     store_be32(id, stream->id);
-    for (uint32_t i = 0; i < sizeof kinds; i++) {
-        status_t status = store_record_delete_prefix(stream->store, kinds[i], bytes_of(id, sizeof id));
+    for (uint32_t i = 0; i < sizeof copied_kinds; i++) {
+        status_t status = store_record_delete_prefix(stream->store, copied_kinds[i], bytes_of(id, sizeof id));
         if (status != STATUS_OK) {
             return status == STATUS_FULL ? STATUS_AGAIN : status;
         }
