@@ -165,7 +165,8 @@ static group_options_t meta_options(meta_t *meta, uint64_t name, const raft_conf
                                        .restore = meta_restore,
                                        .answer = meta_answer},
                              .name = name,
-                             .founders = founders};
+                             .founders = founders,
+                             .at_once = founders != NULL && founders->count > 0};
 }
 
 /* ---- its life ---------------------------------------------------------------------------------------------------- */

@@ -53,6 +53,8 @@ class MetaGroup:
         self._log, self._guard = log, guard
         self._record = self._kept()
         self._council: Council | None = None
+        self._heard = trio.Event()
+        """A letter about founding came, whose answer is not to wait for the next tick."""
         self._look: MetaLook | None = None
         self._members: tuple[MetaMember, ...] = ()
         self._rows: dict[bytes, tuple[int, bytes]] = {}
@@ -87,6 +89,8 @@ class MetaGroup:
         elif self._council is not None:
             with self._guard.around("a letter about the group of servers"):
                 self._council.receive(letter.peer, letter.payload)
+                if not self._council.there:
+                    self._heard.set()
 
     # ---- serving
 
@@ -98,14 +102,15 @@ class MetaGroup:
             return
         looked = 0.0
         while True:
-            now = trio.current_time()
+            now, self._heard = trio.current_time(), trio.Event()
             with self._guard.around("the group of servers"):
                 self._neighbours.tick(now)
                 await self._council.tick(now)
                 if now - looked >= LOOK_S or not self.leader:
                     looked = now
                     await self._look_at()
-            await trio.sleep(TICK_S)
+            with trio.move_on_after(TICK_S):
+                await self._heard.wait()
 
     async def _open(self) -> None:
         system = self._current.account(self._current.compiled.graph.system_name)
