@@ -68,6 +68,26 @@ async def rest_of(pull: Pull, missing: set[int]) -> list[int]:
     return found
 
 
+async def info_of(client: Client, *, but: str = "") -> dict[str, Any]:
+    """The consumer's info, once another server than that says that it leads."""
+    found: dict[str, Any] = {}
+
+    async def told() -> bool:
+        with contextlib.suppress(AssertionError, nats.errors.Error):
+            found.update(await asked(client, "CONSUMER.INFO.S.C"))
+        leader: str = found.get("cluster", {}).get("leader", but)
+        return leader != but
+
+    await until(told, "no leader knows the consumer")
+    return found
+
+
+def servers_of(info: dict[str, Any]) -> set[str]:
+    """The servers that an info names."""
+    cluster = info["cluster"]
+    return {cluster["leader"], *(row["name"] for row in cluster["replicas"])}
+
+
 async def walk(made: list[servers.Server]) -> None:
     names = {f"s{number}": server for number, server in enumerate(made)}
     first = await made_by(made[0], set(names))
@@ -91,21 +111,17 @@ async def walk(made: list[servers.Server]) -> None:
     names[first].kill()
     await led_by(client, but=first)
     await published(client, range(MESSAGES, MESSAGES + 5))
-    info: dict[str, Any] = {}
-
-    async def known() -> bool:
-        with contextlib.suppress(AssertionError, nats.errors.Error):
-            info.update(await asked(client, "CONSUMER.INFO.S.C"))
-            return True
-        return False
-
-    await until(known, "the new leader does not know the consumer")
+    info = await info_of(client, but=first)
+    assert servers_of(info) == set(names)
     assert info["ack_floor"] == info["ack_floor"] | {"consumer_seq": len(confirmed), "stream_seq": len(confirmed)}
     later = await rest_of(pull, set(range(len(confirmed), MESSAGES + 5)))
     assert not set(later) & set(confirmed)
     assert set(in_flight) <= set(later)
     names[first].start()
     assert (await asked(client, "CONSUMER.NAMES.S"))["consumers"] == ["C"]
+    leader = (await info_of(client))["cluster"]["leader"]
+    await asked(client, "CONSUMER.LEADER.STEPDOWN.S.C")
+    await info_of(client, but=leader)
     await asked(client, "CONSUMER.DELETE.S.C")
     assert (await asked(client, "CONSUMER.NAMES.S"))["consumers"] in ([], None)
     await client.close()

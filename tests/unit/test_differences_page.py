@@ -570,6 +570,9 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "Events on $SYS": ("interop/test_events.py::test_the_same_is_heard_of_what_happens",),
     # ---- not yet
+    "A consumer of a stream of several servers": (
+        "interop/test_replicated_consumers.py::test_a_consumer_goes_on_at_the_next_leader",
+    ),
     "Replicas": ("unit/config/test_schema.py::test_what_would_weaken_or_lose_is_refused",),
 }  # fmt: skip
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from leafd.gojson import JsonError, loose
+from leafd.gojson import JsonError, decode
 from leafd.jetstream import errors
+from leafd.jetstream.endpoints.consumers import check_led
+from leafd.jetstream.models.requests import StepDownRequest
 from leafd.jetstream.ports import Placing
 from leafd.jetstream.registry import Call, endpoint
 
@@ -27,12 +29,14 @@ def _placing(call: Call) -> Placing:
 
 
 def _preferred(body: bytes) -> str:
-    """The server that is to lead; "": any."""
-    try:
-        placement = loose(body).get("placement") if body.strip() else None
-    except JsonError:
+    """The server that is to lead; "": any. Raises ApiError."""
+    if not body.strip():
         return ""
-    return str(placement.get("preferred") or "") if isinstance(placement, dict) else ""
+    try:
+        placement = decode(StepDownRequest, body, strict=False).placement
+    except JsonError as error:
+        raise errors.INVALID_JSON.error(err=error) from None
+    return placement.preferred if placement is not None else ""
 
 
 @endpoint("STREAM.LEADER.STEPDOWN.*", "stream_leader_stepdown_response", checks=())
@@ -47,9 +51,13 @@ async def stream_step_down(call: Call, _request: None) -> dict[str, Any]:
 
 @endpoint("CONSUMER.LEADER.STEPDOWN.*.*", "consumer_leader_stepdown_response", checks=())
 async def consumer_step_down(call: Call, _request: None) -> dict[str, Any]:
-    """Likewise."""
-    _placing(call)
-    call.consumer(call.stream(call.name(3)), call.name(4))
+    """A consumer is where its stream is led: another server leads both."""
+    placing = _placing(call)
+    stream = call.stream(call.name(3))
+    check_led(stream)
+    call.consumer(stream, call.name(4))
+    if stream.group is not None:
+        await placing.step_down(stream, _preferred(call.body))
     return {"success": True}
 
 

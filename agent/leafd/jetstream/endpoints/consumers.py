@@ -18,7 +18,7 @@ from leafd.gotime import SECOND, ZERO_TIME, format_time, now_ns, plane_time, unt
 from leafd.jetstream import errors
 from leafd.jetstream.catalogue import Consumer, Settings, Stream, consumer_definition
 from leafd.jetstream.context import Context
-from leafd.jetstream.endpoints.infos import consumer_info
+from leafd.jetstream.endpoints.infos import consumer_info, group_of
 from leafd.jetstream.endpoints.pages import cut, page_of, texts_size
 from leafd.jetstream.endpoints.streams import LIST_LIMIT, LISTED_WEIGHT, NAMES_LIMIT, gathered, refused
 from leafd.jetstream.flat import flat_consumer
@@ -130,7 +130,7 @@ async def create(call: Call, request: ConsumerCreateRequest) -> dict[str, Any]:
         context.takers.begun(stream, existing, state.taken)
         await _spare(call, stream, existing)
         call.weight = existing.weight
-        return await aside(existing.weight, consumer_info, stream, existing, state)
+        return await _shown(context, stream, existing, state)
     if request.action == ACTION_UPDATE:
         raise errors.CONSUMER_DOES_NOT_EXIST.error()
     config = rules.with_threshold(config, ephemeral=rules.is_ephemeral(config))
@@ -140,7 +140,7 @@ async def create(call: Call, request: ConsumerCreateRequest) -> dict[str, Any]:
         return await _add(call, stream, config)
     await _spare(call, stream, made)
     call.weight = made.weight
-    return await aside(made.weight, consumer_info, stream, made, begun)
+    return await _shown(context, stream, made, begun)
 
 
 def identity_header(stream: Stream) -> bytes:
@@ -294,7 +294,12 @@ async def _add(call: Call, stream: Stream, config: ConsumerConfig) -> dict[str, 
     if config.pause_until is not None and config.pause_until > now_ns():
         context.advisories.pause(stream, consumer)
     call.weight = consumer.weight
-    return await aside(consumer.weight, consumer_info, stream, consumer, state)
+    return await _shown(context, stream, consumer, state)
+
+
+async def _shown(context: Context, stream: Stream, consumer: Consumer, state: t.ConsumerState) -> dict[str, Any]:
+    group = await group_of(context, stream)
+    return await aside(consumer.weight, consumer_info, stream, consumer, state, group)
 
 
 @contextmanager
@@ -352,7 +357,7 @@ async def info(call: Call, _request: None) -> dict[str, Any]:
     if state is None:
         raise errors.CONSUMER_NOT_FOUND.error()
     call.weight = consumer.weight
-    return await aside(consumer.weight, consumer_info, stream, consumer, state)
+    return await _shown(call.context, stream, consumer, state)
 
 
 @endpoint(
@@ -387,10 +392,11 @@ async def listing(call: Call, request: ConsumersRequest) -> dict[str, Any]:
     selected = [stream.consumers[name] for name in found]
     call.size = cut(selected, place, consumer_size, call.context.plane.reports)
     states = await gathered([partial(call.context.plane.consumer_state, stream.id, one.id) for one in selected])
+    group = await group_of(call.context, stream)
     page, pause = [], Pause()
     for consumer, state in zip(selected, states, strict=True):
         if state is not None:
-            shown = partial(consumer_info, stream, consumer, state, metadata=False)
+            shown = partial(consumer_info, stream, consumer, state, group, metadata=False)
             page.append(await aside(consumer.weight, shown))
             await pause()
     call.weight = sum(LISTED_WEIGHT + consumer.weight for consumer in selected)
@@ -484,7 +490,7 @@ async def reset(call: Call, request: ResetRequest) -> dict[str, Any] | None:
             return None
         raise
     await _spare(call, stream, consumer)
-    return consumer_info(stream, consumer, state) | {"reset_seq": reached}
+    return await _shown(call.context, stream, consumer, state) | {"reset_seq": reached}
 
 
 async def _check_reset(context: Context, stream: Stream, config: ConsumerConfig, sequence: int) -> None:

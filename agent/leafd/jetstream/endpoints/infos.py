@@ -60,9 +60,9 @@ async def stream_info(
         status = await context.neighbours.source_status(stream.id, slot)
         sources.append(_source(stream, source, status, sequence=True))
         await pause()
-    place = _cluster(context.settings) if cluster or context.placing is not None else None
-    if stream.group is not None and context.placing is not None:
-        place = await context.placing.cluster_of(stream)
+    place = await group_of(context, stream)
+    if place is None and (cluster or context.placing is not None):
+        place = _cluster(context.settings)
 
     def put_together() -> dict[str, Any]:
         info = written(
@@ -93,6 +93,14 @@ def _with_metadata(info: dict[str, Any]) -> dict[str, Any]:
 def _cluster(settings: Settings) -> dict[str, Any]:
     name = {"name": settings.cluster_name} if settings.cluster_name else {}
     return name | {"leader": settings.server_name}
+
+
+async def group_of(context: Context, stream: Stream) -> dict[str, Any] | None:
+    """The cluster member of the infos of a stream of several servers, and of its consumers: they are where it is led.
+    None: it is this server's alone."""
+    if stream.group is None or context.placing is None:
+        return None
+    return await context.placing.cluster_of(stream)
 
 
 def _source(stream: Stream, source: StreamSource, status: SourceStatus, *, sequence: bool) -> dict[str, Any]:
@@ -149,9 +157,14 @@ def _oldest(behind: int | None, status: SourceStatus) -> int | None:
 
 
 def consumer_info(
-    stream: Stream, consumer: Consumer, state: t.ConsumerState, *, metadata: bool = True
+    stream: Stream,
+    consumer: Consumer,
+    state: t.ConsumerState,
+    group: dict[str, Any] | None = None,
+    *,
+    metadata: bool = True,
 ) -> dict[str, Any]:
-    """A consumer's info."""
+    """A consumer's info. group: what group_of says."""
     config = consumer.config
     until = config.pause_until
     remaining = 0 if until is None else time_until(until)
@@ -168,7 +181,7 @@ def consumer_info(
             num_redelivered=0 if config.max_deliver == 1 else state.redelivered,
             num_waiting=state.waiting,
             num_pending=state.pending,
-            cluster=stream.account.cluster,
+            cluster=group or stream.account.cluster,
             push_bound=bool(state.push_bound),
             paused=remaining > 0,
             pause_remaining=remaining,

@@ -22,7 +22,7 @@ from leafd.gojson import (
 )
 from leafd.gotime import ZERO_TIME
 from leafd.jetstream.models.consumer import ConsumerConfig
-from leafd.jetstream.models.stream import StreamConfig
+from leafd.jetstream.models.stream import Placement, StreamConfig
 from leafd.records import dataclass
 
 ACTION_ANY: Final = ""
@@ -34,6 +34,15 @@ _ACTION: Final = Choice(
     (ACTION_ANY, ACTION_CREATE, ACTION_UPDATE),
     refusal=lambda raw: f"unknown consumer action: {raw}",
 )
+
+
+@dataclass(frozen=True, slots=True)
+class StepDownRequest(Struct):
+    """STREAM.LEADER.STEPDOWN and CONSUMER.LEADER.STEPDOWN."""
+
+    go_name: ClassVar[str] = "JSApiLeaderStepdownRequest"
+
+    placement: Placement | None = wire(Nested(Placement), "placement", omit=True)
 
 
 @dataclass(frozen=True, slots=True)
