@@ -52,13 +52,18 @@ class MetaLook:
 
 def member_info(name: str, member: MetaMember, *, seen: bool = True) -> dict[str, Any]:
     """A member as nats-server's PeerInfo has it. seen: the leader shows it; who does not lead knows only the name."""
-    row: dict[str, Any] = {"name": name, "current": False, "active": 0}
+    row: dict[str, Any] = {"name": name, "current": False, "active": 0, "peer": shown_peer(member.peer)}
     if not seen:
         return row
     offline = not 0 <= member.heard_ns <= OFFLINE_NS
     row |= {"current": member.lag == 0 and not offline, "active": max(member.heard_ns, 0)}
     row |= {"offline": True} if offline else {}
     return row | ({"lag": member.lag} if member.lag else {})
+
+
+def shown_peer(peer: int) -> str:
+    """A server's number as nats-server shows it: the eight letters that its name's digest begins with."""
+    return peer.to_bytes(8, "big").decode("ascii", "replace")
 
 
 def look_in(payload: bytes) -> tuple[MetaLook, tuple[MetaMember, ...]]:

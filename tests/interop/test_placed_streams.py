@@ -368,6 +368,43 @@ def test_operators_order_the_group_as_they_do_nats_servers(both: dict[str, Three
         both[L].whole()
 
 
+def test_raftz_shows_the_group_of_all_servers_as_nats_servers_do(both: dict[str, Three]) -> None:
+    """leafd leaves out what it does not have: the last entry's term, the vote, the bytes of its log and its queues."""
+
+    def group(server: servers.Server) -> dict[str, Any]:
+        found: dict[str, Any] = report(server, "raftz?group=_meta_")["SYS"]["_meta_"]
+        return found
+
+    def at_once(kind: str) -> list[dict[str, Any]]:
+        return [group(server) for server in both[kind].servers]
+
+    def told(rows: list[dict[str, Any]]) -> object:
+        """What does not depend on who leads, how often and how far."""
+        assert sorted(row["state"] for row in rows) == ["FOLLOWER", "FOLLOWER", "LEADER"]
+        assert len({row["leader"] for row in rows}) == 1
+        leader = next(row for row in rows if row["state"] == "LEADER")
+        assert leader["id"] == leader["leader"]
+        assert all(peer["last_replicated_index"] <= leader["pindex"] for peer in leader["peers"].values())
+        assert all("last_seen" in peer for peer in leader["peers"].values())
+        kept = ("id", "size", "quorum_needed", "ever_had_leader", "system_account", "traffic_account")
+        return [
+            ({name: row[name] for name in kept}, sorted((one, peer["name"]) for one, peer in row["peers"].items()))
+            for row in rows
+        ]
+
+    theirs, ours = at_once(R), at_once(L)
+    assert told(theirs) == told(ours)
+    missing = {name for row in theirs for name in row if not name.startswith("ipq_")} - {
+        name for row in ours for name in row
+    }
+    assert missing <= {"pterm", "voted_for", "leader_since"}
+    assert {name for row in ours for name in row} <= {name for row in theirs for name in row}
+    for asked in ("raftz?acc=NONE", "raftz?acc=A&group=_meta_"):
+        assert report(both[R].servers[0], asked) == report(both[L].servers[0], asked) == {}
+    for kind in (R, L):
+        assert [report(server, "jsz")["ha_assets"] for server in both[kind].servers] == [1, 1, 1]
+
+
 def test_a_server_that_is_killed_takes_its_streams_along_and_brings_them_back(both: dict[str, Three]) -> None:
     """The others' go on; what is deleted meanwhile is gone when it is back. A minority says that it is one."""
     three = both[L]

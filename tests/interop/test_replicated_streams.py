@@ -23,7 +23,7 @@ from nats.aio.client import Client
 
 from tests import servers
 from tests.interop.test_meta_group import L, R, leader_of, three
-from tests.rig.official import connect
+from tests.rig.official import connect, one_each
 from tests.rig.reports import report
 from tests.rig.waiting import eventually, until
 
@@ -126,6 +126,31 @@ async def led_by(client: Client, *, but: str = "") -> str:
     return await told()
 
 
+def told_of(made: list[servers.Server], info: dict[str, Any]) -> None:
+    """raftz and jsz of all servers tell of the stream's group as its info does."""
+    cluster = info["cluster"]
+
+    def group(server: servers.Server) -> dict[str, Any]:
+        groups = report(server, f"raftz?acc=A&group={cluster['raft_group']}").get("A", {})
+        found: dict[str, Any] = groups.get(cluster["raft_group"], {})
+        return found
+
+    def row(server: servers.Server) -> dict[str, Any]:
+        accounts = report(server, "jsz?acc=A&streams=true")["account_details"]
+        found: dict[str, Any] = accounts[0]["stream_detail"][0]["cluster"]
+        return found
+
+    def led() -> bool:
+        states = {name: group(server).get("state") for name, server in zip(("s0", "s1", "s2"), made, strict=True)}
+        return states == {name: "LEADER" if name == cluster["leader"] else "FOLLOWER" for name in states}
+
+    eventually(led, lambda: [group(server) for server in made])
+    for server in made:
+        assert (row(server)["raft_group"], row(server)["leader"]) == (cluster["raft_group"], cluster["leader"])
+        assert len(group(server)["peers"]) == 2
+    assert sum(report(server, "jsz?raft=true").get("streams_leader", 0) for server in made) == 1
+
+
 async def made_by(server: servers.Server, names: set[str]) -> str:
     """Makes the stream; its leader."""
     client = await connect(server)
@@ -148,6 +173,8 @@ async def walk(made: list[servers.Server]) -> Publisher:
     """The stream's leader is killed in the middle, comes back, and each of the three leads once at the end."""
     names = {f"s{number}": server for number, server in enumerate(made)}
     first = await made_by(made[0], set(names))
+    async with one_each(made[:1]) as (asker,):
+        told_of(made, await asked(asker, "STREAM.INFO.S"))
     client = await connect(next(server for name, server in names.items() if name != first))
     publisher = Publisher(client)
     await publisher.publish(MESSAGES // 2)

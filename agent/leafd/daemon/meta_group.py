@@ -20,7 +20,7 @@ from leafd.cluster.founding_bytes import DamagedError
 from leafd.cluster.letters import MAGIC as LETTERS
 from leafd.cluster.neighbours import MAGIC as NEIGHBOURS
 from leafd.links.origin import peer_number
-from leafd.native_meta import LEADER, MetaLook, MetaMember, look_in, member_info, rows_in
+from leafd.native_meta import LEADER, MetaLook, MetaMember, look_in, member_info, rows_in, shown_peer
 
 if TYPE_CHECKING:
     from leafd.cluster.neighbours import Neighbours
@@ -220,7 +220,7 @@ class MetaGroup:
     def _named(self, peer: int) -> str:
         if peer == self.peer:
             return self._name
-        return self._names.get(peer) or self._row_names.get(peer) or _shown(peer)
+        return self._names.get(peer) or self._row_names.get(peer) or shown_peer(peer)
 
     # ---- its table, for those who keep something there
 
@@ -240,6 +240,16 @@ class MetaGroup:
     def members(self) -> tuple[MetaMember, ...]:
         """The members of the group."""
         return self._members
+
+    @property
+    def system(self) -> str:
+        """The account in whose name servers talk with each other."""
+        return self._current.compiled.graph.system_name
+
+    @property
+    def seen(self) -> tuple[MetaLook, tuple[MetaMember, ...]] | None:
+        """The group as this server saw it last; None: it knows of none."""
+        return (self._look, self._members) if self._look is not None and self._look.name else None
 
     @property
     def leader(self) -> int:
@@ -278,7 +288,7 @@ class MetaGroup:
             return {"name": cluster, "cluster_size": self._expected, "quorum_needed": self._expected // 2 + 1}
         found: dict[str, Any] = {"name": cluster}
         if look.leader:
-            found |= {"leader": self._named(look.leader), "peer": _shown(look.leader)}
+            found |= {"leader": self._named(look.leader), "peer": shown_peer(look.leader)}
         if look.role == LEADER:
             found["replicas"] = [self._replica(one) for one in self._members if not self._is_own(one)]
         voters = sum(one.voter for one in self._members)
@@ -288,8 +298,4 @@ class MetaGroup:
         row = member_info(self._named(member.peer), member)
         if not member.voter:
             row["observer"] = True
-        return row | {"peer": _shown(member.peer)}
-
-
-def _shown(peer: int) -> str:
-    return peer.to_bytes(8, "big").decode("ascii", "replace")
+        return row

@@ -87,9 +87,9 @@ class Placing:
         self._nursery: trio.Nursery | None = None
         self._letters = Letters(plane.meta_send, self._serve, self._heard, guard)
         self._orders = Orders(meta, plane, self._site_of)
-        self._replicas = Replicas(plane, meta, jetstream.catalogue, jetstream.settings)
-        self.join, self.led, self.step_down = self._replicas.join, self._replicas.led, self._replicas.step_down
-        self.cluster_of = self._replicas.cluster_of
+        self.replicas = Replicas(plane, meta, jetstream.catalogue, jetstream.settings)
+        self.join, self.led, self.step_down = self.replicas.join, self.replicas.led, self.replicas.step_down
+        self.cluster_of = self.replicas.cluster_of
         meta.take_letter = self._letters.receive
         meta.on_rows.append(self._take_rows)
         self._elsewhere = jetstream.place_by(self)
@@ -113,7 +113,7 @@ class Placing:
 
     async def _join_all(self) -> None:
         with self._guard.around("the streams of several servers"):
-            await self._replicas.join_all()
+            await self.replicas.join_all()
 
     async def _conversation(self, work: Callable[[], Awaitable[None]]) -> None:
         with self._guard.around("a JetStream conversation"):
@@ -276,7 +276,7 @@ class Placing:
     async def _leader_here(self, account: str, name: str) -> int:
         found = self._jetstream.catalogue.by_name.get(account)
         stream = found.streams.get(name) if found is not None else None
-        return await self._replicas.leader(stream) if stream is not None and stream.group is not None else 0
+        return await self.replicas.leader(stream) if stream is not None and stream.group is not None else 0
 
     async def _leader_of(self, row: StreamRow) -> int:
         """The server that leads a stream of several. Raises ApiError: nobody, as far as those know that are there."""

@@ -60,6 +60,21 @@ class Replicas:
         """The group as this server sees it. Raises PlaneError."""
         return look_in(await self._plane.stream_group_look(stream.id))
 
+    def name_of(self, number: int) -> str:
+        """The name of the stream's group, in nats-server's form."""
+        stream = self._catalogue.stream(number)
+        return _group_name(stream) if stream is not None and stream.group is not None else ""
+
+    async def seen(self, number: int) -> tuple[MetaLook, tuple[MetaMember, ...]] | None:
+        """The group of the stream of that number as this server sees it; None: it has joined none."""
+        stream = self._catalogue.stream(number)
+        if stream is None:
+            return None
+        try:
+            return await self.look(stream)
+        except t.PlaneError:
+            return None
+
     async def leader(self, stream: Stream) -> int:
         """The server that leads; 0: none, as far as this one knows."""
         try:
@@ -90,9 +105,16 @@ class Replicas:
             look, members = await self.look(stream)
         except t.PlaneError:
             return {"name": self._settings.cluster_name}
-        found: dict[str, Any] = {"name": self._settings.cluster_name}
+        found: dict[str, Any] = {"name": self._settings.cluster_name, "raft_group": _group_name(stream)}
         if look.leader:
             found["leader"] = self._meta.named(look.leader)
-        others = [one for one in members if one.peer != look.leader]
+        found |= {"system_account": True, "traffic_account": self._meta.system}
         seen = look.role == LEADER
+        others = [one for one in members if one.peer != look.leader]
         return found | {"replicas": [member_info(self._meta.named(one.peer), one, seen=seen) for one in others]}
+
+
+def _group_name(stream: Stream) -> str:
+    assert stream.group is not None
+    storage = "M" if stream.config.storage == "memory" else "F"
+    return f"S-R{len(stream.group.members)}{storage}-{stream.group.name:016x}"

@@ -82,14 +82,15 @@ class Together:
         return Links(mates, gateways.servers(outbound=True), gateways.servers(outbound=False))
 
     def place(
-        self, plane: Plane, current: Current, jetstream: JetStream | None, log: Log, guard: Guard
-    ) -> MetaGroup | None:
-        """The group of servers, if there is one; streams are those of all of them then."""
+        self, facts: Facts, plane: Plane, current: Current, jetstream: JetStream | None, log: Log, guard: Guard
+    ) -> None:
+        """If there is a group of servers, streams are those of all of them, and reports know of it."""
+        facts.meta = self.meta
         if self.meta is not None and jetstream is not None:
             from leafd.daemon.placing import Placing
 
             self.placing = Placing(plane, self.meta, current, jetstream, log, guard)
-        return self.meta
+            facts.groups = self.placing.replicas
 
     @property
     def routes(self) -> Routes | None:

@@ -174,7 +174,11 @@ class PlainStreams:
 
     def _plain(self, streams: list[Stream]) -> list[Stream]:
         taken = self._takers.streams
-        return [one for one in streams if one.config.mirror is None and not one.config.sources and one.id not in taken]
+        return [
+            one
+            for one in streams
+            if one.config.mirror is None and not one.config.sources and one.group is None and one.id not in taken
+        ]
 
     def remembered(self, one: Stream | Consumer, make: Callable[[dict[str, Any]], tuple[object, bool]]) -> object:
         """The result of make() for its configuration, kept until there is another one where make() says so."""

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         BoxesFacts,
         ClientsFacts,
         GatewaysFacts,
+        GroupsFacts,
         JetStreamFacts,
         LeafsFacts,
         MetaFacts,
@@ -97,6 +98,8 @@ class Facts:
     """Those to other clusters, where this one is in a supercluster."""
     meta: MetaFacts | None = None
     """The group of all servers with JetStream, where there is one."""
+    groups: GroupsFacts | None = None
+    """The groups of streams that several servers keep, where there may be some."""
     elsewhere: Elsewhere = field(default_factory=Elsewhere)
     """Servers of those."""
     login: Login | None = None

@@ -79,6 +79,7 @@ REPORTS: Final[dict[str, Report]] = {
     "/accountz": reports.accountz,
     "/accstatz": reports.accstatz,
     "/ipqueuesz": reports.ipqueuesz,
+    "/raftz": reports.raftz,
 }
 
 
@@ -359,7 +360,7 @@ async def answer(facts: Facts, base: str, method: str, target: str, accept: str)
             return status, "application/json", json.dumps(report, separators=(",", ":")).encode()
         if path == METRICS:
             return await _metrics(facts, accept)
-        if path == RAFT:
+        if path == RAFT and facts.meta is None:
             return 404, PLAIN, b"No Raft nodes registered"
         function = REPORTS.get(path) if path != BOXES else _boxz(facts)
         if function is None:

@@ -158,14 +158,34 @@ async def jsz(facts: Facts, options: Options, *, but: Plain | None = None) -> di
     }
     if facts.meta is not None:
         report["meta_cluster"] = facts.meta.report(facts.cluster)
+        report["ha_assets"] = _assets(facts, jetstream)
     if flag(options, "raft"):
-        # Who leads them: this server, alone as it is.
-        counts = {"streams_leader": report["streams"], "consumers_leader": report["consumers"]}
+        shared, led = await _led(facts, jetstream)
+        counts = {"streams_leader": report["streams"] - shared + led, "consumers_leader": report["consumers"]}
         report |= {name: count for name, count in counts.items() if count}
     report["total"] = total
     if accounts:
         report["account_details"] = [await _account(detail, one, usages[one.name]) for one in accounts]
     return report
+
+
+async def _led(facts: Facts, jetstream: JetStreamFacts) -> tuple[int, int]:
+    """How many streams this server keeps with others, and how many of those it leads."""
+    if facts.meta is None or facts.groups is None:
+        return 0, 0
+    from leafd.monitor.raft_report import led_here
+
+    return await led_here(facts.meta, facts.groups, jetstream)
+
+
+def _assets(facts: Facts, jetstream: JetStreamFacts) -> int:
+    """The groups that this server is a member of: the one of all servers, and those of streams."""
+    shared = sum(
+        stream.group is not None
+        for account in jetstream.catalogue.by_name.values()
+        for stream in account.streams.values()
+    )
+    return shared + (facts.meta is not None and facts.meta.seen is not None)
 
 
 def _chosen(accounts: list[JetStreamAccountFacts], options: Options, detail: _Detail) -> list[JetStreamAccountFacts]:
@@ -325,6 +345,9 @@ async def _stream(wanted: _Detail, account: JetStreamAccountFacts, name: str) ->
     if not info:
         return None
     detail: dict[str, Any] = {"name": name, "created": info.get("created"), "cluster": {"leader": wanted.facts.name}}
+    stream = account.streams.get(name)
+    if stream is not None and stream.group is not None:
+        detail["cluster"] = info.get("cluster")
     if wanted.config:
         detail["config"] = _as_stored(info["config"])
     detail["state"] = info.get("state")
@@ -333,7 +356,6 @@ async def _stream(wanted: _Detail, account: JetStreamAccountFacts, name: str) ->
             detail[part] = info[part]
     if takers := await wanted.jetstream.takers.of(account.name, name):
         detail["leafd"] = {"takers": takers}
-    stream = account.streams.get(name)
     if wanted.consumers and stream is not None:
         detail["consumer_detail"] = await _consumers(wanted, stream, hidden=False)
         if wanted.direct and (hidden := await _consumers(wanted, stream, hidden=True)):

@@ -1,5 +1,5 @@
 """The reports about the server, its links and accounts: varz, leafz, subsz, accountz, accstatz, statsz, and those of
-what there is none of here (raftz, ipqueuesz, expvarz, profilez).
+what there is none of here (ipqueuesz, expvarz, profilez).
 
 Each is a function of the facts and the request's options, whose names are those of the JSON requests on $SYS. What does
 not live here: connz (connections.py), JetStream (jetstream_report.py), routez (cluster_report.py),
@@ -357,8 +357,12 @@ def _routing(subscriptions_: int) -> dict[str, Any]:
 
 
 async def raftz(facts: Facts, options: Options) -> dict[str, Any]:
-    """Groups of replicas: none."""
-    return {}
+    """The groups that servers keep together, where this server is one of several."""
+    if facts.meta is None:
+        return {}
+    from leafd.monitor.raft_report import raftz as report  # here: a lone server has no such thing
+
+    return await report(facts, options)
 
 
 async def expvarz(facts: Facts, options: Options) -> dict[str, Any]:

@@ -1,0 +1,106 @@
+"""The report on groups of servers that keep something together: the group of all servers, and those of streams.
+
+Names are those of nats-server's raftz. Not here: who leads what (daemon/replicas.py, daemon/meta_group.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+from leafd.gotime import format_duration
+from leafd.monitor.options import Options, text
+from leafd.native_meta import LEADER, MetaLook, MetaMember, shown_peer
+from leafd.turns import Pause
+
+if TYPE_CHECKING:
+    from leafd.monitor.facts import Facts
+    from leafd.monitor.rooms import GroupsFacts, JetStreamFacts, MetaFacts, StreamFacts
+
+META_NAME: Final = "_meta_"
+"""The name of the group of all servers."""
+_STATES: Final = ("FOLLOWER", "CANDIDATE", "CANDIDATE", "LEADER")
+"""By raft_role_t of native/raft/raft.h."""
+_WAITS: Final = ("", "it waits for room", "it has an entry that this version cannot read")
+"""By MetaLook.state."""
+
+
+def group_row(
+    look: MetaLook, members: Sequence[MetaMember], own: int, named: Callable[[int], str], system: str
+) -> dict[str, Any]:
+    """One group as this server sees it. own: this server's number; named: a server's name; system: the account in whose
+    name servers send each other the group's messages."""
+    row: dict[str, Any] = {
+        "id": shown_peer(own),
+        "state": _STATES[look.role],
+        "size": len(members),
+        "quorum_needed": sum(bool(one.voter) for one in members) // 2 + 1,
+        "committed": look.committed,
+        "applied": look.applied,
+    }
+    if look.leader:
+        row["leader"] = shown_peer(look.leader)
+    row |= {"ever_had_leader": bool(look.leader or look.committed), "term": look.term, "pindex": look.last}
+    row |= {"system_account": True, "traffic_account": system}
+    row["wal"] = {"messages": look.last - look.floor, "first_seq": look.floor + 1, "last_seq": look.last}
+    others = [one for one in members if one.peer != own]
+    row["peers"] = {shown_peer(one.peer): _peer(look, one, named) for one in others}
+    if waits := _WAITS[look.state]:
+        row["leafd"] = {"waits": waits}
+    return row
+
+
+def _peer(look: MetaLook, member: MetaMember, named: Callable[[int], str]) -> dict[str, Any]:
+    """How far a member is and when it was heard is known to the one that leads."""
+    row: dict[str, Any] = {"name": named(member.peer), "known": bool(member.voter)}
+    if look.role != LEADER:
+        return row
+    row["last_replicated_index"] = look.last - member.lag
+    if member.heard_ns >= 0:
+        row["last_seen"] = format_duration(member.heard_ns)
+    if member.copies:
+        row["leafd"] = {"copies": True}
+    return row
+
+
+async def raftz(facts: Facts, options: Options) -> dict[str, Any]:
+    """The groups of an account, or of the system account, which has the one of all servers."""
+    meta, jetstream, system = facts.meta, facts.jetstream, facts.graph.system_name
+    if meta is None or jetstream is None:
+        return {}
+    account, wanted = text(options, "acc", "account") or system, text(options, "group")
+    rows: dict[str, Any] = {}
+    if account == system and wanted in ("", META_NAME) and (seen := meta.seen) is not None:
+        rows[META_NAME] = group_row(*seen, meta.peer, meta.named, system)
+    if facts.groups is not None:
+        rows |= await _streams(meta, facts.groups, jetstream, account, wanted, system)
+    return {account: dict(sorted(rows.items()))} if rows else {}
+
+
+async def _streams(
+    meta: MetaFacts, groups: GroupsFacts, jetstream: JetStreamFacts, account: str, wanted: str, system: str
+) -> dict[str, Any]:
+    found, pause = dict[str, Any](), Pause()
+    for stream in shared_streams(jetstream, account):
+        await pause()
+        name = groups.name_of(stream.id)
+        if wanted in ("", name) and (seen := await groups.seen(stream.id)) is not None:
+            found[name] = group_row(*seen, meta.peer, meta.named, system)
+    return found
+
+
+async def led_here(meta: MetaFacts, groups: GroupsFacts, jetstream: JetStreamFacts) -> tuple[int, int]:
+    """How many streams this server keeps with others, and how many of those it leads."""
+    led, pause = 0, Pause()
+    shared = [one for account in jetstream.catalogue.by_name for one in shared_streams(jetstream, account)]
+    for stream in shared:
+        await pause()
+        seen = await groups.seen(stream.id)
+        led += seen is not None and seen[0].leader == meta.peer
+    return len(shared), led
+
+
+def shared_streams(jetstream: JetStreamFacts, account: str) -> list[StreamFacts]:
+    """The streams of the account that this server keeps with others."""
+    known = jetstream.catalogue.by_name.get(account)
+    return [one for one in known.streams.values() if one.group is not None] if known is not None else []
