@@ -27,6 +27,10 @@
 #define COMMAND_STREAM_GROUP 128
 #define COMMAND_STREAM_GROUP_LOOK 129     /* completion's payload = meta_look_t, meta_member_t[] */
 #define COMMAND_STREAM_GROUP_TRANSFER 130 /* arg = server that is to lead; 0: another one that has all of it */
+/* target = stream, extra = strings: definition, which all members get from then on (LED_DEFINITION). Completion, when a
+ * majority has it and control has put it here. STATUS_AGAIN: this one does not lead, or later; STATUS_CLOSED: it leads
+ * no more, and what becomes of it is not known */
+#define COMMAND_STREAM_DEFINE 132
 
 /* Event: who leads a stream of several servers, here: target = stream, code = LED_*. */
 #define EVENT_LED 25
@@ -34,6 +38,9 @@
 #define LED_HERE 1     /* now; these are its consumers: */
 #define LED_CONSUMER 2 /* arg = consumer, payload = definition */
 #define LED_WHOLE 3    /* that was the last of them */
+/* payload = definition, which is stored: the stream is like that from here on. Its log stands still until control has
+ * put it (STREAM_PUT, loading). */
+#define LED_DEFINITION 4
 
 #define META_LEARN 1
 #define META_PROMOTE 2

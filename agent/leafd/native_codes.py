@@ -238,12 +238,14 @@ class Abandoned(IntEnum):
 
 
 class LedCode(IntEnum):
-    """LED_*: this server leads a stream of several no more, or now; one of its consumers; that was the last one."""
+    """LED_*: this server leads a stream of several no more, or now; one of its consumers; that was the last one; the
+    stream's definition is another one."""
 
     NO_MORE = abi.LED_NO_MORE
     HERE = abi.LED_HERE
     CONSUMER = abi.LED_CONSUMER
     WHOLE = abi.LED_WHOLE
+    DEFINITION = abi.LED_DEFINITION
 
 
 class AlarmCode(IntEnum):

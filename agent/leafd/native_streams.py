@@ -102,6 +102,13 @@ class Streams(Submits):
         """Hands the lead over to that server, or to any. Raises PlaneError."""
         await self._request("STREAM_GROUP_TRANSFER", "handing over a stream's lead", target=stream, arg=peer)
 
+    async def stream_define(self, stream: int, definition: bytes) -> None:
+        """Gives a stream of several another definition, at all its servers; returns when this one has it. Raises
+        PlaneError: CLOSED: what becomes of it is not known."""
+        await self._request(
+            "STREAM_DEFINE", "changing a stream's definition", target=stream, strings={"definition": definition}
+        )
+
     async def message_get(
         self, stream: int, mode: int, *, sequence: int = 0, start_ts: int = 0, subject: str = ""
     ) -> t.StoredMessage | None:

@@ -574,7 +574,8 @@ class ConsumerGone:
 
 @dataclass(frozen=True, slots=True)
 class Led:
-    """This server leads a stream of several now, or no more; or one of the consumers that it takes over then."""
+    """This server leads a stream of several now, or no more; one of the consumers that it takes over then; or, led by
+    whomever, the stream has another definition from here on."""
 
     stream: int
     code: int

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/check.h"
+#include "base/hash.h"
 #include "group/changes.h"
 #include "group/replica_private.h"
 #include "store/room.h"
@@ -17,7 +18,14 @@
 #define WRITING_KEEP (UINT64_C(64) << 10)
 #define PURGE_TURNS 2 /* steps of a purge in one call: a thousand messages in a tick */
 
-typedef enum entry_what { ENTRY_APPEND = 1, ENTRY_DELETE, ENTRY_PURGE, ENTRY_TIME, ENTRY_CHANGES } entry_what_t;
+typedef enum entry_what {
+    ENTRY_APPEND = 1,
+    ENTRY_DELETE,
+    ENTRY_PURGE,
+    ENTRY_TIME,
+    ENTRY_CHANGES,
+    ENTRY_DEFINE
+} entry_what_t;
 
 /* Each has a number of 8 bytes, but for the last ones. */
 #define HAS_LAST_SEQ 1u
@@ -258,6 +266,19 @@ status_t replica_purge(replica_t *replica, bytes_t filter, uint64_t below_seq, u
     return entry_propose(replica, token, now);
 }
 
+status_t replica_define(replica_t *replica, bytes_t definition, uint64_t token, moment_t now) {
+    check(token <= REPLICA_TOKEN_MAX);
+    if (!store_ledger_takes(store_stream_store(replica->stream), ENTRY_HEAD + (uint64_t)definition.size)) {
+        return STATUS_INVALID;
+    }
+    uint8_t *at = may_lead(replica, now) ? entry_begin_write(replica, ENTRY_DEFINE, definition.size, now) : NULL;
+    if (at == NULL) {
+        return STATUS_AGAIN;
+    }
+    (void)bytes_write(at, definition);
+    return entry_propose(replica, token, now);
+}
+
 status_t replica_change(replica_t *replica, const record_change_t *change) {
     uint64_t size = ENTRY_HEAD + 32 + (uint64_t)change->value.size;
     if (!replica->leads) {
@@ -386,6 +407,26 @@ static bool apply_delete(replica_t *replica, uint64_t seq) {
     return status == STATUS_OK || status == STATUS_NOT_FOUND;
 }
 
+void replica_defined(replica_t *replica, bytes_t definition) {
+    replica->defined = replica->defined || replica->defining == (hash_bytes(definition.at, definition.size) | 1);
+}
+
+bool replica_is_defined(replica_t *replica, bytes_t definition) {
+    const replica_hooks_t *hooks = &replica->hooks;
+    uint64_t hash = hash_bytes(definition.at, definition.size) | 1;
+    if (hooks->define == NULL) {
+        return true;
+    }
+    if (replica->defining != hash) {
+        replica->defining = hash; /* it may be made at once */
+        replica->defined = false;
+        replica->defining = hooks->define(hooks->context, definition) ? hash : 0;
+    }
+    bool defined = replica->defined && replica->defining == hash;
+    replica->defining = defined ? 0 : replica->defining;
+    return defined;
+}
+
 static bool apply_entry(replica_t *replica, raft_index_t index, entry_what_t what, bytes_t body) {
     append_t append;
     switch (what) {
@@ -404,6 +445,7 @@ static bool apply_entry(replica_t *replica, raft_index_t index, entry_what_t wha
             return apply_purging(replica, index, bytes_after(body, 16), load_be64(body.at), load_be64(body.at + 8), 0);
         }
         break;
+    case ENTRY_DEFINE: return replica_is_defined(replica, body);
     case ENTRY_TIME: return store_stream_pass(replica->stream) == STATUS_OK;
     case ENTRY_CHANGES: {
         status_t status = changes_apply(store_stream_store(replica->stream), store_stream_id(replica->stream), body);

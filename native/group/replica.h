@@ -14,6 +14,7 @@
  *     PURGE     18 below 8  26 keep 8  34 filter
  *     TIME      nothing: what is due by then goes
  *     CHANGES   writes to the records of the stream's consumers (changes.h)
+ *     DEFINE    the stream's definition, for control to read
  *
  * - Nothing is decided before the entry is applied: a duplicate, a wrong expectation and a limit are verdicts of the
  *   log, the same at all members.
@@ -29,7 +30,10 @@
  * - Consumers are their leader's. What it would store of them it collects (replica_change), and proposes what there is
  *   once a tick, or at once where a client waits for it. Who leads next has the records.
  *
- * Not yet: schedules, configurations.
+ * - A definition is applied when the owner of the replica has the stream like that (replica_defined), and nothing is
+ *   until then. So limits are the same at all members for each entry. For the same reason a copy begins with it.
+ *
+ * Not yet: schedules.
  */
 #ifndef LEAFD_GROUP_REPLICA_H
 #define LEAFD_GROUP_REPLICA_H
@@ -52,6 +56,9 @@ typedef struct replica_hooks {
     void *context;
     /* Once for each token. NULL: it is not known what becomes of it, since this server leads no more. */
     void (*answered)(void *context, uint64_t token, const replica_outcome_t *outcome);
+    /* The stream is to be like that: replica_defined when it is. false: no room, it is asked again. NULL: it is at
+     * once. */
+    bool (*define)(void *context, bytes_t definition);
 } replica_hooks_t;
 
 #define REPLICA_TOKEN_MAX (UINT64_MAX - 2) /* of a caller's tokens */
@@ -70,6 +77,9 @@ LEAF_MUST_USE status_t replica_publish(replica_t *replica, const append_t *appen
 LEAF_MUST_USE status_t replica_delete(replica_t *replica, uint64_t seq, uint64_t token, moment_t now);
 LEAF_MUST_USE status_t replica_purge(replica_t *replica, bytes_t filter, uint64_t below_seq, uint64_t keep,
                                      uint64_t token, moment_t now);
+LEAF_MUST_USE status_t replica_define(replica_t *replica, bytes_t definition, uint64_t token, moment_t now);
+/* The stream is like that, as hooks.define was told, perhaps. */
+void replica_defined(replica_t *replica, bytes_t definition);
 /* A write to the records of one of the stream's consumers, for the next proposal. STATUS_FULL, STATUS_AGAIN: later. */
 LEAF_MUST_USE status_t replica_change(replica_t *replica, const record_change_t *change);
 /* Proposes the writes that there are; without a token nobody waits for them. STATUS_AGAIN: they are kept. */

@@ -272,10 +272,15 @@ static void take_part(replica_t *replica, moment_t now) {
     copier_t *copier = &replica->copier;
     bytes_t all = bytes_of(copier->bytes.at, (uint32_t)copier->bytes.size);
     bytes_t left = bytes_after(all, (uint32_t)copier->at);
-    if (!note_half(replica)) {
+    taking_t *taking = &copier->taking;
+    if (taking->defines) { /* that it is half is noted */
+        taking->defined = replica_is_defined(replica, taking->definition);
+        taking->defines = !taking->defined;
+    }
+    if (taking->defines || !note_half(replica)) {
         return;
     }
-    status_t status = copier->taking.whole ? STATUS_OK : store_take(replica->stream, &copier->taking, &left);
+    status_t status = taking->whole ? STATUS_OK : store_take(replica->stream, taking, &left);
     copier->at = all.size - left.size;
     replica_note(replica); /* its time has gone on */
     if (status == STATUS_AGAIN) {
@@ -283,7 +288,7 @@ static void take_part(replica_t *replica, moment_t now) {
     }
     if (status != STATUS_OK) {
         forget_copy(copier, now);
-    } else if (copier->taking.whole) {
+    } else if (taking->whole) {
         copier_finish(replica, now);
     } else {
         copier->pending = false;

@@ -63,12 +63,17 @@ struct replica {
     raft_index_t purging; /* 0: none */
     uint64_t purged;
     store_purge_t purge;
+    uint64_t defining; /* the hash of the definition that its owner was told of, 0: none .. */
+    bool defined;      /* .. and the stream is like that */
 };
 
 /* replica.c */
 void replica_note(replica_t *replica);
 /* Goes on as a note says. false: it is none. */
 bool replica_noted(replica_t *replica, bytes_t note);
+
+/* false: not yet, or there is no room to ask for it. */
+bool replica_is_defined(replica_t *replica, bytes_t definition);
 
 /* replica_copy.c */
 void copier_begin(replica_t *replica);

@@ -1,14 +1,12 @@
 /* replicated.c: see replicated.h. */
-#include "jetstream/replicated.h"
+#include "jetstream/replicated_private.h"
 
 #include <stdlib.h>
 
-#include "base/buffer.h"
 #include "base/check.h"
 #include "base/copies.h"
 #include "base/random.h"
 #include "group/replica.h"
-#include "group/shown.h"
 #include "jetstream/commands.h"
 #include "jetstream/intake.h"
 #include "jetstream/js.h"
@@ -19,35 +17,9 @@
 #define ASKED_MAX (UINT64_C(16) << 20) /* bytes of what waits for one log */
 #define ASKED_KEEP (UINT64_C(64) << 10)
 #define LISTEN_AGAIN_NS NS_PER_SECOND
-#define SHOWN_MAX (UINT64_C(1) << 20)
 /* Other flags have entries of the log. */
 #define FLAGS_WITHOUT                                                                                                  \
     (STREAM_MIRROR | STREAM_ALLOW_BATCHED | STREAM_ALLOW_SCHEDULES | STREAM_ALLOW_ATOMIC | STREAM_COUNTER)
-
-typedef enum asked_what { ASKED_PUBLISH = 1, ASKED_DELETE, ASKED_PURGE, ASKED_ACK, ASKED_DONE } asked_what_t;
-
-/* In `asked`: this, then a client's reply or a plane_command_t; of ASKED_DONE also its answer, arg (8) and payload. */
-typedef struct asked {
-    uint64_t token;
-    uint32_t what; /* ASKED_* */
-    uint32_t size;
-} asked_t;
-
-struct replicated {
-    js_t *js;
-    stream_t *stream;
-    replica_t *replica;
-    group_t *group;   /* NULL: STREAM_GROUP has not come */
-    bytes_t subjects; /* own copy, packed */
-    bool leads;       /* and listens */
-    int64_t listen_ns;
-    queued_t queued; /* what is published while the log has no room */
-    buffer_t asked;  /* what waits for an answer of the log, in the order of the tokens .. */
-    uint64_t asked_at;
-    uint64_t token;
-    replicated_t *next;
-    replicated_t **place;
-};
 
 /* ---- what waits -------------------------------------------------------------------------------------------------- */
 
@@ -126,7 +98,7 @@ static void answer_command(js_t *js, const asked_t *head, bytes_t bytes, const r
         memcpy(&arg, answer.at, sizeof arg);
         js_answer(js, &command, STATUS_OK, arg, 0, bytes_after(answer, sizeof arg));
     } else {
-        js_answer(js, &command, STATUS_OK, outcome->purged, 0, BYTES_NONE);
+        js_answer(js, &command, STATUS_OK, head->what == ASKED_PURGE ? outcome->purged : 0, 0, BYTES_NONE);
     }
 }
 
@@ -235,9 +207,8 @@ bool replicated_newest(const js_t *js, const stream_t *stream) {
     return replicated == NULL || (replicated->group != NULL && group_newest(replicated->group, *js->now));
 }
 
-/* A command; the token to propose with, 0: it is answered. */
-static uint64_t command_begin(js_t *js, const plane_command_t *command, replicated_t *replicated, asked_what_t what,
-                              plane_command_t *kept, bytes_t *bytes) {
+uint64_t replicated_begin(js_t *js, const plane_command_t *command, replicated_t *replicated, asked_what_t what,
+                          plane_command_t *kept, bytes_t *bytes) {
     *kept = command_kept(command);
     *bytes = bytes_of((const uint8_t *)kept, sizeof *kept);
     uint64_t token = replicated->group != NULL ? asked_put(replicated, what, *bytes) : 0;
@@ -247,8 +218,8 @@ static uint64_t command_begin(js_t *js, const plane_command_t *command, replicat
     return token;
 }
 
-static void command_proposed(js_t *js, const plane_command_t *command, replicated_t *replicated, bytes_t bytes,
-                             status_t status) {
+void replicated_proposed(js_t *js, const plane_command_t *command, replicated_t *replicated, bytes_t bytes,
+                         status_t status) {
     proposed(replicated, bytes, status);
     if (status != STATUS_OK) {
         js_done(js, command, status);
@@ -259,10 +230,10 @@ void replicated_delete(js_t *js, const plane_command_t *command, const stream_t 
     replicated_t *replicated = stream->replicated;
     plane_command_t kept;
     bytes_t bytes;
-    uint64_t token = command_begin(js, command, replicated, ASKED_DELETE, &kept, &bytes);
+    uint64_t token = replicated_begin(js, command, replicated, ASKED_DELETE, &kept, &bytes);
     if (token != 0) {
         status_t status = replica_delete(replicated->replica, command->arg, token, *js->now);
-        command_proposed(js, command, replicated, bytes, status);
+        replicated_proposed(js, command, replicated, bytes, status);
     }
 }
 
@@ -270,10 +241,10 @@ void replicated_purge(js_t *js, const plane_command_t *command, const stream_t *
     replicated_t *replicated = stream->replicated;
     plane_command_t kept;
     bytes_t bytes;
-    uint64_t token = command_begin(js, command, replicated, ASKED_PURGE, &kept, &bytes);
+    uint64_t token = replicated_begin(js, command, replicated, ASKED_PURGE, &kept, &bytes);
     if (token != 0) {
         status_t status = replica_purge(replicated->replica, filter, command->arg, command->arg2, token, *js->now);
-        command_proposed(js, command, replicated, bytes, status);
+        replicated_proposed(js, command, replicated, bytes, status);
     }
 }
 
@@ -288,7 +259,7 @@ status_t replicated_open(js_t *js, stream_t *stream, bytes_t subjects) {
     if (replicated == NULL) {
         return STATUS_NO_MEMORY;
     }
-    const replica_hooks_t hooks = {.context = replicated, .answered = replicated_answered};
+    const replica_hooks_t hooks = {.context = replicated, .answered = replicated_answered, .define = replicated_define};
     *replicated = (replicated_t){.js = js, .stream = stream, .subjects = bytes_copy(subjects)};
     buffer_init(&replicated->asked, ASKED_MAX);
     queued_init(&replicated->queued, &js->staged);
@@ -412,52 +383,6 @@ void stream_group(js_t *js, const plane_command_t *command, stream_t *stream) {
     js_done_durable(js, command, STORE_FILE, 0, BYTES_NONE);
 }
 
-void stream_group_look(js_t *js, const plane_command_t *command, stream_t *stream) {
-    const replicated_t *replicated = stream->replicated;
-    if (replicated == NULL || js->groups == NULL) {
-        js_done(js, command, replicated == NULL ? STATUS_INVALID : STATUS_AGAIN);
-        return;
-    }
-    buffer_t shown;
-    buffer_init(&shown, SHOWN_MAX);
-    status_t status = group_shown(js->groups, replicated->group, *js->now, &shown);
-    js_answer(js, command, status, 0, 0, status == STATUS_OK ? bytes_of(shown.at, (uint32_t)shown.size) : BYTES_NONE);
-    buffer_free(&shown);
-}
-
-/* Who is to lead: the one that is asked for, or another voter, of those the one that lacks least. */
-static bool heir_of(const group_look_t *look, uint64_t peer, raft_disk_t *to) {
-    const group_member_t *best = NULL;
-    for (uint32_t i = 0; i < look->count; i++) {
-        const group_member_t *member = &look->members[i];
-        bool may = member->member.voter && !member->self && (peer == 0 || member->member.id.peer == peer);
-        if (may && (best == NULL || member->lag < best->lag)) {
-            best = member;
-        }
-    }
-    if (best != NULL) {
-        *to = best->member.id;
-    }
-    return best != NULL;
-}
-
-void stream_group_transfer(js_t *js, const plane_command_t *command, stream_t *stream) {
-    const replicated_t *replicated = stream->replicated;
-    raft_disk_t to;
-    if (replicated == NULL || replicated->group == NULL) {
-        js_done(js, command, replicated == NULL ? STATUS_INVALID : STATUS_AGAIN);
-        return;
-    }
-    group_look_t look = group_look(replicated->group, *js->now);
-    if (!heir_of(&look, command->arg, &to)) {
-        js_done(js, command, STATUS_NOT_FOUND);
-        return;
-    }
-    bool begun = group_transfer(replicated->group, to, *js->now);
-    groups_stir(js->groups, replicated->group);
-    js_done(js, command, begun ? STATUS_OK : STATUS_AGAIN);
-}
-
 /* ---- its consumers ----------------------------------------------------------------------------------------------- */
 
 bool replicated_leads(const stream_t *stream) {
@@ -510,7 +435,7 @@ status_t replicated_complete(js_t *js, const plane_command_t *command, const str
     return changes_asked(js, stream->replicated, ASKED_DONE, bytes);
 }
 
-static bool tell_led(const replicated_t *replicated, uint32_t code, uint32_t consumer, bytes_t definition) {
+bool replicated_tell(const replicated_t *replicated, uint32_t code, uint32_t consumer, bytes_t definition) {
     event_entry_t *entry = event_new(EVENT_LED, BYTES_NONE, BYTES_NONE, BYTES_NONE, definition);
     if (entry == NULL) {
         return false;
@@ -529,7 +454,7 @@ typedef struct telling {
 
 static bool tell_consumer(void *context, bytes_t key, bytes_t value) {
     telling_t *telling = context;
-    telling->told = key.size == 8 && tell_led(telling->replicated, LED_CONSUMER, load_be32(key.at + 4), value);
+    telling->told = key.size == 8 && replicated_tell(telling->replicated, LED_CONSUMER, load_be32(key.at + 4), value);
     return telling->told;
 }
 
@@ -538,13 +463,13 @@ static bool tell_consumers(const replicated_t *replicated) {
     uint8_t key[4];
     telling_t telling = {.replicated = replicated, .told = true};
     store_be32(key, replicated->stream->id);
-    if (!tell_led(replicated, LED_HERE, 0, BYTES_NONE)) {
+    if (!replicated_tell(replicated, LED_HERE, 0, BYTES_NONE)) {
         return false;
     }
     status_t status = store_record_each(replicated->js->stores[STORE_FILE], RECORD_CONSUMER, bytes_of(key, sizeof key),
                                         BYTES_NONE, tell_consumer, &telling);
     return (status == STATUS_OK || status == STATUS_NOT_FOUND) && telling.told
-           && tell_led(replicated, LED_WHOLE, 0, BYTES_NONE);
+           && replicated_tell(replicated, LED_WHOLE, 0, BYTES_NONE);
 }
 
 static void lose_consumers(js_t *js, replicated_t *replicated) {
@@ -554,7 +479,7 @@ static void lose_consumers(js_t *js, replicated_t *replicated) {
         seat_free(js, stream->seats);
     }
     replica_forget_changes(replicated->replica);
-    (void)tell_led(replicated, LED_NO_MORE, 0, BYTES_NONE); /* else LED_HERE says it later */
+    (void)replicated_tell(replicated, LED_NO_MORE, 0, BYTES_NONE); /* else LED_HERE says it later */
 }
 
 /* ---- turns ------------------------------------------------------------------------------------------------------- */

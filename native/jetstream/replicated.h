@@ -14,7 +14,7 @@
  * tells control (EVENT_LED), which has them made; one that leads no more has none.
  *
  * Not here, and refused (replicated_may): what a log has no entry for: schedules, batches, counters, mirrors and
- * sources, other retentions than by limits, publishing again, a change of the definition.
+ * sources, other retentions than by limits, publishing again.
  */
 #ifndef LEAFD_JETSTREAM_REPLICATED_H
 #define LEAFD_JETSTREAM_REPLICATED_H
@@ -31,6 +31,11 @@ LEAF_MUST_USE status_t replicated_open(js_t *js, stream_t *stream, bytes_t subje
 /* What the disk has of its group goes, before its stream does. STATUS_FULL: later; it goes on as it was. */
 LEAF_MUST_USE status_t replicated_remove(js_t *js, stream_t *stream);
 void replicated_free(js_t *js, stream_t *stream);
+
+/* Behind its definition's change: of its subjects, which it listens to when it leads, the caller sees to those that
+ * it listens to now. */
+LEAF_MUST_USE status_t replicated_redefine(const js_t *js, const stream_t *stream, bytes_t definition,
+                                           bytes_t subjects);
 
 /* This server answers for the stream: it keeps it alone, or leads its group, so that all that was ever acknowledged is
  * there. */

@@ -321,10 +321,16 @@ static status_t stream_make(js_t *js, const plane_command_t *command, const defi
         return status;
     }
     subscriptions_t added = {0};
-    if ((definition->config.flags & STREAM_REPLICATED) != 0 || stream->replicated != NULL) {
-        status = fresh && !definition->republishes && replicated_may(&definition->config) ? STATUS_OK : STATUS_INVALID;
-    } else {
+    bool shared = (definition->config.flags & STREAM_REPLICATED) != 0;
+    bool was_shared = fresh ? shared : stream->replicated != NULL;
+    if (shared != was_shared || (shared && (definition->republishes || !replicated_may(&definition->config)))) {
+        status = STATUS_INVALID;
+    } else if (!shared || replicated_leads(stream)) {
         status = subscriptions_add(js, stream, &definition->config, definition->name, definition->subjects, &added);
+    }
+    if (status == STATUS_OK && shared && !fresh) {
+        const bytes_t subjects = bytes_of(definition->subjects.at, definition->subjects.left);
+        status = replicated_redefine(js, stream, definition->text, subjects);
     }
     if (status == STATUS_OK) {
         status = put_stored(js, command, definition, stream);

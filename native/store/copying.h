@@ -5,6 +5,7 @@
  *     giver    store_give_begin: a snapshot of LMDB between two checkpoints --> store_give, part after part
  *     taker    store_take, part after part --> whole --> store_take_end, with the note that it is applied, in one batch
  *
+ *     definition 'D'  size 4; then the stream's definition, as control reads it. It comes first
  *     run        'R'  from 8  upto 8              there are messages at each of these sequences, which the taker has
  *     message    'M'  seq 8  ts 8  born 8  flags 1  sizes: id 2, subject 2, header 4, payload 4; then these
  *     id         'I'  seq 8  born 8  size 2  id   of a message that is gone, and may still be a duplicate's first
@@ -47,12 +48,16 @@ typedef struct taking {
     uint64_t have_seq;  /* as it was asked with */
     uint64_t clean_seq; /* up to there nothing is there that the giver has not */
     bool cleaned;       /* up to have_seq */
+    bool defines;       /* store_take stands before the definition, which its caller takes .. */
+    bool defined;       /* .. and says so */
+    bytes_t definition; /* a slice of that part */
     bool whole;         /* the end was read .. */
     bytes_t numbers;    /* .. which are slices of that part */
     bytes_t note;
 } taking_t;
 
-/* Takes records from the front of *part. STATUS_AGAIN: the rest in a later turn. STATUS_CORRUPT: these are none. */
+/* Takes records from the front of *part. STATUS_AGAIN: the rest in a later turn, or, where it `defines`, when the
+ * stream is as taking->definition says, and `defined` is true. STATUS_CORRUPT: these are none. */
 LEAF_MUST_USE status_t store_take(store_stream_t *stream, taking_t *taking, bytes_t *part);
 /* The numbers go into the open batch. STATUS_CORRUPT: what came is not what they count, and nothing was done.
  * STATUS_FULL: later. */

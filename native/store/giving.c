@@ -11,7 +11,7 @@
 const uint8_t copied_kinds[COPIED_KINDS] = {RECORD_CONSUMER, RECORD_CONSUMER_STATE, RECORD_CONSUMER_PENDING};
 #define APPLIED_MIN (VALUE_CRC_SIZE + 8u)
 
-typedef enum phase { GIVE_RUNS, GIVE_ROWS, GIVE_RECORDS, GIVE_EXPIRY, GIVE_END, GIVE_OVER } phase_t;
+typedef enum phase { GIVE_DEFINITION, GIVE_RUNS, GIVE_ROWS, GIVE_RECORDS, GIVE_EXPIRY, GIVE_END, GIVE_OVER } phase_t;
 
 /* Where it stands among the rows of one of the tables whose keys begin so; the row is read. */
 typedef struct row {
@@ -175,6 +175,20 @@ static status_t give_pair(buffer_t *to, char what, uint64_t first, uint64_t seco
     store_be64(at + 1, first);
     store_be64(at + 9, second);
     return buffer_append(to, at, sizeof at);
+}
+
+static status_t give_definition(giving_t *giving, buffer_t *to) {
+    bytes_t definition = BYTES_NONE;
+    uint8_t at[5] = {'D'};
+    status_t status = give_record(giving, RECORD_STREAM, giving->stream->id, &definition);
+    if (status == STATUS_NOT_FOUND) {
+        status = STATUS_OK; /* one that control does not know, as in tests: nothing is said of it */
+        definition = BYTES_NONE;
+    }
+    giving->phase = GIVE_RUNS;
+    store_be32(at + 1, definition.size);
+    status = status == STATUS_OK ? buffer_append(to, at, sizeof at) : status;
+    return status == STATUS_OK ? buffer_append(to, definition.at, definition.size) : status;
 }
 
 static status_t run_close(giving_t *giving, buffer_t *to) {
@@ -342,6 +356,7 @@ static status_t give_end(giving_t *giving, buffer_t *to) {
 
 static status_t give_next(giving_t *giving, buffer_t *to) {
     switch (giving->phase) {
+    case GIVE_DEFINITION: return give_definition(giving, to);
     case GIVE_RUNS: return give_run(giving, to);
     case GIVE_ROWS: return give_row(giving, to);
     case GIVE_RECORDS: return give_consumer(giving, to);

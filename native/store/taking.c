@@ -219,13 +219,24 @@ static status_t take_pair(store_stream_t *stream, taking_t *taking, bytes_t *lef
     return first > TAKE_TIME_MAX || second > INT64_MAX ? STATUS_CORRUPT : put_expiry(stream, (int64_t)first, second);
 }
 
+/* Its caller has it made. The part stays where it is until then. */
+static status_t take_definition(taking_t *taking, bytes_t *left) {
+    bytes_t head = BYTES_NONE;
+    if (!front(left, 5, &head) || !front(left, load_be32(head.at + 1), &taking->definition)) {
+        return STATUS_CORRUPT;
+    }
+    taking->defines = taking->definition.size > 0 && !taking->defined;
+    return taking->defines ? STATUS_AGAIN : STATUS_OK;
+}
+
 static status_t take_one(store_stream_t *stream, taking_t *taking, bytes_t *left, uint32_t *steps) {
     uint8_t what = left->at[0];
-    status_t status = what == 'R' ? STATUS_OK : take_clean(stream, taking, steps);
+    status_t status = what == 'R' || what == 'D' ? STATUS_OK : take_clean(stream, taking, steps);
     if (status != STATUS_OK) {
         return status;
     }
     switch (what) {
+    case 'D': return take_definition(taking, left);
     case 'R':
     case 'X': return take_pair(stream, taking, left, steps);
     case 'M': return take_copied(stream, left);

@@ -227,3 +227,80 @@ def test_publishing_goes_on_when_the_leader_of_a_stream_is_killed(
         numbers = [int(one) for one in everywhere[0]]
         assert sorted(numbers) == list(range(MESSAGES))
         assert all(numbers[sequence - 1] == number for number, sequence in publisher.acknowledged.items())
+
+
+def definition_at(server: servers.Server) -> dict[str, Any]:
+    """How that server has the stream: what was changed of it."""
+    accounts = report(server, "jsz?acc=A&streams=true&config=true")["account_details"]
+    row: dict[str, Any] = accounts[0]["stream_detail"][0]
+    config = row["config"]
+    found: dict[str, Any] = {name: config.get(name) for name in ("subjects", "max_msgs", "description")}
+    found.update(row["state"])
+    return found
+
+
+async def change(made: list[servers.Server]) -> list[object]:
+    """Changes by each of the three, and one when the leader was killed; what clients are told."""
+    names = {f"s{number}": server for number, server in enumerate(made)}
+    await made_by(made[0], set(names))
+    config: dict[str, Any] = {"name": "S", "subjects": ["s.>"], "num_replicas": 3, "allow_direct": True}
+    found: list[object] = []
+
+    async def changed(at: Client, **how: Any) -> None:
+        config.update(how)
+        info = await asked(at, "STREAM.UPDATE.S", config)
+        found.append({name: info["config"].get(name) for name in ("subjects", "max_msgs", "description")})
+        found.append((info["state"]["messages"], info["state"]["first_seq"], info["state"]["last_seq"]))
+
+    async def publish(at: Client, subject: str, count: int) -> None:
+        """That a new subject is listened to is not known at each server at once."""
+        for _ in range(count):
+            answer: dict[str, Any] = {}
+
+            async def taken(said: dict[str, Any] = answer) -> bool:
+                with contextlib.suppress(nats.errors.NoRespondersError, nats.errors.TimeoutError):
+                    said.update(json.loads((await at.request(subject, b"x", timeout=1)).data))
+                return bool(said)
+
+            await until(taken, f"nobody takes {subject}")
+            found.append(answer)
+
+    async with one_each(made) as (first, second, third):
+        await publish(second, "s.a", 5)
+        await changed(first, subjects=["s.>", "t"], description="two")
+        await publish(third, "t", 3)
+        await changed(second, max_msgs=4)
+        await changed(third, subjects=["t"])
+        await publish(first, "t", 2)
+        leader = (await asked(first, "STREAM.INFO.S"))["cluster"]["leader"]
+    names[leader].kill()
+    other = next(server for name, server in names.items() if name != leader)
+    async with one_each([other]) as (client,):
+        await led_by(client, but=leader)
+        await changed(client, max_msgs=2, description="three")
+        await publish(client, "t", 1)
+    names[leader].start()
+    expected = definition_at(other)
+    expected.pop("consumer_count")
+    eventually(
+        lambda: all(definition_at(server).items() >= expected.items() for server in made),
+        lambda: [definition_at(server) for server in made],
+    )
+    return [*found, {name: value for name, value in expected.items() if not name.endswith("_ts")}]
+
+
+def test_the_definition_of_a_stream_changes_at_all_servers_as_at_nats_servers(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Asked for at any server, also when the leader was just killed, and known to that one when it is back."""
+    monkeypatch.setenv(REPLICAS, "1")
+    told: list[list[object]] = []
+    for kind in (R, L):
+        place = tmp_path / kind
+        place.mkdir()
+        with three(kind, place) as made:
+            for server in made:
+                server.start()
+            leader_of(made)
+            told.append(asyncio.run(change(made)))
+    assert told[0] == told[1]

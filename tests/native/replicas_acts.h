@@ -134,6 +134,87 @@ static inline stream_config_t config_drawn(uint64_t seed) {
     return drawn;
 }
 
+/* ---- what befalls servers ---------------------------------------------------------------------------------------- */
+
+static inline void harm_some(void) {
+    uint32_t at = below(world.nodes);
+    node_t *node = &world.node[at];
+    switch (below(9)) {
+    case 0:
+        if (node->up) {
+            node_kill(at);
+        }
+        break;
+    case 1: node->stands_ns = world.now.mono_ns + below(3000) * NS_PER_MS; break;
+    case 2: cut_off(at); break;
+    case 3:
+    case 4: memset(world.cut, 0, sizeof world.cut); break;
+    case 5: world.loss = below(300); break;
+    case 6: node->slow = below(40); break;
+    case 7: world.late_ns = below(200) * NS_PER_MS; break;
+    default: world.loss = 0; world.late_ns = 0;
+    }
+    for (uint32_t other = 0; other < world.nodes; other++) {
+        if (!world.node[other].up && below(3) == 0) {
+            node_start(other);
+        }
+    }
+}
+
+static inline uint64_t seeds(uint64_t usual, uint64_t *first) {
+    const char *from = getenv("LEAFD_REPLICAS_SEED");
+    const char *count = getenv("LEAFD_REPLICAS_SEEDS");
+    *first = from != NULL ? strtoull(from, NULL, 10) : 1;
+    return count != NULL ? strtoull(count, NULL, 10) : usual;
+}
+
+#define LARGE 3000u
+
+/* So much that a log which nobody has done with would take its whole budget. */
+static inline void publish_large(uint32_t count) {
+    static uint8_t payload[LARGE];
+    static uint64_t numbers;
+    for (uint32_t left = count; left > 0;) {
+        char id[24];
+        char subject[8];
+        snprintf(id, sizeof id, "large %llu", (unsigned long long)numbers);
+        snprintf(subject, sizeof subject, "l.%u", below(KEYS));
+        append_t append = {.subject = text(subject), .msg_id = text(id), .payload = bytes_of(payload, sizeof payload)};
+        append.expires_ts = below(8) == 0 ? world.now.wall_ns + below(60) * NS_PER_SECOND : 0;
+        CHECK(numbers < OPS_MAX * 10);
+        if (ask(ASK_PUBLISH, &append, 0, 0)) {
+            numbers++;
+            left--;
+        } else {
+            world_step();
+        }
+    }
+    world_until(all_heard);
+}
+
+static inline uint32_t one_but(uint32_t not) {
+    return (not +1 + below(2)) % 3;
+}
+
+static inline bool is_given_up(uint32_t away) {
+    uint32_t leader = world_leader(0);
+    group_look_t look = group_look(world.node[leader].group[0], world.now);
+    return look.floor > group_applied(world.node[leader].group[0]) / 2 && away != leader;
+}
+
+/* Publishes until the logs begin behind what that one has. */
+static inline void leave_behind(uint32_t away) {
+    node_kill(away);
+    for (uint32_t i = 0; i < 20; i++) {
+        publish_large(20);
+        world_pass(NS_PER_SECOND);
+        if (is_given_up(away) && i >= 8) {
+            return;
+        }
+    }
+    FAIL("the logs have kept everything");
+}
+
 /* Everything is well again, and all members come to the same stream. */
 static inline void replicas_agree(void) {
     world_heal();

@@ -12,31 +12,6 @@
 
 /* ---- by chance --------------------------------------------------------------------------------------------------- */
 
-static void harm_some(void) {
-    uint32_t at = below(world.nodes);
-    node_t *node = &world.node[at];
-    switch (below(9)) {
-    case 0:
-        if (node->up) {
-            node_kill(at);
-        }
-        break;
-    case 1: node->stands_ns = world.now.mono_ns + below(3000) * NS_PER_MS; break;
-    case 2: cut_off(at); break;
-    case 3:
-    case 4: memset(world.cut, 0, sizeof world.cut); break;
-    case 5: world.loss = below(300); break;
-    case 6: node->slow = below(40); break;
-    case 7: world.late_ns = below(200) * NS_PER_MS; break;
-    default: world.loss = 0; world.late_ns = 0;
-    }
-    for (uint32_t other = 0; other < world.nodes; other++) {
-        if (!world.node[other].up && below(3) == 0) {
-            node_start(other);
-        }
-    }
-}
-
 static void live(void (*client)(void), uint32_t rounds) {
     for (uint32_t round = 0; round < rounds; round++) {
         harm_some();
@@ -52,13 +27,6 @@ static void live(void (*client)(void), uint32_t rounds) {
     }
     replicas_agree();
     CHECK(compared > 10);
-}
-
-static uint64_t seeds(uint64_t usual, uint64_t *first) {
-    const char *from = getenv("LEAFD_REPLICAS_SEED");
-    const char *count = getenv("LEAFD_REPLICAS_SEEDS");
-    *first = from != NULL ? strtoull(from, NULL, 10) : 1;
-    return count != NULL ? strtoull(count, NULL, 10) : usual;
 }
 
 static void compare_and_set(void) {

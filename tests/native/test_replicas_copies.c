@@ -10,53 +10,6 @@
 #include "store/copying.h"
 #include "store/record.h"
 
-#define LARGE 3000u
-
-/* So much that a log which nobody has done with would take its whole budget. */
-static void publish_large(uint32_t count) {
-    static uint8_t payload[LARGE];
-    static uint64_t numbers;
-    for (uint32_t left = count; left > 0;) {
-        char id[24];
-        char subject[8];
-        snprintf(id, sizeof id, "large %llu", (unsigned long long)numbers);
-        snprintf(subject, sizeof subject, "l.%u", below(KEYS));
-        append_t append = {.subject = text(subject), .msg_id = text(id), .payload = bytes_of(payload, sizeof payload)};
-        append.expires_ts = below(8) == 0 ? world.now.wall_ns + below(60) * NS_PER_SECOND : 0;
-        CHECK(numbers < OPS_MAX * 10);
-        if (ask(ASK_PUBLISH, &append, 0, 0)) {
-            numbers++;
-            left--;
-        } else {
-            world_step();
-        }
-    }
-    world_until(all_heard);
-}
-
-static uint32_t one_but(uint32_t not) {
-    return (not + 1 + below(2)) % 3;
-}
-
-static bool is_given_up(uint32_t away) {
-    uint32_t leader = world_leader(0);
-    group_look_t look = group_look(world.node[leader].group[0], world.now);
-    return look.floor > group_applied(world.node[leader].group[0]) / 2 && away != leader;
-}
-
-/* Publishes until the logs begin behind what that one has. */
-static void leave_behind(uint32_t away) {
-    node_kill(away);
-    for (uint32_t i = 0; i < 20; i++) {
-        publish_large(20);
-        world_pass(NS_PER_SECOND);
-        if (is_given_up(away) && i >= 8) {
-            return;
-        }
-    }
-    FAIL("the logs have kept everything");
-}
-
 static uint32_t whose_copy;
 
 static bool has_copy(void) {

@@ -378,8 +378,10 @@ class Placing:
                 self._check_number(row)
                 return await self._write(self._shared(await self._checked(row, wish)))
             case "change":
-                if not is_there or (row.peer, row.created) != (wish["peer"], wish["created"]):
+                if not is_there or wish["created"] != row.created or wish["peer"] not in row.peers:
                     raise errors.STREAM_NOT_FOUND.error()
+                if row.members:
+                    wish = {**wish, "peer": row.peer, "server": row.server, "cluster": row.cluster}
                 return await self._write(await self._checked(row, wish))
             case "drop":
                 if not is_there or wish["created"] not in (0, row.created):
@@ -487,7 +489,8 @@ class Placing:
             where = _where(row.account, row.name)
             self._warn_once(row.account, row.name, f"{where} is not as the servers have agreed on: {error}")
             return False
-        return True
+        own = account.streams.get(row.name)
+        return own is None or own.group is None or row.config is None or own.config == config_of(row)
 
     def _stands(self, row: StreamRow) -> bool:
         return self.table.revision(row.account, row.name) == row.revision

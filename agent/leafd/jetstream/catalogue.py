@@ -163,6 +163,8 @@ class Stream:
     """How often this server began or ceased to lead that group, and .."""
     led: bool = False
     """.. whether it leads, and has all the consumers. Only then it knows which there are."""
+    redefined: trio.Event | None = None
+    """Of that group's last change of the definition: that the stream here is like that."""
     told_put_back: bool = False
     """Whether the log has it that a copy elsewhere is further."""
     shape: object = None

@@ -287,6 +287,8 @@ class Elsewhere:
                     return True
             elif stream.created == wanted.created and stream.group is not None:
                 await self._placing.join(stream)
+                if stream.led and stream.config != wanted.config:  # who led it before came to no end with the change
+                    await streams.agreed(self._context, stream, wanted.config, wanted.author)
             elif stream.created == wanted.created and stream.config != wanted.config:
                 await streams.changed(self._context, stream, wanted.config, wanted.author)
         return False

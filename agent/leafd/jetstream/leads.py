@@ -2,6 +2,7 @@
 
     the plane leads --> Led events: here, each consumer as this disk has it, that was all --> taken up --> stream.led
     the plane leads no more --> the consumers are forgotten; their records stay, with whoever leads next
+    the log has another definition --> the stream is made like that; its log waits for it
 
 Only a configuration with `meta_size` imports this. Not here: deliveries and the log (native/jetstream/replicated.h).
 """
@@ -12,6 +13,8 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Final
 
+import trio
+
 from leafd import native_types as t
 from leafd.jetstream.catalogue import Catalogue, Stream
 from leafd.jetstream.ports import Placing
@@ -21,13 +24,17 @@ TOGETHER: Final = 64
 Records = list[tuple[int, int, bytes]]
 """Stored consumers: the plane's numbers of the stream and of the consumer, and its definition."""
 Load = Callable[[Records, set[int]], Awaitable[None]]
+Define = Callable[[Stream, bytes], Awaitable[bool]]
+AGAIN_S: Final = 1.0
+"""A definition that the stream could not be given is tried again."""
 
 
 class Leads:
-    """The streams of several that this server leads. load: takes stored consumers up."""
+    """The streams of several that this server leads. load: takes stored consumers up. define: gives a stream another
+    definition; False: not now."""
 
-    def __init__(self, catalogue: Catalogue, placing: Placing, load: Load) -> None:
-        self._catalogue, self._placing, self._load = catalogue, placing, load
+    def __init__(self, catalogue: Catalogue, placing: Placing, load: Load, define: Define) -> None:
+        self._catalogue, self._placing, self._load, self._define = catalogue, placing, load, define
         self._coming: dict[int, Records] = {}
         """By stream."""
 
@@ -36,7 +43,10 @@ class Leads:
         stream = self._catalogue.stream(event.stream)
         if stream is None:
             return
-        if event.code in (t.LedCode.NO_MORE, t.LedCode.HERE):
+        if event.code == t.LedCode.DEFINITION:
+            stream.redefined = trio.Event()
+            self._placing.go_on(partial(self._redefine, stream, event.definition, stream.redefined))
+        elif event.code in (t.LedCode.NO_MORE, t.LedCode.HERE):
             stream.lead, stream.led = stream.lead + 1, False
             stream.lose_consumers()
             self._coming[stream.id] = []
@@ -45,6 +55,11 @@ class Leads:
         else:
             records = self._coming.pop(stream.id, [])
             self._placing.go_on(partial(self._take_over, stream, stream.lead, records))
+
+    async def _redefine(self, stream: Stream, definition: bytes, ended: trio.Event) -> None:
+        while self._catalogue.stream(stream.id) is stream and not await self._define(stream, definition):  # noqa: ASYNC110
+            await trio.sleep(AGAIN_S)
+        ended.set()
 
     async def _take_over(self, stream: Stream, lead: int, records: Records) -> None:
         async with stream.lock:

@@ -164,7 +164,7 @@ class JetStream:
         from leafd.jetstream.leads import Leads
 
         self._context.placing = placing
-        self._leads = Leads(self.catalogue, placing, self._load_consumers)
+        self._leads = Leads(self.catalogue, placing, self._load_consumers, partial(streams.defined, self._context))
         self._elsewhere = Elsewhere(self._context, placing, self.answer)
         return self._elsewhere
 

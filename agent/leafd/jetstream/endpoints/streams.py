@@ -13,9 +13,17 @@ from typing import Any, Final, TypeVar
 import trio
 
 from leafd import native_types as t
+from leafd.gojson import JsonError
 from leafd.gotime import now_ns
 from leafd.jetstream import errors
-from leafd.jetstream.catalogue import JetStreamAccount, Stream, stored_config, stream_definition
+from leafd.jetstream.catalogue import (
+    JetStreamAccount,
+    Stream,
+    author_of,
+    read_stream,
+    stored_config,
+    stream_definition,
+)
 from leafd.jetstream.context import Context
 from leafd.jetstream.endpoints.infos import stream_info
 from leafd.jetstream.endpoints.pages import cut, page_of, texts_size
@@ -37,6 +45,7 @@ from leafd.jetstream.rules.stream_rules import check_made, check_update, checked
 from leafd.jetstream.rules.versioning import comparable, static_stream
 from leafd.jetstream.subjects import SubjectSet
 from leafd.native_commands import Commands
+from leafd.quoting import quoted
 from leafd.turns import ITEM_WEIGHT, WEIGHT_MAX, Held, Pause, aside
 
 NAMES_LIMIT: Final = 1024
@@ -236,9 +245,9 @@ async def update(call: Call, request: StreamConfigRequest) -> dict[str, Any]:
         raise errors.STREAM_MISMATCH.error()
     stream = call.stream(name)
     old = stream.config
-    if stream.group is not None:
-        raise errors.STREAM_REPLICAS_NOT_SUPPORTED.error()
     config = check_update(old, static_stream(config))
+    if stream.group is not None and not _replicable(context, config):
+        raise errors.STREAM_REPLICAS_NOT_SUPPORTED.error()
     check_update_room(account, context.catalogue, context.settings, old, config)
     _check_consumer_limits(stream, config.consumer_limits)
     await check_overlap(call.account, config)
@@ -247,9 +256,9 @@ async def update(call: Call, request: StreamConfigRequest) -> dict[str, Any]:
     if context.placing is not None:
         await context.placing.change(account.name, config, stream.created, author)
     try:
-        state = await changed(context, stream, config, author)
+        state = await (changed if stream.group is None else agreed)(context, stream, config, author)
     except ApiError:
-        if context.placing is not None:
+        if context.placing is not None and stream.group is None:  # else its servers come to what the table has
             await context.placing.change(account.name, old, stream.created, stream.author)
         raise
     context.advisories.stream(stream, "UPDATED", "modify")
@@ -257,17 +266,46 @@ async def update(call: Call, request: StreamConfigRequest) -> dict[str, Any]:
     return await stream_info(context, stream, state)
 
 
-async def changed(context: Context, stream: Stream, config: StreamConfig, author: str) -> t.StreamState:
-    """The stream is like that when this returns. The caller holds the account's lock."""
+async def changed(
+    context: Context, stream: Stream, config: StreamConfig, author: str, *, stored: bytes = b""
+) -> t.StreamState:
+    """The stream is like that when this returns. stored: its definition, if it is on disk already. The caller holds the
+    account's lock."""
     new = replace(stream, config=config, author=author, denied=frozenset())
     try:
-        state = await put(context, new)
+        state = await put(context, new, stored=stored)
     except t.PlaneError as error:
         raise refused(error, errors.STREAM_UPDATE) from None
     stream.author, stream.denied = new.author, new.denied
     context.catalogue.change_stream(stream, config)
     context.neighbours.stream_changed(stream, state.last_seq)
     return state
+
+
+async def agreed(context: Context, stream: Stream, config: StreamConfig, author: str) -> t.StreamState:
+    """A stream of several, which this server leads, is like that at a majority and here when this returns."""
+    definition = await aside(stream.weight, stream_definition, replace(stream, config=config, author=author))
+    try:
+        await context.plane.stream_define(stream.id, definition)
+        if stream.redefined is not None:  # the plane has it, and this side hears of that in a moment
+            await stream.redefined.wait()
+        return await context.plane.stream_state(stream.id)
+    except t.PlaneError as error:
+        raise refused(error, errors.STREAM_UPDATE) from None
+
+
+async def defined(context: Context, stream: Stream, definition: bytes) -> bool:
+    """A stream of several is like that, as its log has it. False: not now, as the log says."""
+    try:
+        _, _, config = await aside(len(definition), read_stream, definition)
+        await changed(context, stream, config, author_of(definition), stored=definition)
+    except (ApiError, JsonError, ValueError) as error:
+        context.log.warning(
+            f"stream {quoted(stream.name)} of account {quoted(stream.account.name)} cannot be made as its servers have "
+            f"agreed on, and stands still here: {error}"
+        )
+        return False
+    return True
 
 
 def _check_consumer_limits(stream: Stream, limits: ConsumerLimits) -> None:

@@ -1,0 +1,104 @@
+/* replicated_group.c: see replicated.h: what control asks of a stream's group, and the stream's definition.
+ *
+ *     STREAM_DEFINE at the leader --> entry --> committed --> at each member: the record, EVENT_LED
+ *                                                                control: STREAM_PUT --> the entry is applied
+ */
+#include "base/copies.h"
+#include "exchange/strings.h"
+#include "group/shown.h"
+#include "jetstream/commands.h"
+#include "jetstream/replicated_private.h"
+
+#define SHOWN_MAX (UINT64_C(1) << 20)
+
+/* ---- its group --------------------------------------------------------------------------------------------------- */
+
+void stream_group_look(js_t *js, const plane_command_t *command, stream_t *stream) {
+    const replicated_t *replicated = stream->replicated;
+    if (replicated == NULL || js->groups == NULL) {
+        js_done(js, command, replicated == NULL ? STATUS_INVALID : STATUS_AGAIN);
+        return;
+    }
+    buffer_t shown;
+    buffer_init(&shown, SHOWN_MAX);
+    status_t status = group_shown(js->groups, replicated->group, *js->now, &shown);
+    js_answer(js, command, status, 0, 0, status == STATUS_OK ? bytes_of(shown.at, (uint32_t)shown.size) : BYTES_NONE);
+    buffer_free(&shown);
+}
+
+/* Who is to lead: the one that is asked for, or another voter, of those the one that lacks least. */
+static bool heir_of(const group_look_t *look, uint64_t peer, raft_disk_t *to) {
+    const group_member_t *best = NULL;
+    for (uint32_t i = 0; i < look->count; i++) {
+        const group_member_t *member = &look->members[i];
+        bool may = member->member.voter && !member->self && (peer == 0 || member->member.id.peer == peer);
+        if (may && (best == NULL || member->lag < best->lag)) {
+            best = member;
+        }
+    }
+    if (best != NULL) {
+        *to = best->member.id;
+    }
+    return best != NULL;
+}
+
+void stream_group_transfer(js_t *js, const plane_command_t *command, stream_t *stream) {
+    const replicated_t *replicated = stream->replicated;
+    raft_disk_t to;
+    if (replicated == NULL || replicated->group == NULL) {
+        js_done(js, command, replicated == NULL ? STATUS_INVALID : STATUS_AGAIN);
+        return;
+    }
+    group_look_t look = group_look(replicated->group, *js->now);
+    if (!heir_of(&look, command->arg, &to)) {
+        js_done(js, command, STATUS_NOT_FOUND);
+        return;
+    }
+    bool begun = group_transfer(replicated->group, to, *js->now);
+    groups_stir(js->groups, replicated->group);
+    js_done(js, command, begun ? STATUS_OK : STATUS_AGAIN);
+}
+
+/* ---- its definition ---------------------------------------------------------------------------------------------- */
+
+bool replicated_define(void *context, bytes_t definition) {
+    const replicated_t *replicated = context;
+    uint8_t key[4];
+    store_be32(key, replicated->stream->id);
+    store_t *store = replicated->js->stores[replicated->stream->which_store];
+    return store_record_fits(store, definition) /* else it waits, and so does the log */
+           && store_record_put(store, RECORD_STREAM, bytes_of(key, sizeof key), definition) == STATUS_OK
+           && replicated_tell(replicated, LED_DEFINITION, 0, definition);
+}
+
+status_t replicated_redefine(const js_t *js, const stream_t *stream, bytes_t definition, bytes_t subjects) {
+    replicated_t *replicated = stream->replicated;
+    bytes_t own = bytes_copy(subjects);
+    if (own.size != subjects.size) {
+        return STATUS_NO_MEMORY;
+    }
+    bytes_release(&replicated->subjects);
+    replicated->subjects = own;
+    replica_defined(replicated->replica, definition);
+    if (replicated->group != NULL) {
+        groups_stir(js->groups, replicated->group);
+    }
+    return STATUS_OK;
+}
+
+void stream_define(js_t *js, const plane_command_t *command, stream_t *stream) {
+    replicated_t *replicated = stream->replicated;
+    plane_command_t kept;
+    bytes_t bytes;
+    strings_t strings = strings_of(command);
+    bytes_t definition = strings_next(&strings);
+    if (replicated == NULL || definition.size == 0 || definition.size > STORE_RECORD_MAX) {
+        js_done(js, command, STATUS_INVALID);
+        return;
+    }
+    uint64_t token = replicated_begin(js, command, replicated, ASKED_DEFINE, &kept, &bytes);
+    if (token != 0) {
+        status_t status = replica_define(replicated->replica, definition, token, *js->now);
+        replicated_proposed(js, command, replicated, bytes, status);
+    }
+}
