@@ -44,9 +44,10 @@ PYTHON_RANKS = {
     **dict.fromkeys(
         ("certificates", "errors", "fair", "gotime", "guard", "operator_log", "turns", "holding", "web_head"), 0
     ),
-    **dict.fromkeys(("quoting", "status", "versions", "native"), 0),
+    **dict.fromkeys(("quoting", "group_status", "versions", "native"), 0),
     "gojson": 2,
     "gosyntax": 1,
+    "status": 1,
     "records": -1,
     "config": 1,
     **{f"native_{name}": 1 for name in ("codes", "allowance", "authors", "ingests", "latency")},
@@ -79,13 +80,13 @@ PYTHON_APART: dict[str, set[str]] = {
     "wire_client": set(),
     # (Of the C side only what looks at a store as files.)
     "cli": {
-        *("errors", "config", "records", "quoting", "auth", "status", "doctor", "enrol"),
+        *("errors", "config", "records", "quoting", "auth", "status", "group_status", "doctor", "enrol"),
         *("native", "native_packing", "native_store", "native_types"),
     },
     # (Of links/ the addresses, the request of WebSocket and how a connection to a hub is made.)
     "doctor": {
         *("errors", "config", "records", "quoting", "auth", "certificates", "links", "status", "web_head"),
-        "wire_client",
+        *("group_status", "wire_client"),
     },
 }
 # The package for Spark: what its rooms may know of each other (its other files are what they share), and of leafd.

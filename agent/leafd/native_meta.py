@@ -58,7 +58,8 @@ def member_info(name: str, member: MetaMember, *, seen: bool = True) -> dict[str
     offline = not 0 <= member.heard_ns <= OFFLINE_NS
     row |= {"current": member.lag == 0 and not offline, "active": max(member.heard_ns, 0)}
     row |= {"offline": True} if offline else {}
-    return row | ({"lag": member.lag} if member.lag else {})
+    row |= {"lag": member.lag} if member.lag else {}
+    return row | ({"leafd": {"copies": True}} if member.copies else {})
 
 
 def shown_peer(peer: int) -> str:

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from leafd import group_status
+from leafd.group_status import Group, Shared
 from leafd.records import dataclass
 
 Page = Mapping[str, Any]
@@ -251,6 +253,9 @@ class Status:
     copies: tuple[Copy, ...]
     takers: tuple[Taker, ...]
     servers: tuple[Server, ...]
+    group: Group | None
+    """The group of all servers; None: this one is in none."""
+    shared: tuple[Shared, ...]
     problems: tuple[str, ...]
 
 
@@ -259,6 +264,7 @@ def status(varz: Page, leafz: Page, jsz: Page) -> Status:
     own, store = varz.get("leafd", {}), varz.get("store", {})
     jetstream = varz.get("jetstream", {})
     found_links, found_copies = tuple(links(varz, leafz)), tuple(copies(jsz))
+    group, shared = group_status.group(varz), tuple(group_status.shared(varz, jsz))
     return Status(
         name=varz.get("server_name", ""),
         program=own.get("version", ""),
@@ -283,7 +289,13 @@ def status(varz: Page, leafz: Page, jsz: Page) -> Status:
         copies=found_copies,
         takers=tuple(takers(jsz)),
         servers=tuple(servers(varz)),
-        problems=(*_problems(varz, found_links, found_copies), *tight_accounts(jsz)),
+        group=group,
+        shared=shared,
+        problems=(
+            *_problems(varz, found_links, found_copies),
+            *map(str, group_status.problems(group, shared)),
+            *tight_accounts(jsz),
+        ),
     )
 
 

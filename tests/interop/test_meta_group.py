@@ -121,6 +121,7 @@ def test_a_killed_leader_is_replaced_and_comes_back_as_a_follower(kind: str, tmp
             return
         # The ids of servers are the reference's: of their names.
         wiped_disk(made, said)
+        missed(made)
 
 
 def wiped_disk(made: list[servers.Server], said: dict[str, Any]) -> None:
@@ -135,6 +136,37 @@ def wiped_disk(made: list[servers.Server], said: dict[str, Any]) -> None:
     names = {f"s{number}" for number in range(3)}
     eventually(lambda: are_current(leader, names - {said["leader"]}), lambda: group_at(leader))
     assert group_at(leader)["cluster_size"] == 3
+
+
+def missed(made: list[servers.Server]) -> None:
+    """Who is there says who is away, and when there are too few, by varz, `leafd status` and the doctor."""
+    stays, goes, last = made
+    eventually(lambda: [row["voter"] for row in members_at(stays)] == [True] * 3, lambda: members_at(stays))
+    goes.kill()
+    eventually(lambda: away_at(stays) == {"s1"}, lambda: away_at(stays))
+    leader_of([stays, last], but="s1")
+    assert "has no leader" not in told_by(stays, "status")
+    last.kill()
+    eventually(lambda: away_at(stays) == {"s1", "s2"}, lambda: away_at(stays))
+    eventually(lambda: not group_at(stays).get("leader"), lambda: group_at(stays))
+    for command in ("status", "doctor"):
+        said = " ".join(told_by(stays, command).split())
+        assert "1 are there, 2 are needed" in said
+        assert "start s1, s2" in said
+
+
+def members_at(server: servers.Server) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = report(server, "varz")["leafd"]["group"]["servers"]
+    return found
+
+
+def away_at(server: servers.Server) -> set[str]:
+    return {row["name"] for row in members_at(server) if row["away"] is not None}
+
+
+def told_by(server: servers.Server, command: str) -> str:
+    done = servers.leafd(command, "--url", f"127.0.0.1:{server.ports['http_port']}", "--json")
+    return done.stdout + done.stderr
 
 
 def test_one_server_founds_nothing_and_says_who_is_missing(tmp_path: Path) -> None:

@@ -145,12 +145,31 @@ def fleet() -> Iterator[servers.Server]:
             enrolment.close_all()
 
 
+GROUP = """
+listen: "127.0.0.1:{port}"
+http: "127.0.0.1:{http_port}"
+server_name: "alone"
+jetstream { store_dir: "{store}", meta_size: 1 }
+cluster { name: C, listen: "127.0.0.1:{route_port}" }
+"""
+
+
 @pytest.fixture(scope="module")
-def told(box: servers.Server, tiered: servers.Server, fleet: servers.Server) -> dict[str, set[str]]:
+def member() -> Iterator[servers.Server]:
+    """A server that is a group of all servers by itself."""
+    with servers.running(servers.LEAFD, GROUP) as server:
+        eventually(lambda: json.loads(page(server, "/varz"))["leafd"]["group"]["servers"], lambda: server.log)
+        yield server
+
+
+@pytest.fixture(scope="module")
+def told(
+    box: servers.Server, tiered: servers.Server, fleet: servers.Server, member: servers.Server
+) -> dict[str, set[str]]:
     """What /metrics has: the names of all samples, each with its labels."""
     until_linked(box)
     found: dict[str, set[str]] = {}
-    for server in (box, tiered, fleet):
+    for server in (box, tiered, fleet, member):
         for family in text_string_to_metric_families(page(server, "/metrics").decode()):
             for one in family.samples:
                 found.setdefault(one.name, set()).update(one.labels)

@@ -18,6 +18,7 @@ from leafd.config.bind import load_file
 from leafd.config.differences import changed_settings, differences, spelt
 from leafd.config.schema.section import Takes
 from leafd.errors import LeafdError
+from leafd.group_status import Group, Shared, kept_by, part_of
 from leafd.quoting import listed
 from leafd.records import dataclass
 from leafd.status import (
@@ -188,6 +189,8 @@ def _show_status(found: Status) -> None:
                 for one in found.servers
             ],
         )
+    if found.group is not None:
+        _show_group(found.group, found.shared)
     if found.copies:
         say("")
         show(
@@ -207,6 +210,34 @@ def _show_status(found: Status) -> None:
         say(f"! {line}")
     if not found.problems:
         say("nothing needs attention")
+
+
+def _show_group(group: Group, shared: Sequence[Shared]) -> None:
+    if group.members:
+        say("")
+        show(
+            f"The group of all servers: it goes on with {group.needed} of these",
+            ("cluster", "server", "part", "state", ">streams", ">with others", ">behind"),
+            [
+                (one.cluster or "-", one.name, part_of(one), _there(one.away_s), one.streams, one.shared, _lag(one.lag))
+                for one in group.members
+            ],
+        )
+    if shared:
+        say("")
+        show(
+            "Streams of several servers",
+            ("stream", "account", "leader", "others"),
+            [(one.name, one.account, one.leader or "-", kept_by(one)) for one in shared],
+        )
+
+
+def _there(away_s: float | None) -> str:
+    return "up" if away_s is None else f"away for {lasting(away_s)}"
+
+
+def _lag(lag: int | None) -> str:
+    return "" if lag is None else f"{lag:,}"
 
 
 def _clients(found: Status) -> str:

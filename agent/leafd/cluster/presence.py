@@ -57,6 +57,8 @@ class Presence:
         self._since_s = 0.0
         """The time since when that server leads, or nobody does."""
         self._away: frozenset[int] = frozenset()
+        self._missed: dict[int, float] = {}
+        """The members that are not there, and since when they were not."""
         self._sites: Repeated[int] = Repeated()
         self._aways: Repeated[int] = Repeated()
 
@@ -76,13 +78,16 @@ class Presence:
     def tick(
         self, now_s: float, site: Site, linked: Collection[int], leader: int, members: Iterable[MemberHeard]
     ) -> list[tuple[int, bytes]]:
-        """The passing of time: what is to be said, and to whom. members: where this server leads."""
+        """The passing of time: what is to be said, and to whom. members: of the group; who leads knows when
+        they were heard."""
         if leader != self._leader:
             self._leader, self._since_s, self._away = leader, now_s, frozenset()
+        members = tuple(members)
         if leader == self._own:
             self._away = frozenset(one.peer for one in members if one.peer != self._own and self._is_away(one, now_s))
         for known in [one for one in self._known if one not in linked]:
             del self._known[known]
+        self._miss(members, now_s)
         self._sites.keep(linked)
         self._aways.keep(linked if leader == self._own else ())
         news = dump({"news": "site", "run": self._run, **{name: getattr(site, name) for name in TOLD}})
@@ -92,6 +97,19 @@ class Presence:
             away = dump({"news": "away", "peers": sorted(self._away)})
             said += [(peer, away) for peer in linked if self._aways.is_due(peer, away, now_s)]
         return said
+
+    def _miss(self, members: Iterable[MemberHeard], now_s: float) -> None:
+        missed: dict[int, float] = {}
+        for one in members:
+            if one.peer != self._own and not self.is_there(one.peer, now_s):
+                silent_s = max(one.heard_ns, 0) / SECOND if self._leader == self._own else 0.0
+                missed[one.peer] = self._missed.get(one.peer, now_s - silent_s)
+        self._missed = missed
+
+    def missed_s(self, peer: int, now_s: float) -> float | None:
+        """How long this server has missed a member of the group, since its own start at most; None: it is there."""
+        since_s = self._missed.get(peer)
+        return None if since_s is None else max(now_s - since_s, 0.0)
 
     def _is_away(self, member: MemberHeard, now_s: float) -> bool:
         silent_s = member.heard_ns / SECOND if member.heard_ns >= 0 else now_s - self._since_s

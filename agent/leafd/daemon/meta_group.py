@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import trio
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from leafd.native_plane import Plane
 
 RECORD: Final = b"meta/founding"
+Part = Literal["none", "founding", "stranger", "member"]
 _NOTHING: Final = {"pending": 0, "pending_requests": 0, "pending_infos": 0}
 _LATER: Final = (t.Status.AGAIN, t.Status.FULL, t.Status.CLOSED, t.Status.EXISTS)
 
@@ -272,14 +273,34 @@ class MetaGroup:
         return self._look is not None and self._look.role == LEADER
 
     @property
+    def expected(self) -> int:
+        """How many servers found the group."""
+        return self._expected
+
+    @property
+    def missing(self) -> int:
+        """How many of them are still missing to found it."""
+        council = self._council
+        return council.founding.missing if council is not None and not council.there else 0
+
+    @property
+    def part(self) -> Part:
+        """The standing of this server's disk in the group."""
+        if self._council is None:
+            return "none"
+        if not self._council.there or self._look is None or not self._look.name:
+            return "founding"
+        return "member" if self._council.member else "stranger"
+
+    @property
     def unwell(self) -> str:
         """Why healthz is not well, in the reference's words where it has some; "": it is."""
         if self._look is not None and self._look.leader:
             return f"{self.unread} of the servers' streams cannot be read" if self.unread else ""
-        council, why = self._council, "JetStream has not established contact with a meta leader"
-        if council is None or council.there or not council.founding.missing:
+        why = "JetStream has not established contact with a meta leader"
+        if not self.missing:
             return why
-        return f"{why}: {council.founding.missing} of {self._expected} servers are missing to found the group"
+        return f"{why}: {self.missing} of {self._expected} servers are missing to found the group"
 
     def report(self, cluster: str) -> dict[str, Any]:
         """meta_cluster of jsz."""

@@ -78,6 +78,7 @@ class Placing:
         self.table = Table()
         self._subjects: dict[str, SubjectIndex] = {}
         """Of all streams of an account."""
+        self._counted: dict[int, tuple[int, int]] | None = None
         self._presence = Presence(self.own, random.getrandbits(63))
         self._deciding = trio.Lock()
         self._news = trio.Event()
@@ -160,6 +161,26 @@ class Placing:
             return True
         return server in self._meta.linked() and self._presence.is_there(server, trio.current_time())
 
+    def missed_s(self, server: int) -> float | None:
+        """For how long a member of the group has not been there; None: it is."""
+        return self._presence.missed_s(server, trio.current_time())
+
+    def cluster_at(self, server: int) -> str:
+        """The cluster that a server told of; "": it has told nothing."""
+        site = self._site_of(server)
+        return site.cluster if site is not None else ""
+
+    def counts(self) -> Mapping[int, tuple[int, int]]:
+        """How many streams each server has alone, and with others."""
+        if self._counted is None:
+            found: dict[int, tuple[int, int]] = {}
+            for row in [one for streams in self.table.streams.values() for one in streams.values()]:
+                for peer in row.peers:
+                    alone, shared = found.get(peer, (0, 0))
+                    found[peer] = (alone, shared + 1) if row.members else (alone + 1, shared)
+            self._counted = found
+        return self._counted
+
     def others(self) -> list[int]:
         """The servers that are there, without this one."""
         return [peer for peer in self._presence.known if self.reaches(peer)]
@@ -228,6 +249,7 @@ class Placing:
 
     def _follow(self, row: StreamRow) -> None:
         """A row is like that from here on."""
+        self._counted = None
         index = self._subjects.setdefault(row.account, SubjectIndex())
         try:
             config = config_of(row) if row.config is not None else None

@@ -90,7 +90,7 @@ class Together:
             from leafd.daemon.placing import Placing
 
             self.placing = Placing(plane, self.meta, current, jetstream, log, guard)
-            facts.groups = self.placing.replicas
+            facts.groups, facts.placed = self.placing.replicas, self.placing
 
     @property
     def routes(self) -> Routes | None:

@@ -21,7 +21,7 @@ import trio
 from leafd import status
 from leafd.config.schema.leafnodes import LeafRemote
 from leafd.config.schema.server import ServerConfig
-from leafd.doctor import copies, flows, hub as hubs, links, machine, streams
+from leafd.doctor import copies, flows, hub as hubs, links, machine, servers, streams
 from leafd.doctor.ask import held_back, pages
 from leafd.doctor.findings import Check, Finding, Level, fault, unproven, warning, well
 from leafd.doctor.hub import Hub
@@ -217,6 +217,7 @@ class _Examination:
             links.judge(self.varz, dict.fromkeys(places), self.report)
             machine.memory(self.varz, self.report)
             machine.devices(self.varz, self.report)
+            servers.judge(self.varz, self.jsz, self.report)
         if self.jetstream:
             machine.room(self.varz, self.jsz, self.report)
             machine.accounts(self.jsz, self.report)

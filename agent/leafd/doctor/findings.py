@@ -54,6 +54,7 @@ class Check(StrEnum):
     MEMORY = "memory"
     DEVICES = "devices"
     WATCHDOG = "watchdog"
+    GROUP = "group"
 
 
 @dataclass(frozen=True, slots=True)

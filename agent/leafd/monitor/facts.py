@@ -32,6 +32,7 @@ if TYPE_CHECKING:
         JetStreamFacts,
         LeafsFacts,
         MetaFacts,
+        PlacedFacts,
         RoutesFacts,
     )
     from leafd.monitor.shapes import Shapes
@@ -100,6 +101,8 @@ class Facts:
     """The group of all servers with JetStream, where there is one."""
     groups: GroupsFacts | None = None
     """The groups of streams that several servers keep, where there may be some."""
+    placed: PlacedFacts | None = None
+    """Which servers have which streams, where there is a group of servers."""
     elsewhere: Elsewhere = field(default_factory=Elsewhere)
     """Servers of those."""
     login: Login | None = None

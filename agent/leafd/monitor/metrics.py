@@ -231,6 +231,8 @@ def _links(found: _Families, server: Labels, varz: Report, leafz: Report) -> Non
         found.gauge("leafd_remote_up", "Whether the link to the hub is up", labels, int(one["connected"]))
         _budget(found, "leafd_remote", labels, one.get("budget") or {})
     _servers(found, varz["leafd"].get("servers", ()))
+    if "group" in varz["leafd"]:
+        _group(found, varz["leafd"]["group"])
 
 
 def _servers(found: _Families, servers: Iterable[Report]) -> None:
@@ -242,6 +244,20 @@ def _servers(found: _Families, servers: Iterable[Report]) -> None:
         )
         text = "Connections with the server, or the other cluster, in both directions"
         found.gauge("leafd_server_connections", text, labels, one["connections"])
+
+
+def _group(found: _Families, group: Report) -> None:
+    """Adds the samples of the group of all servers."""
+    found.gauge("leafd_group_led", "Whether the group of all servers has a leader", {}, int(bool(group["leader"])))
+    text = "Rows of the servers' table that this version cannot read: streams that are offline"
+    found.gauge("leafd_group_unread_streams", text, {}, group["unread"])
+    for one in group["servers"]:
+        labels = {"server": one["name"]}
+        text = "How long this server has missed a member of the group of all servers, 0: it is there"
+        found.gauge("leafd_group_server_away_seconds", text, labels, one["away"] or 0)
+        text = "Streams that a server of the group keeps"
+        for kept, member in (("alone", "streams"), ("shared", "shared")):
+            found.gauge("leafd_group_server_streams", text, labels | {"kept": kept}, one[member])
 
 
 def _boxes(found: _Families, boxz: Report) -> None:

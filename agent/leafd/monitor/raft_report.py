@@ -21,7 +21,7 @@ META_NAME: Final = "_meta_"
 """The name of the group of all servers."""
 _STATES: Final = ("FOLLOWER", "CANDIDATE", "CANDIDATE", "LEADER")
 """By raft_role_t of native/raft/raft.h."""
-_WAITS: Final = ("", "it waits for room", "it has an entry that this version cannot read")
+WAITS: Final = ("", "it waits for room", "it has an entry that this version cannot read")
 """By MetaLook.state."""
 
 
@@ -45,7 +45,7 @@ def group_row(
     row["wal"] = {"messages": look.last - look.floor, "first_seq": look.floor + 1, "last_seq": look.last}
     others = [one for one in members if one.peer != own]
     row["peers"] = {shown_peer(one.peer): _peer(look, one, named) for one in others}
-    if waits := _WAITS[look.state]:
+    if waits := WAITS[look.state]:
         row["leafd"] = {"waits": waits}
     return row
 

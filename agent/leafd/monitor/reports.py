@@ -234,6 +234,10 @@ async def _own(facts: Facts, stats: t.Stats) -> dict[str, Any]:
     ]
     if facts.routes is not None or facts.gateways is not None:
         found["servers"] = other_servers(facts)
+    if facts.meta is not None:
+        from leafd.monitor.group_report import group_block  # here, as the next one: a lone server has no such thing
+
+        found["group"] = group_block(facts.meta, facts.placed)
     if facts.clients.devices is not None:
         from leafd.monitor.devices_report import devices_block
 

@@ -139,3 +139,21 @@ def test_only_the_leader_says_who_is_away() -> None:
     world.leader = 3
     world.run(1)
     assert world.there(2) == {1, 3}
+
+
+def test_who_misses_a_member_knows_since_when() -> None:
+    """The leader by what it heard last, the others since they saw it; when it is there again it is not missed."""
+    world = World()
+    for peer in (1, 2, 3):
+        world.start(peer)
+    world.run(3)
+    assert world.rooms[1].missed_s(3, world.now) is None
+    world.stopped.add(3)
+    world.run(20)
+    assert world.rooms[1].missed_s(3, world.now) == 20
+    later = world.rooms[2].missed_s(3, world.now)
+    assert later is not None
+    assert 20 - AWAY_S - 2 <= later <= 20
+    world.stopped.clear()
+    world.run(3)
+    assert [world.rooms[peer].missed_s(3, world.now) for peer in (1, 2)] == [None, None]

@@ -31,7 +31,7 @@ function take(news) {
     for (const key of (news.gone && news.gone[kind]) || []) known[kind].delete(key);
     for (const [key, row] of Object.entries(news[kind] || {})) known[kind].set(key, row);
   }
-  for (const name of ["server", "memory", "disk", "links", "boxes", "copies", "takers", "servers", "problems", "warnings", "left_out"]) {
+  for (const name of ["server", "memory", "disk", "links", "boxes", "copies", "takers", "servers", "group", "shared", "problems", "warnings", "left_out"]) {
     if (news[name] !== undefined) known[name] = news[name];
   }
   known.skew = Date.now() - known.server.now;
@@ -230,6 +230,21 @@ const servers = new Table(byId("servers"), [
   { title: "Connections", number: true, text: (one) => count(one.connections) },
 ], "This server is in no cluster.");
 
+const group = new Table(byId("group"), [
+  { title: "Server", text: (one) => one.name, more: (one) => one.cluster },
+  { title: "State", text: (one) => (one.away_s === null ? "there" : "away"), more: (one) => (one.away_s === null ? "" : lasting(one.away_s)), state: (one) => (one.away_s === null ? "good" : "bad") },
+  { title: "It is", text: (one) => one.part },
+  { title: "Streams", number: true, text: (one) => count(one.streams), more: (one) => (one.shared ? `${count(one.shared)} with others` : "") },
+  { title: "Behind", number: true, text: (one) => (one.lag === null ? "" : count(one.lag)) },
+], "The servers have not founded their group yet.");
+
+const shared = new Table(byId("shared"), [
+  { title: "Stream", text: (one) => one.stream, more: (one) => (severalAccounts() ? `account ${one.account}` : "") },
+  { title: "State", text: (one) => (one.leader ? "led" : "no leader"), state: (one) => one.state },
+  { title: "Leader", text: (one) => one.leader },
+  { title: "Others", text: (one) => one.others },
+], "No stream is kept by several servers.");
+
 function far(one) {
   return one.behind === null ? "not known" : count(one.behind);
 }
@@ -343,6 +358,8 @@ const long = [
     .map((one) => [`${one.account} ${one.stream} ${one.kind} ${one.copy}`, one])),
   new Long(byId("servers"), servers, "servers", () => [...known.servers].sort((a, b) => a.up - b.up)
     .map((one) => [`${one.cluster} ${one.name}`, one])),
+  new Long(byId("group"), group, "group", () => (known.group || []).map((one) => [one.name, one])),
+  new Long(byId("shared"), shared, "shared", () => known.shared.map((one) => [`${one.account} ${one.stream}`, one])),
   new Long(byId("streams"), streams, "streams", () => [...known.streams].sort(byKey).map(([key, row]) => [key, streamOf(row)])),
   new Long(byId("consumers"), consumers, "consumers", () => [...known.consumers].sort(byKey).map(([key, row]) => [key, consumerOf(row)])),
 ];
@@ -530,6 +547,8 @@ function show() {
   const more = known.left_out.problems ? [`and ${count(known.left_out.problems)} more`] : [];
   byId("problems").replaceChildren(...[...problems, ...more].map((text) => made("li", {}, text)));
   byId("servers").hidden = known.servers.length === 0;
+  byId("group").hidden = !known.group;
+  byId("shared").hidden = known.shared.length === 0;
   byId("advice").hidden = known.links.every((one) => one.up) && known.copies.every((one) => one.state !== "lost");
   byId("boxes").hidden = !known.boxes;
   showTiles();

@@ -17,6 +17,7 @@ from dataclasses import field
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
+from leafd.group_status import Group, Shared, kept_by, part_of
 from leafd.monitor import reports
 from leafd.monitor.facts import Facts
 from leafd.monitor.jetstream_report import configuration
@@ -100,6 +101,8 @@ async def view(facts: Facts, history: History, before: View | None) -> View:
         "copies": [_copy(one) for one in islice(found.copies, ROWS_MAX)],
         "takers": [_taker(one) for one in islice(found.takers, ROWS_MAX)],
         "servers": [_other(one) for one in islice(found.servers, ROWS_MAX)],
+        "group": _group(found.group),
+        "shared": [_shared(one) for one in islice(found.shared, ROWS_MAX)],
         "problems": [_cut(one) for one in found.problems[:PROBLEMS_MAX]],
         "warnings": [[int(at_s * 1000), level, _cut(text)] for at_s, level, text in facts.warnings()][-WARNINGS_MAX:],
         "left_out": left_out
@@ -109,6 +112,8 @@ async def view(facts: Facts, history: History, before: View | None) -> View:
             "copies": max(len(found.copies) - ROWS_MAX, 0),
             "takers": max(len(found.takers) - ROWS_MAX, 0),
             "servers": max(len(found.servers) - ROWS_MAX, 0),
+            "group": 0,
+            "shared": max(len(found.shared) - ROWS_MAX, 0),
             "problems": max(len(found.problems) - PROBLEMS_MAX, 0),
         },
     }
@@ -181,6 +186,8 @@ async def _detail(jetstream: JetStreamFacts, account: str, name: str) -> dict[st
     detail: dict[str, Any] = {name: info[name] for name in ("state", "mirror", "sources") if name in info}
     if takers := await jetstream.takers.of(account, name):
         detail["leafd"] = {"takers": takers}
+    if "raft_group" in (cluster := info.get("cluster") or {}):
+        detail["cluster"] = cluster
     shown = {"storage": config.get("storage", ""), "subjects": config.get("subjects") or ()}
     return detail | {"name": name, "config": shown}
 
@@ -197,6 +204,35 @@ def _cut(text: str) -> str:
 
 def _other(one: Server) -> dict[str, Any]:
     return {"cluster": _cut(one.cluster), "name": _cut(one.name), "up": one.up, "connections": one.connections}
+
+
+def _group(found: Group | None) -> list[dict[str, Any]] | None:
+    """The members; None: there is no such group."""
+    if found is None:
+        return None
+    return [
+        {
+            "cluster": _cut(one.cluster),
+            "name": _cut(one.name),
+            "part": part_of(one),
+            "away_s": _whole(one.away_s),
+            "streams": one.streams,
+            "shared": one.shared,
+            "lag": one.lag,
+        }
+        for one in found.members
+    ]
+
+
+def _shared(one: Shared) -> dict[str, Any]:
+    away = one.led and any(keeper.away for keeper in one.keepers)
+    return {
+        "stream": _cut(one.name),
+        "account": _cut(one.account),
+        "leader": _cut(one.leader),
+        "state": "bad" if not one.leader else "slow" if away else "good",
+        "others": _cut(kept_by(one)),
+    }
 
 
 def _server(found: Status, varz: Mapping[str, Any], rates: _Rates) -> dict[str, Any]:
