@@ -468,6 +468,10 @@ void consume_flush(consume_t *consume) {
     consume->flush_after_ns = taken ? consume->now.mono_ns : consume->now.mono_ns + RETRY_NS;
 }
 
+bool consume_flushed(const consume_t *consume) {
+    return consume->flush_after_ns <= consume->now.mono_ns;
+}
+
 void consume_shutdown(consume_t *consume, moment_t now) {
     consume->now = now;
     for (uint32_t i = 0; i < consume->heap_count; i++) {

@@ -170,6 +170,7 @@ void consume_tick(consume_t *consume, moment_t now, bool *again);
 int64_t consume_next_deadline(const consume_t *consume); /* mono ns, INT64_MAX = none */
 /* Writes dirty consumer states into the stores' open batches. Call before store_tick. */
 void consume_flush(consume_t *consume);
+bool consume_flushed(const consume_t *consume); /* the last flush stored all that it was to store */
 /* Orderly stop: 409 Server Shutdown to waiting pulls, states flushed. */
 void consume_shutdown(consume_t *consume, moment_t now);
 uint64_t consume_count(const consume_t *consume);

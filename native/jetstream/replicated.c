@@ -1,70 +1,24 @@
 /* replicated.c: see replicated.h. */
-#include "jetstream/replicated_private.h"
+#include "jetstream/replicated.h"
 
 #include <stdlib.h>
 
+#include "base/buffer.h"
 #include "base/check.h"
 #include "base/copies.h"
 #include "base/random.h"
-#include "group/replica.h"
 #include "jetstream/commands.h"
 #include "jetstream/intake.h"
 #include "jetstream/js.h"
 #include "jetstream/publish.h"
-#include "jetstream/queued.h"
+#include "jetstream/replicated_private.h"
 #include "jetstream/seat.h"
 
-#define ASKED_MAX (UINT64_C(16) << 20) /* bytes of what waits for one log */
-#define ASKED_KEEP (UINT64_C(64) << 10)
 #define LISTEN_AGAIN_NS NS_PER_SECOND
+#define HELD_AGAIN_NS (20 * NS_PER_MS)
 /* Other flags have entries of the log. */
 #define FLAGS_WITHOUT                                                                                                  \
     (STREAM_MIRROR | STREAM_ALLOW_BATCHED | STREAM_ALLOW_SCHEDULES | STREAM_ALLOW_ATOMIC | STREAM_COUNTER)
-
-/* ---- what waits -------------------------------------------------------------------------------------------------- */
-
-/* The next token; 0: there is no room. */
-static uint64_t asked_put(replicated_t *replicated, asked_what_t what, bytes_t bytes) {
-    buffer_t *asked = &replicated->asked;
-    uint8_t *at;
-    if (replicated->asked_at > ASKED_KEEP && replicated->asked_at * 2 >= asked->size) {
-        buffer_consume(asked, replicated->asked_at);
-        replicated->asked_at = 0;
-    }
-    const asked_t head = {.token = replicated->token + 1, .what = what, .size = bytes.size};
-    if (buffer_reserve(asked, sizeof head + bytes.size, &at) != STATUS_OK) {
-        return 0;
-    }
-    memcpy(at, &head, sizeof head);
-    (void)bytes_write(at + sizeof head, bytes);
-    asked->size += sizeof head + bytes.size;
-    return ++replicated->token;
-}
-
-/* The last one was not proposed. */
-static void asked_unput(replicated_t *replicated, bytes_t bytes) {
-    replicated->asked.size -= sizeof(asked_t) + bytes.size;
-    replicated->token--;
-}
-
-/* The first one. Its bytes are valid until the next asked_put. */
-static bool asked_take(replicated_t *replicated, asked_t *head, bytes_t *bytes) {
-    buffer_t *asked = &replicated->asked;
-    if (replicated->asked_at == asked->size) {
-        return false;
-    }
-    memcpy(head, asked->at + replicated->asked_at, sizeof *head);
-    *bytes = bytes_of(asked->at + replicated->asked_at + sizeof *head, head->size);
-    replicated->asked_at += sizeof *head + head->size;
-    return true;
-}
-
-static void asked_trim(replicated_t *replicated) {
-    if (replicated->asked_at == replicated->asked.size) {
-        replicated->asked_at = replicated->asked.size = 0;
-        buffer_trim(&replicated->asked, ASKED_KEEP);
-    }
-}
 
 /* ---- answers ----------------------------------------------------------------------------------------------------- */
 
@@ -102,33 +56,64 @@ static void answer_command(js_t *js, const asked_t *head, bytes_t bytes, const r
     }
 }
 
-static bool asked_by_command(const asked_t *head) {
-    return head->what != ASKED_PUBLISH && head->what != ASKED_ACK;
+status_t replicated_say(replicated_t *replicated, asked_queue_t *queue, bytes_t subject, bytes_t header) {
+    buffer_t *scratch = &replicated->js->scratch;
+    uint8_t *at;
+    scratch->size = 0;
+    if (buffer_reserve(scratch, 4 + (uint64_t)subject.size + header.size, &at) != STATUS_OK) {
+        return STATUS_NO_MEMORY;
+    }
+    store_be32(at, subject.size);
+    const uint8_t *end = bytes_write(bytes_write(at + 4, subject), header);
+    return asked_ride(queue, ASKED_SAY, bytes_of(at, (uint32_t)(end - at)));
+}
+
+static void answer_said(const replicated_t *replicated, bytes_t bytes) {
+    uint32_t size = load_be32(bytes.at);
+    bytes_t subject = bytes_of(bytes.at + 4, size);
+    js_say(replicated->js, replicated->stream->account, subject, bytes_after(bytes, 4 + size), BYTES_NONE);
+}
+
+/* outcome NULL: it is not known what becomes of it. */
+static void answer_one(js_t *js, const replicated_t *replicated, const asked_t *head, bytes_t bytes,
+                       const replica_outcome_t *outcome) {
+    if (head->what != ASKED_PUBLISH && head->what != ASKED_SAY) {
+        answer_command(js, head, bytes, outcome);
+    } else if (outcome != NULL && head->what == ASKED_SAY) {
+        answer_said(replicated, bytes);
+    } else if (outcome != NULL) {
+        answer_publisher(js, replicated->stream, bytes, &outcome->appended);
+    }
 }
 
 static void replicated_answered(void *context, uint64_t token, const replica_outcome_t *outcome) {
     replicated_t *replicated = context;
     asked_t head = {0};
     bytes_t bytes = BYTES_NONE;
-    check(asked_take(replicated, &head, &bytes) && head.token == token);
-    if (asked_by_command(&head)) {
-        answer_command(replicated->js, &head, bytes, outcome);
-    } else if (outcome != NULL && head.what == ASKED_ACK) {
-        js_say(replicated->js, replicated->stream->account, bytes, BYTES_NONE, BYTES_NONE);
-    } else if (outcome != NULL) {
-        answer_publisher(replicated->js, replicated->stream, bytes, &outcome->appended);
+    check(asked_take(&replicated->asked, &head, &bytes) && head.token == token);
+    do {
+        answer_one(replicated->js, replicated, &head, bytes, outcome);
+    } while (asked_take_rider(&replicated->asked, &head, &bytes));
+    asked_trim(&replicated->asked);
+}
+
+void replicated_forget(js_t *js, asked_queue_t *queue) {
+    asked_t head;
+    bytes_t bytes;
+    while (asked_take(queue, &head, &bytes)) {
+        answer_one(js, NULL, &head, bytes, NULL);
     }
-    asked_trim(replicated);
+    asked_trim(queue);
 }
 
 /* ---- what is asked of the log ------------------------------------------------------------------------------------ */
 
 /* What was proposed goes with the next turn of the groups; what was not is taken back. */
-static void proposed(replicated_t *replicated, bytes_t bytes, status_t status) {
+static void proposed(replicated_t *replicated, uint64_t before, status_t status) {
     if (status == STATUS_OK) {
         groups_stir(replicated->js->groups, replicated->group);
     } else {
-        asked_unput(replicated, bytes);
+        asked_unput(&replicated->asked, before);
     }
 }
 
@@ -142,12 +127,13 @@ static status_t propose(js_t *js, stream_t *stream, const append_t *append, byte
     if (renamed.subject.size == 0) {
         return STATUS_INVALID;
     }
-    uint64_t token = asked_put(replicated, ASKED_PUBLISH, reply);
+    uint64_t before = asked_size(&replicated->asked);
+    uint64_t token = asked_put(&replicated->asked, ASKED_PUBLISH, reply);
     if (token == 0) {
         return STATUS_AGAIN;
     }
     status_t status = replica_publish(replicated->replica, &renamed, token, *js->now);
-    proposed(replicated, reply, status);
+    proposed(replicated, before, status);
     return status;
 }
 
@@ -207,20 +193,19 @@ bool replicated_newest(const js_t *js, const stream_t *stream) {
     return replicated == NULL || (replicated->group != NULL && group_newest(replicated->group, *js->now));
 }
 
-uint64_t replicated_begin(js_t *js, const plane_command_t *command, replicated_t *replicated, asked_what_t what,
-                          plane_command_t *kept, bytes_t *bytes) {
-    *kept = command_kept(command);
-    *bytes = bytes_of((const uint8_t *)kept, sizeof *kept);
-    uint64_t token = replicated->group != NULL ? asked_put(replicated, what, *bytes) : 0;
+uint64_t replicated_begin(js_t *js, const plane_command_t *command, replicated_t *replicated, asked_what_t what) {
+    const plane_command_t kept = command_kept(command);
+    bytes_t bytes = bytes_of((const uint8_t *)&kept, sizeof kept);
+    uint64_t token = replicated->group != NULL ? asked_put(&replicated->asked, what, bytes) : 0;
     if (token == 0) {
         js_done(js, command, STATUS_AGAIN);
     }
     return token;
 }
 
-void replicated_proposed(js_t *js, const plane_command_t *command, replicated_t *replicated, bytes_t bytes,
+void replicated_proposed(js_t *js, const plane_command_t *command, replicated_t *replicated, uint64_t before,
                          status_t status) {
-    proposed(replicated, bytes, status);
+    proposed(replicated, before, status);
     if (status != STATUS_OK) {
         js_done(js, command, status);
     }
@@ -228,23 +213,21 @@ void replicated_proposed(js_t *js, const plane_command_t *command, replicated_t 
 
 void replicated_delete(js_t *js, const plane_command_t *command, const stream_t *stream) {
     replicated_t *replicated = stream->replicated;
-    plane_command_t kept;
-    bytes_t bytes;
-    uint64_t token = replicated_begin(js, command, replicated, ASKED_DELETE, &kept, &bytes);
+    uint64_t before = asked_size(&replicated->asked);
+    uint64_t token = replicated_begin(js, command, replicated, ASKED_DELETE);
     if (token != 0) {
         status_t status = replica_delete(replicated->replica, command->arg, token, *js->now);
-        replicated_proposed(js, command, replicated, bytes, status);
+        replicated_proposed(js, command, replicated, before, status);
     }
 }
 
 void replicated_purge(js_t *js, const plane_command_t *command, const stream_t *stream, bytes_t filter) {
     replicated_t *replicated = stream->replicated;
-    plane_command_t kept;
-    bytes_t bytes;
-    uint64_t token = replicated_begin(js, command, replicated, ASKED_PURGE, &kept, &bytes);
+    uint64_t before = asked_size(&replicated->asked);
+    uint64_t token = replicated_begin(js, command, replicated, ASKED_PURGE);
     if (token != 0) {
         status_t status = replica_purge(replicated->replica, filter, command->arg, command->arg2, token, *js->now);
-        replicated_proposed(js, command, replicated, bytes, status);
+        replicated_proposed(js, command, replicated, before, status);
     }
 }
 
@@ -261,7 +244,8 @@ status_t replicated_open(js_t *js, stream_t *stream, bytes_t subjects) {
     }
     const replica_hooks_t hooks = {.context = replicated, .answered = replicated_answered, .define = replicated_define};
     *replicated = (replicated_t){.js = js, .stream = stream, .subjects = bytes_copy(subjects)};
-    buffer_init(&replicated->asked, ASKED_MAX);
+    asked_init(&replicated->asked);
+    asked_init(&replicated->held);
     queued_init(&replicated->queued, &js->staged);
     replicated->replica = replica_open(stream->store, hooks);
     stream->replicated = replicated;
@@ -276,18 +260,6 @@ status_t replicated_open(js_t *js, stream_t *stream, bytes_t subjects) {
         return STATUS_NO_MEMORY;
     }
     return STATUS_OK;
-}
-
-/* Nobody waits for the log any more. */
-static void asked_forget(replicated_t *replicated) {
-    asked_t head;
-    bytes_t bytes;
-    while (asked_take(replicated, &head, &bytes)) {
-        if (asked_by_command(&head)) {
-            answer_command(replicated->js, &head, bytes, NULL);
-        }
-    }
-    asked_trim(replicated);
 }
 
 status_t replicated_remove(js_t *js, stream_t *stream) {
@@ -310,14 +282,16 @@ void replicated_free(js_t *js, stream_t *stream) {
     if (replicated->group != NULL) {
         groups_leave(js->groups, replicated->group);
     }
-    asked_forget(replicated);
+    replicated_forget(js, &replicated->held);
+    replicated_forget(js, &replicated->asked);
     replica_close(replicated->replica);
     *replicated->place = replicated->next;
     if (replicated->next != NULL) {
         replicated->next->place = replicated->place;
     }
     bytes_release(&replicated->subjects);
-    buffer_free(&replicated->asked);
+    asked_free(&replicated->asked);
+    asked_free(&replicated->held);
     queued_free(&replicated->queued);
     free(replicated);
     stream->replicated = NULL;
@@ -383,103 +357,8 @@ void stream_group(js_t *js, const plane_command_t *command, stream_t *stream) {
     js_done_durable(js, command, STORE_FILE, 0, BYTES_NONE);
 }
 
-/* ---- its consumers ----------------------------------------------------------------------------------------------- */
-
 bool replicated_leads(const stream_t *stream) {
     return stream->replicated != NULL && stream->replicated->leads;
-}
-
-status_t replicated_record(void *context, uint32_t stream_id, const record_change_t *change) {
-    const stream_t *stream = stream_find(context, stream_id);
-    return replicated_leads(stream) ? replica_change(stream->replicated->replica, change) : STATUS_AGAIN;
-}
-
-void replicated_flush(js_t *js) {
-    for (replicated_t *one = js->replicated; one != NULL; one = one->next) {
-        if (one->leads && replica_changes(one->replica)
-            && replica_propose_changes(one->replica, REPLICA_NO_TOKEN, *js->now) == STATUS_OK) {
-            groups_stir(js->groups, one->group);
-        }
-    }
-}
-
-static status_t changes_asked(js_t *js, replicated_t *replicated, asked_what_t what, bytes_t bytes) {
-    consume_flush(js->consume);
-    uint64_t token = asked_put(replicated, what, bytes);
-    if (token == 0) {
-        return STATUS_NO_MEMORY;
-    }
-    status_t status = replica_propose_changes(replicated->replica, token, *js->now);
-    proposed(replicated, bytes, status);
-    return status;
-}
-
-void replicated_hold(js_t *js, const stream_t *stream, bytes_t reply) {
-    status_t status = changes_asked(js, stream->replicated, ASKED_ACK, reply);
-    (void)status; /* no confirmation: the client acknowledges again */
-}
-
-status_t replicated_complete(js_t *js, const plane_command_t *command, const stream_t *stream, uint64_t arg,
-                             bytes_t payload) {
-    const plane_command_t kept = command_kept(command);
-    uint8_t *at;
-    buffer_t *scratch = &js->scratch;
-    scratch->size = 0;
-    if (buffer_reserve(scratch, sizeof kept + sizeof arg + payload.size, &at) != STATUS_OK) {
-        return STATUS_NO_MEMORY;
-    }
-    memcpy(at, &kept, sizeof kept);
-    memcpy(at + sizeof kept, &arg, sizeof arg);
-    (void)bytes_write(at + sizeof kept + sizeof arg, payload);
-    bytes_t bytes = bytes_of(at, (uint32_t)(sizeof kept + sizeof arg) + payload.size);
-    return changes_asked(js, stream->replicated, ASKED_DONE, bytes);
-}
-
-bool replicated_tell(const replicated_t *replicated, uint32_t code, uint32_t consumer, bytes_t definition) {
-    event_entry_t *entry = event_new(EVENT_LED, BYTES_NONE, BYTES_NONE, BYTES_NONE, definition);
-    if (entry == NULL) {
-        return false;
-    }
-    entry->event.code = code;
-    entry->event.target = replicated->stream->id;
-    entry->event.arg = consumer;
-    event_post(replicated->js->exchange, entry);
-    return true;
-}
-
-typedef struct telling {
-    const replicated_t *replicated;
-    bool told;
-} telling_t;
-
-static bool tell_consumer(void *context, bytes_t key, bytes_t value) {
-    telling_t *telling = context;
-    telling->told = key.size == 8 && replicated_tell(telling->replicated, LED_CONSUMER, load_be32(key.at + 4), value);
-    return telling->told;
-}
-
-/* Tells control all consumers. false: they cannot be read now, or there is no memory. */
-static bool tell_consumers(const replicated_t *replicated) {
-    uint8_t key[4];
-    telling_t telling = {.replicated = replicated, .told = true};
-    store_be32(key, replicated->stream->id);
-    if (!replicated_tell(replicated, LED_HERE, 0, BYTES_NONE)) {
-        return false;
-    }
-    status_t status = store_record_each(replicated->js->stores[STORE_FILE], RECORD_CONSUMER, bytes_of(key, sizeof key),
-                                        BYTES_NONE, tell_consumer, &telling);
-    return (status == STATUS_OK || status == STATUS_NOT_FOUND) && telling.told
-           && replicated_tell(replicated, LED_WHOLE, 0, BYTES_NONE);
-}
-
-static void lose_consumers(js_t *js, replicated_t *replicated) {
-    stream_t *stream = replicated->stream;
-    consume_stream_left(js->consume, stream->id, *js->now);
-    while (stream->seats != NULL) {
-        seat_free(js, stream->seats);
-    }
-    replica_forget_changes(replicated->replica);
-    (void)replicated_tell(replicated, LED_NO_MORE, 0, BYTES_NONE); /* else LED_HERE says it later */
 }
 
 /* ---- turns ------------------------------------------------------------------------------------------------------- */
@@ -489,11 +368,12 @@ static void take_lead(js_t *js, replicated_t *replicated, bool ready) {
     if (!ready) {
         stream_unlisten(js, replicated->stream);
         replicated->leads = false;
-        lose_consumers(js, replicated);
+        replicated_lose_consumers(js, replicated);
     } else if (js->now->mono_ns >= replicated->listen_ns) {
-        replicated->leads =
-            tell_consumers(replicated) && stream_listen(js, replicated->stream, replicated->subjects) == STATUS_OK;
+        replicated->leads = replicated_tell_consumers(replicated)
+                            && stream_listen(js, replicated->stream, replicated->subjects) == STATUS_OK;
         replicated->listen_ns = replicated->leads ? 0 : js->now->mono_ns + LISTEN_AGAIN_NS;
+        replicated->untold = replicated->untold && !replicated->leads; /* what it has told says that, too */
     }
 }
 
@@ -506,10 +386,17 @@ static int64_t replicated_turn(js_t *js, replicated_t *replicated) {
     if (replicated->queued.count > 0) {
         propose_queued(js, replicated);
     }
+    if (replicated->untold) {
+        replicated_tell_lost(replicated);
+        replicated->listen_ns = replicated->untold ? js->now->mono_ns + LISTEN_AGAIN_NS : 0;
+    }
     if (!group_rests(replicated->group)) {
         groups_stir(js->groups, replicated->group);
     }
     int64_t due_ns = replica_deadline(replicated->replica, *js->now);
+    if (!asked_empty(&replicated->held) && js->now->mono_ns + HELD_AGAIN_NS < due_ns) {
+        due_ns = js->now->mono_ns + HELD_AGAIN_NS; /* a turn, at whose end it is tried again */
+    }
     return replicated->listen_ns != 0 && replicated->listen_ns < due_ns ? replicated->listen_ns : due_ns;
 }
 

@@ -11,7 +11,8 @@
  *
  * A consumer is where its stream is led. What consume/ would store of it is an entry of the log, and an acknowledgement
  * is confirmed when that is committed. A server that begins to lead reads what its own disk has of the consumers, and
- * tells control (EVENT_LED), which has them made; one that leads no more has none.
+ * tells control (EVENT_LED), which has them made; one that leads no more has none. Without room in the log who waits
+ * for such an entry waits for room, too.
  *
  * Not here, and refused (replicated_may): what a log has no entry for: schedules, batches, counters, mirrors and
  * sources, other retentions than by limits, publishing again.
@@ -49,7 +50,7 @@ bool replicated_leads(const stream_t *stream);
 LEAF_MUST_USE status_t replicated_record(void *context, uint32_t stream_id, const record_change_t *change);
 /* What there is of these goes into the log: once a tick, behind consume_flush. */
 void replicated_flush(js_t *js);
-/* A client gets that empty message once all that was changed until now is committed. */
+/* A client gets that empty message once all that was changed until now is committed. Without memory it gets none. */
 void replicated_hold(js_t *js, const stream_t *stream, bytes_t reply);
 /* Likewise a command its answer. Any status but STATUS_OK: it is to be answered otherwise. */
 LEAF_MUST_USE status_t replicated_complete(js_t *js, const plane_command_t *command, const stream_t *stream,

@@ -7,6 +7,7 @@
 #include "exchange/strings.h"
 #include "group/shown.h"
 #include "jetstream/commands.h"
+#include "jetstream/js.h"
 #include "jetstream/replicated_private.h"
 
 #define SHOWN_MAX (UINT64_C(1) << 20)
@@ -88,17 +89,16 @@ status_t replicated_redefine(const js_t *js, const stream_t *stream, bytes_t def
 
 void stream_define(js_t *js, const plane_command_t *command, stream_t *stream) {
     replicated_t *replicated = stream->replicated;
-    plane_command_t kept;
-    bytes_t bytes;
     strings_t strings = strings_of(command);
     bytes_t definition = strings_next(&strings);
     if (replicated == NULL || definition.size == 0 || definition.size > STORE_RECORD_MAX) {
         js_done(js, command, STATUS_INVALID);
         return;
     }
-    uint64_t token = replicated_begin(js, command, replicated, ASKED_DEFINE, &kept, &bytes);
+    uint64_t before = asked_size(&replicated->asked);
+    uint64_t token = replicated_begin(js, command, replicated, ASKED_DEFINE);
     if (token != 0) {
         status_t status = replica_define(replicated->replica, definition, token, *js->now);
-        replicated_proposed(js, command, replicated, bytes, status);
+        replicated_proposed(js, command, replicated, before, status);
     }
 }

@@ -1,30 +1,25 @@
-/* replicated_private.h: a stream that several servers keep, for the files that make it: replicated.c, which has what
- * waits for the log and its consumers, and replicated_group.c, which has what is asked of the group and the definition.
+/* replicated_private.h: a stream that several servers keep, for the files that make it: replicated.c, which asks its
+ * log and listens, replicated_group.c, which has what is asked of the group and the definition, and
+ * replicated_consumers.c, which has its consumers.
  */
 #ifndef LEAFD_JETSTREAM_REPLICATED_PRIVATE_H
 #define LEAFD_JETSTREAM_REPLICATED_PRIVATE_H
 
-#include "base/buffer.h"
 #include "group/replica.h"
-#include "jetstream/js.h"
+#include "jetstream/asked.h"
 #include "jetstream/queued.h"
 #include "jetstream/replicated.h"
 
+/* In a queue of those who wait: of a command it, and of ASKED_DONE also its answer, arg (8) and payload; of ASKED_SAY
+ * the subject (4: its size) and the header. */
 typedef enum asked_what {
     ASKED_PUBLISH = 1,
     ASKED_DELETE,
     ASKED_PURGE,
-    ASKED_ACK,
+    ASKED_SAY,
     ASKED_DONE,
     ASKED_DEFINE
 } asked_what_t;
-
-/* In `asked`: this, then a client's reply or a plane_command_t; of ASKED_DONE also its answer, arg (8) and payload. */
-typedef struct asked {
-    uint64_t token;
-    uint32_t what; /* ASKED_* */
-    uint32_t size;
-} asked_t;
 
 struct replicated {
     js_t *js;
@@ -33,26 +28,37 @@ struct replicated {
     group_t *group;   /* NULL: STREAM_GROUP has not come */
     bytes_t subjects; /* own copy, packed */
     bool leads;       /* and listens */
+    bool untold;      /* control does not know yet that it leads no more */
     int64_t listen_ns;
-    queued_t queued; /* what is published while the log has no room */
-    buffer_t asked;  /* what waits for an answer of the log, in the order of the tokens .. */
-    uint64_t asked_at;
-    uint64_t token;
+    queued_t queued;     /* what is published while the log has no room */
+    asked_queue_t asked; /* what waits for an answer of the log */
+    asked_queue_t held;  /* what is to be proposed with the next changes of consumers, and waits for them */
     replicated_t *next;
     replicated_t **place;
 };
 
 /* replicated.c */
-/* A command; the token to propose with, 0: it is answered. */
-uint64_t replicated_begin(js_t *js, const plane_command_t *command, replicated_t *replicated, asked_what_t what,
-                          plane_command_t *kept, bytes_t *bytes);
-void replicated_proposed(js_t *js, const plane_command_t *command, replicated_t *replicated, bytes_t bytes,
+/* The token to propose a command with; 0: it is answered. Then that it was proposed, or was not: before is asked_size
+ * before the first call. */
+uint64_t replicated_begin(js_t *js, const plane_command_t *command, replicated_t *replicated, asked_what_t what);
+void replicated_proposed(js_t *js, const plane_command_t *command, replicated_t *replicated, uint64_t before,
                          status_t status);
-/* EVENT_LED. false: there is no memory. */
-bool replicated_tell(const replicated_t *replicated, uint32_t code, uint32_t consumer, bytes_t definition);
+/* Nobody of these waits for the log any more. */
+void replicated_forget(js_t *js, asked_queue_t *queue);
+/* What is to be said: a client's, or another server's. */
+LEAF_MUST_USE status_t replicated_say(replicated_t *replicated, asked_queue_t *queue, bytes_t subject, bytes_t header);
 
 /* replicated_group.c */
 /* replica_hooks_t's. */
 bool replicated_define(void *context, bytes_t definition);
+
+/* replicated_consumers.c */
+/* EVENT_LED. false: there is no memory. */
+bool replicated_tell(const replicated_t *replicated, uint32_t code, uint32_t consumer, bytes_t definition);
+/* Tells control all consumers. false: they cannot be read now, or there is no memory. */
+bool replicated_tell_consumers(const replicated_t *replicated);
+void replicated_lose_consumers(js_t *js, replicated_t *replicated);
+/* Control is told that it leads no more, as soon as there is memory. */
+void replicated_tell_lost(replicated_t *replicated);
 
 #endif

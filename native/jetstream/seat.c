@@ -444,8 +444,8 @@ void seat_put(js_t *js, const plane_command_t *command, stream_t *stream) {
         status = STATUS_CLOSED;
     }
     consumer_seat_t *seat = status == STATUS_OK ? seat_find(js, stream, command->arg) : NULL;
-    bool loading = command->arg2 == 1;
-    if (status == STATUS_OK && seat != NULL) {
+    bool loading = command->arg2 == 1, fresh = seat == NULL;
+    if (status == STATUS_OK && !fresh) {
         int64_t paused_until = consumer_setup(seat->consumer)->config.pause_until_ns;
         status = consumer_configure(seat->consumer, &parts.setup, *js->now);
         seat_note(seat);
@@ -458,6 +458,10 @@ void seat_put(js_t *js, const plane_command_t *command, stream_t *stream) {
     }
     if (status == STATUS_OK && !loading) {
         status = seat_define(js, stream, command->arg, parts.setup.config.flags, parts.definition);
+    }
+    if (status != STATUS_OK && fresh && seat != NULL) { /* nobody knows of it: it would take others' requests */
+        consumer_remove(seat->consumer, *js->now);
+        seat_free(js, seat);
     }
     free(parts.filters);
     if (status != STATUS_OK) {

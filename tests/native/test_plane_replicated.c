@@ -5,6 +5,7 @@
 #include "stream_rig.h"
 
 #include "group/group.h"
+#include "jetstream/replicated_private.h"
 #include "meta/meta.h"
 #include "store/ledger.h"
 
@@ -241,6 +242,53 @@ static void waits_for_room(void) {
     journal_size = 0;
 }
 
+static int64_t put_consumer(uint64_t id) {
+    const consumer_config_t config = {.ack_policy = ACK_EXPLICIT, .ack_wait_ns = 30 * NS_PER_SECOND, .max_waiting = 9};
+    const plane_command_t command = {.op = COMMAND_CONSUMER_PUT, .target = 1, .arg = id};
+    return asked(command, &config, sizeof config, rig_consumer_strings, 6).status;
+}
+
+static consumer_state_t consumer_now(uint64_t id) {
+    consumer_state_t found;
+    const plane_command_t command = {.op = COMMAND_CONSUMER_STATE, .target = 1, .arg = id};
+    plane_event_t event = asked(command, NULL, 0, NULL, 0);
+    CHECK_EQ_I64(STATUS_OK, event.status);
+    CHECK(event.payload_size >= sizeof found);
+    memcpy(&found, event.payload, sizeof found);
+    return found;
+}
+
+static void fill_log(peer_t *client) {
+    static char large[8200];
+    snprintf(large, sizeof large, "PUB s.b 8000\r\n%08000d\r\n", 0);
+    for (uint32_t i = 0; i < 15 + 300; i++) { /* an eighth of the journal, to its last bytes */
+        rig_say(plane, client, i < 15 ? large : "PUB s.b 1\r\n1\r\n");
+    }
+    CHECK_EQ_U64(GROUP_WAITS, group_look(the_stream()->replicated->group, plane->now).state);
+}
+
+/* While the log is full an acknowledgement that asks for an answer waits, and so does a consumer that is made. */
+static void consumers_wait_for_room(void) {
+    char line[256], reply[128];
+    journal_size = 1 << 20;
+    begin();
+    CHECK_EQ_I64(STATUS_OK, put_consumer(1));
+    peer_t *client = asking();
+    put_message(client, NULL, "{\"stream\":\"S\",\"seq\":1}");
+    rig_feed(plane, client, "PUB $JS.API.CONSUMER.MSG.NEXT.S.C r 0\r\n\r\n");
+    CHECK_EQ_I64(1, sscanf(until_heard(client), "MSG s.a 1 %127s", reply));
+    fill_log(client);
+    snprintf(line, sizeof line, "PUB %s r 4\r\n+ACK\r\n", reply);
+    rig_feed(plane, client, line);
+    says(client, "");
+    CHECK_EQ_U64(1, consumer_now(1).floor_stream);
+    fill_log(client);
+    CHECK_EQ_I64(STATUS_OK, put_consumer(2));
+    CHECK_EQ_I64(STATUS_OK, status_of((plane_command_t){.op = COMMAND_CONSUMER_REMOVE, .target = 1, .arg = 2}));
+    rig_close_and_remove(plane);
+    journal_size = 0;
+}
+
 static void taken_out(void) {
     begin();
     peer_t *client = asking();
@@ -354,6 +402,7 @@ int main(void) {
     RUN("a publish is answered when the log has it, as a stream of one server answers", published);
     RUN("hundreds in a turn are answered, each once and in order", many_in_a_turn);
     RUN("publishes wait for room in the log, in their order, and not too many of them", waits_for_room);
+    RUN("acknowledgements and new consumers wait for room in the log", consumers_wait_for_room);
     RUN("deletes and purges go by the log", taken_out);
     RUN("after a start it has what it had", started_again);
     RUN("its log goes with it", removed);

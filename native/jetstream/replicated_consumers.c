@@ -1,0 +1,135 @@
+/* replicated_consumers.c: the consumers of a stream that several servers keep, which are its leader's (replicated.h).
+ *
+ *     consume/ changes a record --> replica_change --.
+ *     an acknowledgement, a command that waits ------+--> once a tick: one entry of the log --> committed --> answered
+ *
+ * Without room in the log both wait for it, as publishes do. An answer goes into an entry that has all that was changed
+ * before it was asked for: while consume/ still holds some of it back, it waits for a later one.
+ */
+#include "jetstream/replicated.h"
+
+#include "base/buffer.h"
+#include "group/replica.h"
+#include "jetstream/asked.h"
+#include "jetstream/commands.h"
+#include "jetstream/js.h"
+#include "jetstream/replicated_private.h"
+#include "jetstream/seat.h"
+
+/* What there was goes into the log, to make room. */
+static bool changes_make_room(js_t *js, replicated_t *replicated) {
+    if (replica_propose_changes(replicated->replica, REPLICA_NO_TOKEN, *js->now) != STATUS_OK) {
+        return false;
+    }
+    groups_stir(js->groups, replicated->group);
+    return true;
+}
+
+status_t replicated_record(void *context, uint32_t stream_id, const record_change_t *change) {
+    js_t *js = context;
+    const stream_t *stream = stream_find(js, stream_id);
+    if (!replicated_leads(stream)) {
+        return STATUS_AGAIN;
+    }
+    replicated_t *replicated = stream->replicated;
+    status_t status = replica_change(replicated->replica, change);
+    return status == STATUS_FULL && changes_make_room(js, replicated) ? replica_change(replicated->replica, change)
+                                                                      : status;
+}
+
+static void flush_one(js_t *js, replicated_t *replicated) {
+    bool asked = !asked_empty(&replicated->held) && consume_flushed(js->consume);
+    if (!replicated->leads || (!asked && !replica_changes(replicated->replica))) {
+        return;
+    }
+    uint64_t before = asked_size(&replicated->asked);
+    uint64_t token = asked ? asked_put_all(&replicated->asked, &replicated->held) : 0;
+    status_t status = replica_propose_changes(replicated->replica, token != 0 ? token : REPLICA_NO_TOKEN, *js->now);
+    if (status == STATUS_OK) {
+        groups_stir(js->groups, replicated->group);
+    }
+    if (token != 0 && status == STATUS_OK) {
+        asked_clear(&replicated->held);
+    } else if (token != 0) {
+        asked_unput(&replicated->asked, before);
+    }
+}
+
+void replicated_flush(js_t *js) {
+    for (replicated_t *one = js->replicated; one != NULL; one = one->next) {
+        flush_one(js, one);
+    }
+}
+
+void replicated_hold(js_t *js, const stream_t *stream, bytes_t reply) {
+    status_t status = replicated_say(stream->replicated, &stream->replicated->held, reply, BYTES_NONE);
+    (void)status; /* no confirmation: the client acknowledges again */
+    js->more = true;
+}
+
+status_t replicated_complete(js_t *js, const plane_command_t *command, const stream_t *stream, uint64_t arg,
+                             bytes_t payload) {
+    const plane_command_t kept = command_kept(command);
+    uint8_t *at;
+    buffer_t *scratch = &js->scratch;
+    scratch->size = 0;
+    if (buffer_reserve(scratch, sizeof kept + sizeof arg + payload.size, &at) != STATUS_OK) {
+        return STATUS_NO_MEMORY;
+    }
+    memcpy(at, &kept, sizeof kept);
+    memcpy(at + sizeof kept, &arg, sizeof arg);
+    (void)bytes_write(at + sizeof kept + sizeof arg, payload);
+    bytes_t bytes = bytes_of(at, (uint32_t)(sizeof kept + sizeof arg) + payload.size);
+    return asked_ride(&stream->replicated->held, ASKED_DONE, bytes);
+}
+
+bool replicated_tell(const replicated_t *replicated, uint32_t code, uint32_t consumer, bytes_t definition) {
+    event_entry_t *entry = event_new(EVENT_LED, BYTES_NONE, BYTES_NONE, BYTES_NONE, definition);
+    if (entry == NULL) {
+        return false;
+    }
+    entry->event.code = code;
+    entry->event.target = replicated->stream->id;
+    entry->event.arg = consumer;
+    event_post(replicated->js->exchange, entry);
+    return true;
+}
+
+typedef struct telling {
+    const replicated_t *replicated;
+    bool told;
+} telling_t;
+
+static bool tell_consumer(void *context, bytes_t key, bytes_t value) {
+    telling_t *telling = context;
+    telling->told = key.size == 8 && replicated_tell(telling->replicated, LED_CONSUMER, load_be32(key.at + 4), value);
+    return telling->told;
+}
+
+bool replicated_tell_consumers(const replicated_t *replicated) {
+    uint8_t key[4];
+    telling_t telling = {.replicated = replicated, .told = true};
+    store_be32(key, replicated->stream->id);
+    if (!replicated_tell(replicated, LED_HERE, 0, BYTES_NONE)) {
+        return false;
+    }
+    status_t status = store_record_each(replicated->js->stores[STORE_FILE], RECORD_CONSUMER, bytes_of(key, sizeof key),
+                                        BYTES_NONE, tell_consumer, &telling);
+    return (status == STATUS_OK || status == STATUS_NOT_FOUND) && telling.told
+           && replicated_tell(replicated, LED_WHOLE, 0, BYTES_NONE);
+}
+
+void replicated_tell_lost(replicated_t *replicated) {
+    replicated->untold = !replicated_tell(replicated, LED_NO_MORE, 0, BYTES_NONE);
+}
+
+void replicated_lose_consumers(js_t *js, replicated_t *replicated) {
+    stream_t *stream = replicated->stream;
+    consume_stream_left(js->consume, stream->id, *js->now);
+    while (stream->seats != NULL) {
+        seat_free(js, stream->seats);
+    }
+    replica_forget_changes(replicated->replica);
+    replicated_forget(js, &replicated->held);
+    replicated_tell_lost(replicated);
+}
