@@ -11,9 +11,10 @@ look whether the plane has done what it was told, so that orders of hundreds of 
 one that lets a client in. Who has just come is served in turn with who has said CONNECT: dialling servers give up where
 the first INFO does not come within a second.
 
-Of those that come while so many have not heard an INFO, each is told when its turn would be: one after the other from
-when all that wait are through, as fast as logins have been served. So ten thousand boxes come as fast as they can be
-let in, and knock once or twice, instead of each second.
+Of those that come while so many have not heard an INFO, each is told when its turn would be, as fast as logins were
+served. So ten thousand boxes come as fast as they can be let in, and knock once or twice, instead of each second. They
+are told a little too early: one that finds the queue full knocks once more, which costs less than a login, and nobody
+can be called who was told too late when there is nothing to do.
 
 Events of one connection keep their order. What waits is bounded: by ROOM bytes; who comes beyond them is handled at
 once, as without a queue. Not here: what is done with an event (links/leafs.py), the time that a login
@@ -41,12 +42,14 @@ EVENT: Final = 512
 NEWCOMERS_MAX: Final = 2048
 """They are greeted within a second or two."""
 AGAIN_MAX_S: Final = 60.0
-EVENTS_EACH: Final = 3
-"""Of a login: Opened, Secured, Line."""
-COST_S: Final = 0.0005
-"""Of an event, before any was served."""
-KEPT: Final = 0.9
+COST_S: Final = 0.0015
+"""Of a login, before any was served."""
+KEPT: Final = 0.99
 """Of what earlier slices have told, when the next one does."""
+AHEAD: Final = NEWCOMERS_MAX // 2
+"""So many of those that are told to come again should be waiting when their turn comes."""
+SLOTS: Final = 4
+"""A second has so many: who comes in the same one is counted with the others."""
 
 Event = t.Opened | t.Secured | t.Line | t.Closed
 
@@ -57,28 +60,33 @@ class Turns:
     def __init__(self, now: Callable[[], float], draw: Callable[[float, float], float] = random.uniform) -> None:
         self._now = now
         self._draw = draw
-        self._events = 1.0
+        self._logins = 1.0
         self._seconds = COST_S
-        self._next_s = 0.0
+        self._expected: dict[int, int] = {}
+        """How many were told to come, by slot."""
 
-    def took(self, events: int, seconds: float) -> None:
-        """So many events were served in that time.
+    def took(self, logins: int, seconds: float) -> None:
+        """So many have begun to log in during a slice that lasted so long.
 
-        Events and seconds are added up apart. Then a slice that served one event and waited for the plane tells as much
+        Logins and seconds are added up apart. Then a slice that served one event and waited for the plane tells as much
         as one event. A few of such slices would send boxes away for ten times as long as the others take.
         """
-        self._events = KEPT * self._events + events
+        self._logins = KEPT * self._logins + logins
         self._seconds = KEPT * self._seconds + seconds
 
     def give(self, waiting: int) -> int:
-        """In how many seconds the next one may come, when so many events wait. From 1 on."""
-        now_s, cost_s = self._now(), self._seconds / self._events
-        begins_s = max(self._next_s, now_s + cost_s * waiting)
-        if begins_s - now_s > AGAIN_MAX_S:
+        """In how many seconds the next one may come, when so many wait. From 1 on."""
+        now_s = self._now()
+        past = int(now_s * SLOTS)
+        self._expected = {slot: count for slot, count in self._expected.items() if slot > past}
+        before = waiting + sum(self._expected.values()) - AHEAD
+        again_s = max(math.ceil(before * self._seconds / self._logins), 1)
+        if again_s > AGAIN_MAX_S:
             # Some of them come earlier than they were told: who knows how many there really are?
             return math.ceil(self._draw(AGAIN_MAX_S / 2, AGAIN_MAX_S))
-        self._next_s = begins_s + EVENTS_EACH * cost_s
-        return max(math.ceil(begins_s - now_s), 1)
+        slot = int((now_s + again_s) * SLOTS)
+        self._expected[slot] = self._expected.get(slot, 0) + 1
+        return again_s
 
 
 class Arrivals:
@@ -109,7 +117,7 @@ class Arrivals:
         """False: there is no room; the caller handles it at once, unless others of that connection wait."""
         connection = event.connection
         if isinstance(event, t.Opened) and len(self._newcomers) >= NEWCOMERS_MAX:
-            self._turn_away(event, self._turns.give(len(self._newcomers) * EVENTS_EACH))
+            self._turn_away(event, self._turns.give(len(self._newcomers)))
             return True
         if self._bytes >= ROOM and connection not in self._waiting:
             return False
@@ -124,20 +132,24 @@ class Arrivals:
         while True:
             while self._waiting:
                 begun = time.perf_counter()
-                served = self._slice()
+                begins = self._slice()
                 await self._settled()
-                self._turns.took(served, time.perf_counter() - begun)
+                self._turns.took(begins, time.perf_counter() - begun)
             self._work = trio.Event()
             await self._work.wait()
 
     def _slice(self) -> int:
-        until, served = time.perf_counter() + SLICE_S, 0
-        while self._waiting and (served == 0 or time.perf_counter() < until):
-            for queue in (self._newcomers, self._others):
-                if queue:
-                    self._serve(queue.popleft())
-                    served += 1
-        return served
+        """How many logins begin in it."""
+        until, begins = time.perf_counter() + SLICE_S, 0
+        while self._waiting:
+            if self._newcomers:
+                self._serve(self._newcomers.popleft())
+                begins += 1
+            if self._others:
+                self._serve(self._others.popleft())
+            if time.perf_counter() >= until:
+                break
+        return begins
 
     def _serve(self, event: Event) -> None:
         self._bytes -= _weight(event)
