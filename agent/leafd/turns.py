@@ -4,6 +4,7 @@
     pause = Pause(); await pause()       in a loop: lets the others in after every couple of milliseconds of work
     await together(orders)               all at once, so that the plane is woken once for many
     async with Held(lock)                a lock that is free is taken without a turn of the others
+    elements(value, PART) < PART         the value is small enough to be written as JSON at once
 
 The worker thread is one, so that large requests queue behind each other and not before small ones; the interpreter
 switches between it and the control thread every SWITCH_S. Whoever pauses goes to the end of one line, of which one goes
@@ -25,6 +26,11 @@ WEIGHT_MAX: Final = 8 * 1024
 """Bytes of JSON, or what costs as much: half a millisecond of work on a small box is about this."""
 ITEM_WEIGHT: Final = 64
 """The weight of one element of a list: a subject, a filter, a row."""
+
+PART: Final = 128
+"""Elements of JSON that are written at once: some tens of microseconds."""
+TEXT: Final = 1024
+"""A text of less is one element."""
 
 _Result = TypeVar("_Result")
 _worker: Final = trio.CapacityLimiter(1)
@@ -94,3 +100,19 @@ async def together(orders: list[Callable[[], Awaitable[_Result]]]) -> list[_Resu
         for index in range(len(orders)):
             nursery.start_soon(one, index)
     return [found[index] for index in range(len(orders))]
+
+
+def elements(value: object, most: int) -> int:
+    """How many texts, numbers, lists and so on a value for JSON has, if fewer than that; of a long text each KB counts.
+    What json does not write counts as that many."""
+    if isinstance(value, str):
+        return 1 + len(value) // TEXT
+    if isinstance(value, dict | list | tuple):
+        found = 1
+        for one in value.values() if isinstance(value, dict) else value:
+            short = type(one) is int or (type(one) is str and len(one) < TEXT)
+            found += 1 if short else elements(one, most - found)
+            if found >= most:
+                break
+        return found
+    return 1 if value is None or isinstance(value, int | float) else most

@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import threading
 import time
+from typing import Any
 
 import pytest
-from leafd.gojson import ELEMENTS_MAX, JsonError, decode, dump, loose, written
+from leafd.gojson import ELEMENTS_MAX, JsonError, decode, dump, dump_piecewise, loose, written
 from leafd.gotime import ZERO_TIME, TimeError, format_duration, format_time, parse_time
 from leafd.jetstream.models.requests import ConsumerCreateRequest, MessageGetRequest
 from leafd.jetstream.models.stream import StreamConfig, StreamConfigRequest
@@ -83,6 +84,22 @@ def test_writing_follows_declaration_and_omits_empties() -> None:
     assert text.startswith('{"name":"AX","subjects":["ax.\\u003e"],"retention":"limits","max_consumers":0,')
     assert text.endswith('"allow_msg_ttl":false,"metadata":{"a":"\\u003c","b":"\\u0026"}}')
     assert "placement" not in text
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {},
+        {"a": []},
+        {"a": {}, "b": [None, True, 1.5, -3, "<&\u2028\ud800"], "c": ()},
+        {"rows": [{"name": f"{number}", "of": {"a": None, "b": [number] * (number % 7)}} for number in range(500)]},
+        {'a"b': dict.fromkeys((f"k<{number}" for number in range(300)), ("x", ["y"]))},
+        {"deep": [[[list(range(200))] * 3] * 3], "text": "z" * 300_000},
+    ],
+)
+def test_what_is_written_in_parts_is_what_is_written_at_once(value: dict[str, Any]) -> None:
+    """Large values are, so that others have the interpreter in between."""
+    assert dump_piecewise(value) == dump(value)
 
 
 @pytest.mark.parametrize(

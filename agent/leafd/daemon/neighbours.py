@@ -4,7 +4,7 @@ connections become names. No decision is made here; both sides' types are transl
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from leafd import native_types as t
@@ -62,11 +62,15 @@ class JetStreamNeighbours:
         self._replicas.remove_stream(stream.id)
         self._ways.pop(stream.id, None)
 
-    async def source_status(self, stream: int, slot: int) -> SourceStatus:
-        """Lag and activity of one slot."""
-        found, way = await self._replicas.info(stream, slot), self._ways.get(stream, {}).get(slot)
-        held = self._leafs.sending.held(*way, there=True) if way is not None else ""
-        return replace(found, held=held) if held else found
+    async def source_statuses(self, stream: int, slots: Sequence[int]) -> list[SourceStatus]:
+        """Lag and activity of each slot."""
+        found: list[SourceStatus] = []
+        ways = self._ways.get(stream, {})
+        for slot, one in zip(slots, await self._replicas.infos([(stream, slot) for slot in slots]), strict=True):
+            way = ways.get(slot)
+            held = self._leafs.sending.held(*way, there=True) if way is not None else ""
+            found.append(replace(one, held=held) if held else one)
+        return found
 
     def asker(self, message: t.Message) -> Asker:
         """The sender of a request."""

@@ -3,6 +3,7 @@ above. Not here: the plane below, whose commands are its port (native_commands.p
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from leafd import native_types as t
@@ -65,8 +66,8 @@ class Neighbours(Protocol):
     def stream_removed(self, stream: Stream) -> None:
         """A stream is gone with everything in it."""
 
-    async def source_status(self, stream: int, slot: int) -> SourceStatus:
-        """Slot 0 is the mirror, 1.. are the sources in the order of the configuration."""
+    async def source_statuses(self, stream: int, slots: Sequence[int]) -> list[SourceStatus]:
+        """How each slot is doing: 0 is the mirror, 1.. are the sources in the order of the configuration."""
 
     def asker(self, message: t.Message) -> Asker:
         """The sender of a request."""
@@ -177,9 +178,9 @@ class Alone:
     def stream_removed(self, stream: Stream) -> None:
         """Tells nobody."""
 
-    async def source_status(self, stream: int, slot: int) -> SourceStatus:
+    async def source_statuses(self, stream: int, slots: Sequence[int]) -> list[SourceStatus]:
         """Never heard of anything."""
-        return NEVER
+        return [NEVER] * len(slots)
 
     def asker(self, message: t.Message) -> Asker:
         """The server itself, as logins do not exist here."""

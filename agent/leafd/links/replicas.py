@@ -33,6 +33,7 @@ from leafd.links.told import Behind, SlotInfo, Told
 from leafd.links.trips import Trips
 from leafd.native_commands import Commands
 from leafd.operator_log import Log
+from leafd.turns import Pause
 
 REFUSED_WAIT_S: Final = 2.0
 UNEXPECTED_WAIT_S: Final = 30.0
@@ -218,17 +219,18 @@ class Replicas:
 
     async def info(self, stream: int, slot: int) -> SlotInfo:
         """Lag, activity and error of one slot."""
-        return (await self._infos([(stream, slot)]))[0]
+        return (await self.infos([(stream, slot)]))[0]
 
-    async def _infos(self, keys: Sequence[tuple[int, int]]) -> list[SlotInfo]:
+    async def infos(self, keys: Sequence[tuple[int, int]]) -> list[SlotInfo]:
         """The same of each, some together: the plane has one turn for them."""
-        found = list[SlotInfo]()
+        found, pause = list[SlotInfo](), Pause()
         for begin in range(0, len(keys), INFOS_TOGETHER):
             some = keys[begin : begin + INFOS_TOGETHER]
             asked = [key for key in some if key in self._slots and self._slots[key].ingesting]
             states = await self._plane.ingest_states(asked) if asked else []
             told = dict(zip(asked, states, strict=True))
             found += [self._info(key, told.get(key)) for key in some]
+            await pause()
         return found
 
     def _info(self, key: tuple[int, int], state: t.IngestState | None) -> SlotInfo:
@@ -242,7 +244,7 @@ class Replicas:
 
     async def behind(self) -> Behind:
         """How far the copies of this server are behind."""
-        found = await self._infos(tuple(self._slots))
+        found = await self.infos(tuple(self._slots))
         running = sum(one.running for one in found)
         return Behind(running, sum(one.lag for one in found if one.known), len(found) - running)
 
@@ -251,7 +253,7 @@ class Replicas:
         found: dict[str, int | None] = {}
         slots = [one.replica.slot for one in self._slots.values()]
         slots = [one for one in slots if one.account == account and one.origin.domain]
-        infos = await self._infos([(one.stream, one.number) for one in slots])
+        infos = await self.infos([(one.stream, one.number) for one in slots])
         for slot, info in zip(slots, infos, strict=True):
             before = found.get(slot.origin.domain, 0)
             found[slot.origin.domain] = before + info.lag if info.known and before is not None else None

@@ -14,11 +14,9 @@ from typing import Any, Final
 
 from leafd.native_rows import RowColumn, RowKind, RowWriter
 from leafd.records import dataclass
-from leafd.turns import Pause
+from leafd.turns import PART, Pause, elements
 
 PIECE: Final = 64 << 10
-SMALL: Final = 128
-"""Elements of what is written at once: some tens of microseconds."""
 SCALARS: Final = frozenset((str, int, float, bool, type(None)))
 FLAT: Final = 8
 """Members of what json's own encoder writes sooner than a row at a time."""
@@ -257,23 +255,7 @@ def _is_small(value: object) -> bool:
     """Whether it is written at once. Rows are never: they are made while they are written."""
     if type(value) is int or (type(value) is str and len(value) < 1024):
         return True
-    return _elements(value, SMALL) < SMALL
-
-
-def _elements(value: object, most: int) -> int:
-    """How many strings, numbers, lists and so on it has, if fewer than that; of a long text each KB counts."""
-    if isinstance(value, str):
-        return 1 + len(value) // 1024
-    if isinstance(value, Rows | Alike):
-        return most  # not within what is written at once
-    found = 1
-    if isinstance(value, dict | list | tuple):
-        for one in value.values() if isinstance(value, dict) else value:
-            short = type(one) is int or (type(one) is str and len(one) < 1024)
-            found += 1 if short else _elements(one, most - found)
-            if found >= most:
-                break
-    return found
+    return elements(value, PART) < PART
 
 
 async def _object(style: _Style, found: Mapping[str, Any], depth: int) -> AsyncGenerator[str, None]:
@@ -288,7 +270,7 @@ async def _object(style: _Style, found: Mapping[str, Any], depth: int) -> AsyncG
         scalar = type(value) in SCALARS and _is_small(value)
         if scalar:
             plain[name] = value
-        if plain and (not scalar or len(plain) == SMALL):
+        if plain and (not scalar or len(plain) == PART):
             held.append(f"{opening}{style.scalars(plain, between)}")
             opening, size, plain = between, size + len(held[-1]), {}
         if scalar:

@@ -428,8 +428,8 @@ def test_neighbours_hear_of_streams(bench: Bench) -> None:
         def stream_removed(self, stream: Any) -> None:
             heard.append(f"removed {stream.name}")
 
-        async def source_status(self, stream: int, slot: int) -> Any:
-            return self
+        async def source_statuses(self, stream: int, slots: Any) -> Any:
+            return [self] * len(slots)
 
         def has_leafs(self, account: int) -> bool:
             return True

@@ -51,13 +51,13 @@ async def stream_info(
     config = stream.config
     mirror: dict[str, Any] | None = None
     if config.mirror is not None:
-        status = await context.neighbours.source_status(stream.id, 0)
+        (status,) = await context.neighbours.source_statuses(stream.id, (0,))
         mirror = _source(stream, config.mirror, status, sequence=False)
         if creating:
             mirror.pop("filter_subject", None)
     sources, pause = [], Pause()
-    for slot, source in enumerate(config.sources, 1):
-        status = await context.neighbours.source_status(stream.id, slot)
+    statuses = await context.neighbours.source_statuses(stream.id, range(1, 1 + len(config.sources)))
+    for source, status in zip(config.sources, statuses, strict=True):
         sources.append(_source(stream, source, status, sequence=True))
         await pause()
     place = await group_of(context, stream)
