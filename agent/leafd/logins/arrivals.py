@@ -41,7 +41,10 @@ EVENT: Final = 512
 """What one takes beside its line."""
 NEWCOMERS_MAX: Final = 2048
 """They are greeted within a second or two."""
+AGAIN_MIN_S: Final = 2.0
 AGAIN_MAX_S: Final = 60.0
+"""The longest that anybody is sent away: as long as boxes have been sent away so far, between these bounds. What the
+first logins take of a hub that has just started on a busy machine may be ten times what the next ones do."""
 COST_S: Final = 0.0015
 """Of a login, before any was served."""
 KEPT: Final = 0.99
@@ -64,6 +67,8 @@ class Turns:
         self._seconds = COST_S
         self._expected: dict[int, int] = {}
         """How many were told to come, by slot."""
+        self._since_s = 0.0
+        """Since then somebody is expected."""
 
     def took(self, logins: int, seconds: float) -> None:
         """So many have begun to log in during a slice that lasted so long.
@@ -79,11 +84,13 @@ class Turns:
         now_s = self._now()
         past = int(now_s * SLOTS)
         self._expected = {slot: count for slot, count in self._expected.items() if slot > past}
+        if not self._expected:
+            self._since_s = now_s
         before = waiting + sum(self._expected.values()) - AHEAD
         again_s = max(math.ceil(before * self._seconds / self._logins), 1)
-        if again_s > AGAIN_MAX_S:
-            # Some of them come earlier than they were told: who knows how many there really are?
-            return math.ceil(self._draw(AGAIN_MAX_S / 2, AGAIN_MAX_S))
+        most_s = min(max(now_s - self._since_s, AGAIN_MIN_S), AGAIN_MAX_S)
+        if again_s > most_s:
+            again_s = math.ceil(self._draw(most_s / 2, most_s))
         slot = int((now_s + again_s) * SLOTS)
         self._expected[slot] = self._expected.get(slot, 0) + 1
         return again_s
