@@ -188,6 +188,9 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
         "unit/links/test_redial.py::"
         "test_the_first_dial_after_a_silence_is_soon_and_those_that_follow_take_up_to_the_interval",
     ),
+    "A leaf whose login the hub refuses": (
+        "unit/links/test_redial.py::test_a_leaf_whose_login_is_refused_comes_less_and_less_often",
+    ),
     "A hub at which 2,048 leaves wait": (
         "interop/test_busy_hub.py::"
         "test_a_leaf_that_a_busy_hub_turns_away_says_so_and_is_linked_when_there_is_room",

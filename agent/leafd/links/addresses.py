@@ -79,9 +79,14 @@ def dial_error(error: OSError) -> str:
     return str(found.strerror) if isinstance(found, socket.gaierror) else os.strerror(found.errno)
 
 
+def is_refused(why: str) -> bool:
+    """Whether a hub said by that text that it refuses a login."""
+    return "authorization violation" in why.lower()
+
+
 def refusal_advice(why: str) -> str:
     """Advice about a hub's refusal, for whoever can mend it."""
-    if "authorization violation" in why.lower():
+    if is_refused(why):
         return (
             f"the hub refuses the login ({quoted(why)}): "
             "check user and password, or credentials, of this remote at both ends"

@@ -21,7 +21,7 @@ import trio
 from leafd import native_types as t
 from leafd.guard import Guard
 from leafd.links import dialling, leaf, reach
-from leafd.links.addresses import certificate_name, dial_error, host_port, refusal_advice, split_url
+from leafd.links.addresses import certificate_name, dial_error, host_port, is_refused, refusal_advice, split_url
 from leafd.links.beside import Beside
 from leafd.links.compression import AUTO, NOT_SUPPORTED, UNCOMPRESSED, Compression, compresses
 from leafd.links.leaf_info import Advertised
@@ -512,7 +512,7 @@ class Leafs:
                         self._learn(status)
                     link = await self._beside(status).stay(link)
                     reason = link.closed.reason if link.closed is not None else t.CloseReason.CLIENT
-                    redial.ended(reason)
+                    redial.ended(reason, refused=link.bind is None and is_refused(link.last_error))
                     if link.bind is not None:
                         status.servers.ended(silent=reason == t.CloseReason.STALE)
                     delay_s = link.delay_s

@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable
 
 import pytest
-from leafd.links.redial import SOON, Redial
+from leafd.links.redial import PATIENT, REFUSED_MAX_S, SOON, Redial
 from leafd.native_codes import CloseReason
 
 RECONNECT_S = 8.0
@@ -26,6 +26,7 @@ def furthest(what: list[str]) -> list[float]:
         "news": redial.alone,
         "ended": lambda: redial.ended(CloseReason.CLIENT),
         "refused": lambda: redial.ended(CloseReason.AUTHENTICATION),
+        "login refused": lambda: redial.ended(CloseReason.CLIENT, refused=True),
         "no answer": lambda: None,
     }
     waits = []
@@ -45,6 +46,14 @@ def test_the_first_dial_after_a_silence_is_soon_and_those_that_follow_take_up_to
 def test_leaves_whose_hub_ends_their_links_come_back_spread_over_the_interval(what: str) -> None:
     """All of them have seen it, in the same instant."""
     assert furthest([what, "no answer", "no answer"]) == [RECONNECT_S] * 3
+
+
+def test_a_leaf_whose_login_is_refused_comes_less_and_less_often() -> None:
+    """A box that was retired would carry half a gigabyte a day over its line. What ends otherwise begins anew."""
+    patient, later = [RECONNECT_S] * PATIENT, [2 * RECONNECT_S, 4 * RECONNECT_S, REFUSED_MAX_S, REFUSED_MAX_S]
+    assert furthest(["login refused"] * (PATIENT + 4)) == patient + later
+    assert furthest(["login refused"] * (PATIENT + 2) + ["ended", "login refused"])[-2:] == [RECONNECT_S] * 2
+    assert furthest(["login refused"] * 2000)[-1] == REFUSED_MAX_S
 
 
 def test_a_new_way_of_the_machine_begins_anew() -> None:
