@@ -22,8 +22,9 @@
 
 /* Commands: the group that keeps a stream which is STREAM_REPLICATED. Until it is there, the stream takes nothing. */
 /* target = stream, arg = the group's name, body = meta_disk_t[], its first members, for one that is not on this disk
- * yet. STATUS_EXISTS: the stream has a group of another name; STATUS_INVALID: this disk is not among the members, or
- * the stream is none of several servers; STATUS_AGAIN: behind META_OPEN, or later */
+ * yet; arg2 = 1: for one that waits there until its leader lets it in, none. STATUS_EXISTS: the stream has a group of
+ * another name; STATUS_INVALID: this disk is not among the members, or the stream is none of several servers;
+ * STATUS_AGAIN: behind META_OPEN, or later */
 #define COMMAND_STREAM_GROUP 128
 #define COMMAND_STREAM_GROUP_LOOK 129     /* completion's payload = meta_look_t, meta_member_t[] */
 #define COMMAND_STREAM_GROUP_TRANSFER 130 /* arg = server that is to lead; 0: another one that has all of it */
@@ -31,6 +32,9 @@
  * majority has it and control has put it here. STATUS_AGAIN: this one does not lead, or later; STATUS_CLOSED: it leads
  * no more, and what becomes of it is not known */
 #define COMMAND_STREAM_DEFINE 132
+/* target = stream, arg = META_LEARN, META_PROMOTE or META_REMOVE, body = one meta_disk_t: what becomes of it the look
+ * tells. STATUS_AGAIN: this one does not lead, or another change comes first, or the member lacks too much */
+#define COMMAND_STREAM_GROUP_ALTER 133
 
 /* Event: who leads a stream of several servers, here: target = stream, code = LED_*. */
 #define EVENT_LED 25

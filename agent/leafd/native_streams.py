@@ -6,7 +6,7 @@ Not here: counters of very many streams (native_usage.py), copies of other strea
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import partial
 
 from leafd import native_types as t
@@ -87,11 +87,17 @@ class Streams(Submits):
         )
         return done.arg
 
-    async def stream_group(self, stream: int, name: int, members: Iterable[tuple[int, int]]) -> None:
-        """Joins the group that keeps a stream which several servers keep. members: servers and their disks, for a group
-        that is not on this disk yet. Raises PlaneError."""
+    async def stream_group(self, stream: int, name: int, members: Sequence[tuple[int, int]]) -> None:
+        """Joins the group that keeps a stream which several servers keep. members: servers and their disks, who found
+        it, if it is not on this disk yet; none: it waits until its leader lets it in. Raises PlaneError."""
         body = b"".join(struct.pack("=QQ", *member) for member in members)
-        await self._request("STREAM_GROUP", "joining a stream's group", target=stream, arg=name, body=body)
+        waits = int(not members)
+        await self._request("STREAM_GROUP", "joining a stream's group", target=stream, arg=name, arg2=waits, body=body)
+
+    async def stream_group_alter(self, stream: int, change: int, member: tuple[int, int]) -> None:
+        """Changes the members of a stream's group, where this server leads it. Raises PlaneError."""
+        body = struct.pack("=QQ", *member)
+        await self._request("STREAM_GROUP_ALTER", "changing a stream's members", target=stream, arg=change, body=body)
 
     async def stream_group_look(self, stream: int) -> bytes:
         """The group as it is now: native_meta.py reads it. Raises PlaneError."""

@@ -20,7 +20,7 @@
  *   leader, and one that starts with half a state.
  * - A member with half a state applies nothing, takes no entries and so acknowledges none. It cannot be elected: a
  *   majority has all that its leader's log had done with when it said that this member needs a copy.
- * - A snapshot may be older than the log's beginning. The leader keeps the log as it is and waits for the next one.
+ * - A snapshot may be older than the log's beginning. The leader keeps the log as it is and wants the next one soon.
  * - A snapshot keeps pages of LMDB from being used again, so it ends by time, too.
  */
 #include "base/check.h"
@@ -39,7 +39,8 @@
 #define LATE_NS (2 * NS_PER_SECOND) /* .. or half as large */
 #define AGAIN_NS NS_PER_SECOND
 #define LOST_NS (8 * NS_PER_SECOND) /* an ask that was not answered */
-#define SAME_NS (5 * NS_PER_SECOND) /* an ask for a copy that was just begun crossed its first part */
+#define NONE_NS (2 * NS_PER_SECOND) /* .. or for a copy, of which there may be no snapshot yet */
+#define SAME_NS (7 * NS_PER_SECOND) /* an ask for a copy that was just begun crossed its first part */
 #define OFFERED_NS (3 * NS_PER_SECOND)
 #define RETRY_NS (5 * NS_PER_MS) /* the rest of a part, or what found no room */
 #define UNUSED_NS (10 * NS_PER_SECOND)
@@ -80,6 +81,7 @@ static bool giving_begin(replica_t *replica, raft_disk_t to, uint64_t have_seq, 
     }
     if (index < group_floor(replica->group) || index <= last || !group_has_members(replica->group, index)) {
         giving_end(copier);
+        store_checkpoint_want(store_stream_store(replica->stream));
         return false;
     }
     copier->to = to;
@@ -175,7 +177,7 @@ static void copier_ask(replica_t *replica, moment_t now) {
     store_be32(at + 10, copier->id == 0 ? 0 : copier->part);
     store_be64(at + 14, copier->have_seq);
     store_be64(at + 22, group_last(replica->group));
-    copier->ask_ns = now.mono_ns + LOST_NS;
+    copier->ask_ns = now.mono_ns + (copier->id == 0 ? NONE_NS : LOST_NS);
     copier->asking = true;
     if (leader.peer != 0) {
         (void)group_say(replica->group, leader, 0, bytes_of(at, sizeof at));

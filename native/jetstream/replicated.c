@@ -311,12 +311,14 @@ static group_options_t options_of(js_t *js, const stream_t *stream, uint64_t nam
     return options;
 }
 
-static status_t group_begin(js_t *js, const stream_t *stream, uint64_t name, const raft_config_t *founders) {
+/* waits: one that is not on this disk yet has no members until its leader lets this one in. */
+static status_t group_begin(js_t *js, const stream_t *stream, uint64_t name, const raft_config_t *founders,
+                            bool waits) {
     replicated_t *replicated = stream->replicated;
     group_t *group = NULL;
     const group_options_t options = options_of(js, stream, name, founders);
     status_t status = groups_load(js->groups, options, *js->now, &group);
-    if (status == STATUS_NOT_FOUND && founders->count > 0) {
+    if (status == STATUS_NOT_FOUND && (founders->count > 0) != waits) {
         status = groups_make(js->groups, options, *js->now, &group);
     }
     if (status == STATUS_OK && group_name(group) != name) {
@@ -348,7 +350,7 @@ void stream_group(js_t *js, const plane_command_t *command, stream_t *stream) {
         for (uint32_t i = 0; i < founders.count; i++) {
             founders.at[i] = (raft_member_t){.id = {.peer = disks[i].peer, .disk = disks[i].disk}, .voter = true};
         }
-        status = group_begin(js, stream, command->arg, &founders);
+        status = group_begin(js, stream, command->arg, &founders, command->arg2 == 1);
     }
     if (status != STATUS_OK) {
         js_done(js, command, status);

@@ -60,6 +60,21 @@ void stream_group_transfer(js_t *js, const plane_command_t *command, stream_t *s
     js_done(js, command, begun ? STATUS_OK : STATUS_AGAIN);
 }
 
+void stream_group_alter(js_t *js, const plane_command_t *command, stream_t *stream) {
+    const replicated_t *replicated = stream->replicated;
+    meta_disk_t disk;
+    memcpy(&disk, command->body, sizeof disk);
+    bool wrong = command->arg < META_LEARN || command->arg > META_REMOVE || disk.peer == 0;
+    if (replicated == NULL || replicated->group == NULL || wrong) {
+        js_done(js, command, replicated == NULL || wrong ? STATUS_INVALID : STATUS_AGAIN);
+        return;
+    }
+    const raft_disk_t id = {.peer = disk.peer, .disk = disk.disk};
+    bool begun = group_alter(replicated->group, (raft_change_t)command->arg, id, *js->now);
+    groups_stir(js->groups, replicated->group);
+    js_done(js, command, begun ? STATUS_OK : STATUS_AGAIN);
+}
+
 /* ---- its definition ---------------------------------------------------------------------------------------------- */
 
 bool replicated_define(void *context, bytes_t definition) {

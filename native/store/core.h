@@ -109,6 +109,7 @@ typedef struct pipeline {   /* only store.c and lifecycle.c write to it */
     uint64_t boundary; /* of the running checkpoint, 0 = none running */
     bool boundary_sent;
     int64_t pending_since; /* mono ns of the oldest batch that no checkpoint covers, INT64_MAX = none */
+    bool wanted;           /* the next checkpoint, soon */
     uint64_t pieces;       /* of keeper's, for which the snapshot was renewed */
     gather_t gather;
 } pipeline_t;

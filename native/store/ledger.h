@@ -151,6 +151,8 @@ LEAF_MUST_USE status_t store_ledger_remove(ledger_t *ledger);
 
 /* Does the next tick begin a checkpoint? What is done may be removed from the journal before. */
 bool store_checkpoint_soon(const store_t *store, moment_t now);
+/* What is done is wanted in LMDB, for a copy: the next checkpoint does not wait as long as usual. */
+void store_checkpoint_want(store_t *store);
 /* Every batch up to this number is on disk, whatever the sync interval is: what a member promises waits for this. */
 uint64_t store_ledger_synced(const store_t *store);
 /* The disk's id, never 0. false: it cannot be read. */

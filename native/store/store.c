@@ -330,10 +330,12 @@ static uint64_t checkpoint_bytes(const store_t *store) {
     return number_least(number_most(part, CHECKPOINT_MIN), usual);
 }
 
-/* When the next one is due, however little it is for. Without room, what a removal frees is wanted soon. */
+/* When the next one is due, however little it is for. Without room, what a removal frees is wanted soon; and so is what
+ * a copy is to begin with. */
 static int64_t checkpoint_at(const store_t *store) {
     int64_t usual = store->options.checkpoint_ns != 0 ? store->options.checkpoint_ns : CHECKPOINT_NS;
-    int64_t at = store->pipeline.pending_since + (store->trouble.space ? CHECKPOINT_SHORT_NS : usual);
+    bool soon = store->trouble.space || store->pipeline.wanted;
+    int64_t at = store->pipeline.pending_since + (soon ? CHECKPOINT_SHORT_NS : usual);
     int64_t rest = room_trim_pays(store) ? store->pipeline.gather.sealed_at + REST_NS : INT64_MAX;
     return rest < at ? rest : at;
 }
@@ -352,9 +354,14 @@ bool store_checkpoint_soon(const store_t *store, moment_t now) {
     return checkpoint_due(store, now.mono_ns);
 }
 
+void store_checkpoint_want(store_t *store) {
+    store->pipeline.wanted = true;
+}
+
 /* At the end of a batch, before the next one has an op. */
 static void begin_checkpoint(store_t *store) {
     check(batch_is_empty(&store->batches));
+    store->pipeline.wanted = false;
     store->pipeline.boundary = store->batches.begin;
     store->pipeline.boundary_sent = false;
     store->pipeline.pending_since = INT64_MAX;

@@ -2,15 +2,20 @@
 
     s/<16 bytes of SHA-256 of account and name>  >  {"account", "name", "peer", "server", "cluster", "created",
                                                      "author", "config", "gone": [[peer, created], ...],
-                                                     "group", "members": [[peer, disk], ...]}
+                                                     "group", "members": [[peer, disk], ...],
+                                                     "founders": [[peer, disk], ...]}
 
 A stream is the one of its name that was made at that time. A row without a config is of a stream that is deleted, and
 stays until each server that may still have it, which `gone` names, has said that it has it no more: a server that was
-away deletes what it reads there, and nothing else. A stream of several servers has the name of its group, and the
-members that found it; `peer` is one of them.
+away deletes what it reads there, and nothing else. A stream of several servers has the name of its group, and its
+members; `peer` is one of them.
 
 A row that this version cannot read is of a stream that may well be there: nobody is told that it is not, and nothing is
 put in its place.
+
+`members` are those that are to keep the stream, with the disks that they had when that was last seen to be so;
+`founders` are those that it began with, where they are others. Who is no founder waits until the group's leader lets
+it in.
 
 Pure. Not here: who writes rows (daemon/placing.py), what a configuration means (jetstream/).
 """
@@ -43,6 +48,7 @@ class StreamRow:
     revision: int = 0
     group: int = 0
     members: tuple[tuple[int, int], ...] = ()
+    founders: tuple[tuple[int, int], ...] = ()
 
     @property
     def peers(self) -> tuple[int, ...]:
@@ -68,6 +74,8 @@ def write_row(row: StreamRow) -> bytes:
         members |= {"author": row.author, "config": row.config}
         if row.group:
             members |= {"group": row.group, "members": [list(one) for one in row.members]}
+            if row.founders:
+                members["founders"] = [list(one) for one in row.founders]
     if row.gone:
         members["gone"] = [list(one) for one in row.gone]
     return json.dumps(members, separators=(",", ":"), ensure_ascii=False).encode()
@@ -83,6 +91,7 @@ def read_row(revision: int, value: bytes) -> StreamRow:
             raise ValueError("config is no object")
         group = int(found.get("group", 0))
         members = tuple((int(peer), int(disk)) for peer, disk in found.get("members", ()))
+        founders = tuple((int(peer), int(disk)) for peer, disk in found.get("founders", ()))
         if (group != 0) != bool(members):
             raise ValueError("a group has members")
         return StreamRow(
@@ -98,6 +107,7 @@ def read_row(revision: int, value: bytes) -> StreamRow:
             revision=revision,
             group=group,
             members=members,
+            founders=founders,
         )
     except (KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise ValueError(f"no row of a stream: {error}") from None

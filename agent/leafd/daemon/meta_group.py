@@ -243,6 +243,11 @@ class MetaGroup:
         return self._members
 
     @property
+    def disk(self) -> tuple[int, int]:
+        """This server and its disk, as members are named; the disk is 0 where it takes part in nothing."""
+        return self._council.own if self._council is not None else (self.peer, 0)
+
+    @property
     def system(self) -> str:
         """The account in whose name servers talk with each other."""
         return self._current.compiled.graph.system_name

@@ -17,6 +17,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from leafd.native_plane import Plane
 
 SITE_S: Final = 1.0
+TEND_S: Final = 2.0
 LED_AGAIN_S: Final = 0.5
 DECIDED_S: Final = 5.0
 """How long the leader has for one decision, .."""
@@ -105,6 +107,7 @@ class Placing:
             nursery.start_soon(self._tell_site)
             nursery.start_soon(self._reconcile)
             nursery.start_soon(self._join_all)
+            nursery.start_soon(self._tend)
             task_status.started()
 
     def go_on(self, work: Callable[[], Awaitable[None]]) -> None:
@@ -115,6 +118,32 @@ class Placing:
     async def _join_all(self) -> None:
         with self._guard.around("the streams of several servers"):
             await self.replicas.join_all()
+
+    async def _tend(self) -> None:
+        while True:
+            await trio.sleep(TEND_S)
+            with self._guard.around("the members of streams of several servers"):
+                await self.replicas.tend(self._members_of, self._told_members)
+
+    def _members_of(self, stream: Stream) -> dict[int, int]:
+        """The servers that are to keep the stream, each with the disk that it has now, 0: it is no member."""
+        try:
+            row = self.table.get(stream.account.name, stream.name)
+        except UnreadError:
+            return {}
+        if row is None or row.config is None or row.created != stream.created:
+            return {}
+        disks = {member.peer: member.disk for member in self._meta.members}
+        return {peer: disks.get(peer, 0) for peer in row.peers}
+
+    async def _told_members(self, stream: Stream, members: dict[int, int]) -> None:
+        """The group's members are these, as the table wants it: which disks they have is written there."""
+        row = self.table.get(stream.account.name, stream.name)
+        if row is None or stream.group is None or dict(row.members) == members:
+            return
+        about = {"account": row.account, "name": row.name, "created": row.created, "group": stream.group.name}
+        with suppress(ApiError):  # later
+            await self._ask_leader({"op": "members", "members": sorted(members.items()), **about})
 
     async def _conversation(self, work: Callable[[], Awaitable[None]]) -> None:
         with self._guard.around("a JetStream conversation"):
@@ -409,7 +438,15 @@ class Placing:
                 if not is_there or wish["created"] not in (0, row.created):
                     return OK
                 gone = (*row.gone, *((peer, row.created) for peer in row.peers))
-                return await self._write(replace(row, config=None, gone=gone, group=0, members=()))
+                return await self._write(replace(row, config=None, gone=gone, group=0, members=(), founders=()))
+            case "members":
+                if not is_there or (wish["created"], wish["group"]) != (row.created, row.group):
+                    raise errors.STREAM_NOT_FOUND.error()
+                members = tuple((peer, disk) for peer, disk in wish["members"])
+                same = {peer for peer, _ in members} == set(row.peers)
+                if not same or members == row.members:
+                    return OK
+                return await self._write(replace(row, members=members, founders=row.founders or row.members))
             case "gone":
                 gone = tuple(one for one in row.gone if one != (wish["peer"], wish["created"]))
                 return await self._write(replace(row, gone=gone)) if gone != row.gone else OK
@@ -424,7 +461,7 @@ class Placing:
         """With the servers that are to keep it, where it is to be kept by several. Raises ApiError."""
         config = config_of(row)
         if config.num_replicas <= 1:
-            return replace(row, group=0, members=())
+            return replace(row, group=0, members=(), founders=())
         disks = {member.peer: member.disk for member in self._meta.members}
         sites = {peer: site for peer in disks if (site := self._site_of(peer)) is not None}
         tags = config.placement.tags if config.placement is not None else ()
@@ -435,7 +472,8 @@ class Placing:
             raise errors.NO_SUITABLE_PEERS.error(why=chosen)
         peers = [next(peer for peer, site in sites.items() if site is one) for one in chosen]
         random.shuffle(peers)  # the first one leads first
-        return replace(row, group=random.getrandbits(63) | 1, members=tuple((peer, disks[peer]) for peer in peers))
+        members = tuple((peer, disks[peer]) for peer in peers)
+        return replace(row, group=random.getrandbits(63) | 1, members=members, founders=())
 
     async def _checked(self, row: StreamRow, wish: Mapping[str, Any]) -> StreamRow:
         wanted = {name: wish[name] for name in ("peer", "server", "cluster", "created", "author", "config")}
@@ -543,7 +581,7 @@ class Placing:
 
 
 def _group_of(row: StreamRow) -> Group | None:
-    return Group(row.group, row.members) if row.members else None
+    return Group(row.group, row.founders or row.members) if row.members else None
 
 
 def _where(account: str, name: str) -> str:

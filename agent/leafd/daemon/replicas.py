@@ -1,6 +1,7 @@
 """Streams that several servers keep, in this one: its part in their groups, and who leads them.
 
     a row with members --> the stream is made here, as on each of them --> join: the plane takes part in its group
+    the table wants other members, or a server has another disk --> who leads alters the group, step by step
     a request          --> who leads, as the group here says, or else a server that has the stream
 
 Only a configuration with `meta_size` imports this. Not here: who is to keep a stream (placing.py), what a member does
@@ -9,13 +10,16 @@ Only a configuration with `meta_size` imports this. Not here: who is to keep a s
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
 from leafd import native_types as t
+from leafd.cluster.membership import Change, next_change
 from leafd.jetstream import errors
-from leafd.native_meta import LEADER, MetaLook, MetaMember, look_in, member_info
+from leafd.native_meta import LEADER, REMOVE, MetaLook, MetaMember, look_in, member_info
 
 if TYPE_CHECKING:
     from leafd.daemon.meta_group import MetaGroup
@@ -36,6 +40,8 @@ class Replicas:
         self._plane, self._meta, self._catalogue, self._settings = plane, meta, catalogue, settings
         self._joined: set[int] = set()
         """Streams, by the plane's numbers."""
+        self._wished: dict[int, Change | None] = {}
+        """By stream: a member is removed when that is wanted twice, since a new leader has not heard of all yet."""
 
     async def join_all(self) -> None:
         """Joins the groups of the streams that this server had at its start."""
@@ -53,8 +59,29 @@ class Replicas:
     async def join(self, stream: Stream) -> None:
         """This server takes its part in the stream's group. Raises PlaneError."""
         assert stream.group is not None
-        await self._plane.stream_group(stream.id, stream.group.name, stream.group.members)
+        founders = stream.group.members if self._meta.disk in stream.group.members else ()
+        await self._plane.stream_group(stream.id, stream.group.name, founders)
         self._joined.add(stream.id)
+
+    async def tend(
+        self,
+        wanted: Callable[[Stream], dict[int, int]],
+        tell: Callable[[Stream, dict[int, int]], Awaitable[None]],
+    ) -> None:
+        """One change of members of each group that this server leads, if one is wanted. wanted: the servers that are to
+        keep a stream, with their disks. tell: takes those that keep it, once they are the ones."""
+        for stream in [one for one in self._catalogue.streams() if one.group is not None and one.led]:
+            servers = wanted(stream)
+            with suppress(t.PlaneError):  # it leads no more, or a change is under way
+                look, members = await self.look(stream)
+                if not servers or look.role != LEADER or not look.leased:
+                    continue
+                change = next_change(members, servers, self._meta.peer)
+                before, self._wished[stream.id] = self._wished.get(stream.id), change
+                if change is not None and (change.what != REMOVE or change == before):
+                    await self._plane.stream_group_alter(stream.id, change.what, (change.peer, change.disk))
+                elif change is None and {one.peer for one in members} == servers.keys():
+                    await tell(stream, {one.peer: one.disk for one in members})
 
     async def look(self, stream: Stream) -> tuple[MetaLook, tuple[MetaMember, ...]]:
         """The group as this server sees it. Raises PlaneError."""
@@ -91,7 +118,8 @@ class Replicas:
     async def step_down(self, stream: Stream, preferred: str = "") -> None:
         """Another server leads: the one of that name, or any. Raises ApiError."""
         assert stream.group is not None
-        peers = {self._meta.named(peer): peer for peer, _ in stream.group.members}
+        _, members = await self.look(stream)
+        peers = {self._meta.named(one.peer): one.peer for one in members}
         if preferred and preferred not in peers:
             raise errors.NO_SUITABLE_PEERS_FOR.error(why=f'preferred server "{preferred}" not known')
         try:
@@ -117,4 +145,4 @@ class Replicas:
 def _group_name(stream: Stream) -> str:
     assert stream.group is not None
     storage = "M" if stream.config.storage == "memory" else "F"
-    return f"S-R{len(stream.group.members)}{storage}-{stream.group.name:016x}"
+    return f"S-R{stream.config.num_replicas}{storage}-{stream.group.name:016x}"

@@ -16,7 +16,8 @@ def test_a_row_is_read_as_it_was_written() -> None:
     long = replace(ROW, account="ä" * 300, name="S" * 255)
     shared = replace(ROW, group=(1 << 63) - 1, members=((7, (1 << 64) - 1), (8, 2)))
     assert (shared.peers, ROW.peers) == ((7, 8), (7,))
-    for row in (ROW, deleted, long, shared):
+    moved = replace(shared, founders=((7, 1), (8, 2)))
+    for row in (ROW, deleted, long, shared, moved):
         assert read_row(row.revision, write_row(row)) == row
         assert len(row.key) < 255
     assert len({key_of("A", "S"), key_of("AS", ""), key_of("", "AS"), key_of("A\0S", "")}) == 4
