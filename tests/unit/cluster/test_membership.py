@@ -6,8 +6,8 @@ import random
 from typing import NamedTuple
 
 import pytest
-from leafd.cluster.membership import HEARD_NS, Change, next_change
 from leafd.cluster.council import LEARN, PROMOTE, REMOVE
+from leafd.cluster.membership import HEARD_NS, Change, next_change
 
 A, B, C, D = 1, 2, 3, 4
 
