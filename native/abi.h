@@ -231,8 +231,10 @@ const plane_event_row_t *plane_event_row(uint32_t index);
  * comes from now on gets that without control being asked (EVENT_OPENED, arg2). INFO "": no more */
 #define COMMAND_GREET 18
 /* account; body = conn_verdict_t, extra = strings: a CONNECT's JSON, then as in ADMIT, after_pong as in GREET. Who
- * came by a greeting and sends this is admitted so without control being asked (EVENT_LINE, arg) */
+ * came by a greeting and sends this is admitted so without control being asked (EVENT_LINE, arg). arg = CONN_*, and
+ * KNOWN_WEB of who comes over WebSocket */
 #define COMMAND_REMEMBER 19
+#define KNOWN_WEB 256
 #define COMMAND_FORGET 29 /* a REMEMBER: arg and the first string as there; all where it is "" */
 /* the answer to EVENT_AUTHOR: arg = its ticket, arg2 = AUTHOR_*; body = conn_verdict_t, extra = strings: lists as in
  * ADMIT_LEAF */
@@ -487,6 +489,7 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 #define WEB_DEFLATE 4  /* permessage-deflate */
 #define WEB_SMALL 8    /* frames of at most 4 KiB */
 #define WEB_WHOLE 16   /* but not of compressed messages */
+#define WEB_KNOWN 32   /* of MQTT: its request says nothing of who comes, so a login may be known */
 
 #define SECURED_RESUMED 1
 #define SECURED_PLAIN 2 /* SECURE_OPTIONAL: it speaks plain text, and there was no handshake */

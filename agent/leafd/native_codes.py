@@ -13,6 +13,8 @@ from leafd.native import abi
 
 STATE_LISTED_MAX: Final[int] = abi.STATE_LISTED_MAX
 """Deleted sequences, and subjects, that one answer about a stream's state lists at most."""
+KNOWN_WEB: Final[int] = abi.KNOWN_WEB
+"""Of a known login, beside ConnKind: it came over WebSocket."""
 
 
 class Status(IntEnum):
@@ -209,6 +211,7 @@ class WebFlag(IntFlag):
     DEFLATE = abi.WEB_DEFLATE
     SMALL = abi.WEB_SMALL
     WHOLE = abi.WEB_WHOLE
+    KNOWN = abi.WEB_KNOWN
 
 
 COMPRESSION_LEVELS: Final = ("s2_uncompressed", "s2_fast", "s2_better", "s2_best")

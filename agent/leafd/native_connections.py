@@ -73,7 +73,7 @@ class Connections(Submits):
 
     def remember(
         self,
-        kind: t.ConnKind,
+        kind: int,
         connect: bytes,
         account: int,
         verdict: t.ConnVerdict,
@@ -81,13 +81,13 @@ class Connections(Submits):
         after_pong: bytes,
     ) -> None:
         """As admit(), of all of that kind who were greeted and send this CONNECT, until forget_logins(). Of MQTT: who
-        say the same of their user."""
+        say the same of their user. kind: ConnKind, with KNOWN_WEB of who comes over WebSocket."""
         strings = {"connect": connect, "after_pong": after_pong} | permission_strings(permissions)
-        self._submit("REMEMBER", account=account, arg=int(kind), body=verdict, strings=strings)
+        self._submit("REMEMBER", account=account, arg=kind, body=verdict, strings=strings)
 
-    def forget_login(self, kind: t.ConnKind, connect: bytes) -> None:
+    def forget_login(self, kind: int, connect: bytes) -> None:
         """This one of remember() is not known any more."""
-        self._submit("FORGET", arg=int(kind), strings={"connect": connect})
+        self._submit("FORGET", arg=kind, strings={"connect": connect})
 
     def forget_logins(self) -> None:
         """No login is known any more."""
@@ -160,10 +160,9 @@ class Connections(Submits):
         *,
         cluster: str,
         loop_subject: str,
-        remote_domain: str,
     ) -> None:
         """Binds a leaf link to an account: interest is exchanged from here on."""
-        names: Strings = {"cluster": cluster, "loop_subject": loop_subject, "remote_domain": remote_domain}
+        names: Strings = {"cluster": cluster, "loop_subject": loop_subject}
         lists = permission_strings(permissions) | {"mapped_deny": permissions.mapped_deny}
         self._submit(
             "ADMIT_LEAF",

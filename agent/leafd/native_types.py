@@ -14,6 +14,7 @@ from leafd.native import layout
 from leafd.native_allowance import Allowance as Allowance, AllowanceLevel as AllowanceLevel
 from leafd.native_authors import Author as Author, AuthorCode as AuthorCode
 from leafd.native_codes import (
+    KNOWN_WEB as KNOWN_WEB,
     STATE_LISTED_MAX as STATE_LISTED_MAX,
     STATUS_NAMES as STATUS_NAMES,
     Abandoned as Abandoned,

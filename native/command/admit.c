@@ -27,6 +27,7 @@
 #include "plane/keeping.h"
 #include "command/command.h"
 #include "plane/protocol.h"
+#include "plane/link_part.h"
 #include "plane/peer.h"
 #include "route/permissions.h"
 #include "plane/plane.h"
@@ -39,7 +40,7 @@
 #define LISTS_MAX 65536u
 #define JUDGE_COST 8u /* of a turn's SWEEP_MAX, for a subscription that may have to go */
 #define JUDGED_AT_ONCE 2048u
-#define TEXTS_MAX 3u
+#define TEXTS_MAX 2u
 #define LINK_LISTS PERMISSION_LISTS
 #define CLIENT_LISTS (PERMISSION_LISTS - 1u) /* nothing is denied to its mappings by itself */
 
@@ -156,7 +157,7 @@ static void give_permissions(plane_t *plane, peer_t *peer, granted_t *granted) {
 static status_t admit_take_in(plane_t *plane, peer_t *peer, account_t *account, const plane_command_t *command) {
     granted_t granted;
     bool link = peer->protocol->link;
-    bytes_t *const own[TEXTS_MAX] = {link ? &peer->cluster : &peer->after_pong, &peer->lds, &peer->remote_domain};
+    bytes_t *const own[TEXTS_MAX] = {link ? &peer->link->cluster : &peer->after_pong, link ? &peer->link->lds : NULL};
     uint32_t text_count = link ? TEXTS_MAX : 1;
     status_t status = read_granted(plane, command, link, &granted);
     if (status != STATUS_OK) {

@@ -54,7 +54,7 @@ static const command_row_t command_rows[] = {
     PEER(CLOSE,             command_close,          BODY_BYTES,                   ""),
     LOGIN(ADMIT,            command_admit,          BODY_OF(conn_verdict_t),      "after_pong " LISTS WHO),
     LOGIN(ADMIT_LEAF,       command_admit,          BODY_OF(conn_verdict_t),
-        "cluster loop_subject remote_domain " LISTS " mapped_deny*" WHO),
+        "cluster loop_subject " LISTS " mapped_deny*" WHO),
     LOGIN(ADMIT_ROUTE,      command_admit_route,    BODY_OF(route_terms_t),       LISTS " server..."),
     LOGIN(ROUTE_RIGHTS,     command_route_rights,   BODY_NONE,                    LISTS),
     LOGIN(ADMIT_GATEWAY,    command_admit_gateway,  BODY_OF(gateway_terms_t),     "name"),

@@ -23,7 +23,7 @@
 
 typedef struct known {
     map_link_t link;         /* by hash_bytes(connect) */
-    uint64_t kind;           /* CONN_*: a user may be allowed for some alone */
+    uint64_t kind;           /* CONN_*, KNOWN_WEB: a user may be allowed for some alone */
     bytes_t connect;         /* in own */
     plane_command_t verdict; /* an ADMIT, whose body and strings are in own */
     size_t size;             /* of the whole, for the share and for wiping */
@@ -108,7 +108,7 @@ static status_t give_after_pong(peer_t *peer) {
 
 /* false: control is to be asked. */
 static bool admit_known(plane_t *plane, peer_t *peer, bytes_t connect, bytes_t said) {
-    const known_t *known = find(plane, peer->kind, connect);
+    const known_t *known = find(plane, peer->kind | (peer->web != NULL ? KNOWN_WEB : 0u), connect);
     if (known == NULL || !admit_possible(plane, &known->verdict)) {
         return false;
     }

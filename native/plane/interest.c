@@ -190,7 +190,7 @@ void interest_free(interest_t *interest) {
 
 static bool same_cluster(const peer_t *a, const peer_t *b) {
     return a->link != NULL && b->link != NULL && a->link->hearing.cluster != 0
-           && a->link->hearing.cluster == b->link->hearing.cluster && bytes_equal(a->cluster, b->cluster);
+           && a->link->hearing.cluster == b->link->hearing.cluster && bytes_equal(a->link->cluster, b->link->cluster);
 }
 
 static uint64_t cluster_hash(bytes_t cluster) {
@@ -253,7 +253,7 @@ static uint64_t seen_by(plane_t *plane, peer_t *peer, const question_t *question
     bytes_t subject = entry_subject(entry), queue = entry_queue(entry);
     uint64_t own = isolated ? 0 : own_weight(peer, subject, queue, question);
     if (LEAF_UNLIKELY(clustered)) {
-        own += routed_weight(plane, peer->account, peer->cluster, subject, queue);
+        own += routed_weight(plane, peer->account, link_cluster(peer), subject, queue);
     }
     return sum > own ? sum - own : 0;
 }
@@ -512,13 +512,13 @@ status_t interest_leaf_joined(plane_t *plane, peer_t *peer) {
     }
     leafs_put(peer_is_isolated(peer) ? &account->isolated : &account->leafs, peer);
     account->leaf_count++;
-    peer->link->hearing.cluster = cluster_hash(peer->cluster);
+    peer->link->hearing.cluster = cluster_hash(peer->link->cluster);
     peer->link->hearing.next_mate = NULL;
     if (!peer_is_isolated(peer)) {
         join_mates(account, peer);
     }
-    if (peer->lds.size != 0) {
-        interest_line(plane, peer, peer->lds, BYTES_NONE, 1);
+    if (peer->link->lds.size != 0) {
+        interest_line(plane, peer, peer->link->lds, BYTES_NONE, 1);
     }
     if (plane->gateways != NULL) {
         interest_line(plane, peer, whole_names, BYTES_NONE, 1);

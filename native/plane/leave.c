@@ -130,14 +130,15 @@ static void peer_free(plane_t *plane, peer_t *peer) {
     conn_close(&peer->conn, &plane->loop);
     map_free(&peer->table);
     permissions_free(peer->permissions);
-    free(peer->link);
+    if (peer->link != NULL) {
+        bytes_release(&peer->link->cluster);
+        bytes_release(&peer->link->lds);
+        free(peer->link);
+    }
     buffer_free(&peer->rows_at_end);
     peer_undescribe(peer);
     bytes_release(&peer->author);
     bytes_release(&peer->after_pong);
-    bytes_release(&peer->cluster);
-    bytes_release(&peer->lds);
-    bytes_release(&peer->remote_domain);
     bytes_release(&peer->close_text);
     bytes_release(&peer->behind);
     bytes_release(&peer->host);

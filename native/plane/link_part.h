@@ -10,12 +10,17 @@
 
 #include "base/bytes.h"
 #include "plane/interest.h"
+#include "plane/peer.h"
 #include "plane/window.h"
 #include "wire/op.h"
 
 typedef struct link_part {
     hearing_t hearing; /* what it has been told of interest */
-    window_t window;   /* how much may be under way to it */
+    /* Leafs: origin cluster and own $LDS; own copies. A route's cluster is that of the leafs which the line speaks for
+     * that is being acted on, if any, and not its own: routed_speaks(). */
+    bytes_t cluster;
+    bytes_t lds;
+    window_t window; /* how much may be under way to it */
     peer_t *next_narrow;
     /* second of its -ERR lines, how many of them control was told, and how many not */
     int64_t errors_ns;
@@ -23,5 +28,10 @@ typedef struct link_part {
     uint32_t errors_untold;
     bytes_t queues[OP_QUEUES_MAX]; /* the groups that a message is for, peer->queue_count of them */
 } link_part_t;
+
+/* The cluster for which its messages speak; empty: none, or it is a client. */
+static inline bytes_t link_cluster(const peer_t *peer) {
+    return peer == NULL || peer->link == NULL ? BYTES_NONE : peer->link->cluster;
+}
 
 #endif

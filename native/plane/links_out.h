@@ -54,7 +54,7 @@ static inline bool link_takes_all(const peer_t *peer, const publication_t *publi
         return link_gateway_takes(origin, publication);
     }
     if (origin != NULL && origin->protocol->link) {
-        if (origin->cluster.size != 0 && bytes_equal(origin->cluster, peer->cluster)) {
+        if (origin->link->cluster.size != 0 && bytes_equal(origin->link->cluster, link_cluster(peer))) {
             return false;
         }
         if (LEAF_UNLIKELY(origin->server | peer->server)) {

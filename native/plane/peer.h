@@ -96,11 +96,6 @@ struct peer {
     map_t *table;               /* its subscriptions */
     description_t *description; /* own copy; NULL where its account shares and measures nothing: cross.c */
     bytes_t after_pong;         /* own copy; sent once, behind the first PONG */
-    /* Leafs: origin cluster, own $LDS, remote domain; own copies. A route's cluster is that of the leafs which the line
-     * speaks for that is being acted on, if any, and not its own: routed_speaks(). */
-    bytes_t cluster;
-    bytes_t lds;
-    bytes_t remote_domain;
     uint64_t in_msgs;
     uint64_t out_msgs;
     uint64_t in_bytes; /* payload and header bytes, as the reference counts */

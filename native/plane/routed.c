@@ -308,7 +308,7 @@ static bool origin_of(const route_target_t *target, const peer_t *link, bytes_t 
         *origin = bytes_of(one->sid, one->sid_size);
         return origin->size != 0;
     }
-    *origin = link == NULL ? BYTES_NONE : link->cluster;
+    *origin = link_cluster(link);
     return traits_of(target)->routed && (link == NULL || !peer_is_hub(link)) && !routed_is_own(subject);
 }
 

@@ -14,6 +14,7 @@
 #include "base/abi_types.h"
 #include "base/bytes.h"
 #include "base/status.h"
+#include "plane/link_part.h"
 #include "plane/peer.h"
 #include "plane/publication.h"
 #include "plane/subscription.h"
@@ -92,7 +93,7 @@ void routed_tell(plane_t *plane); /* once a tick: the next slice for those that 
 
 /* The route acts on a line that speaks for that cluster of leafs; empty: for none. */
 static inline void routed_speaks(peer_t *peer, bytes_t cluster) {
-    peer->cluster = cluster;
+    peer->link->cluster = cluster;
 }
 /* From one link to another, none of them an outbound gateway, of which at least one is a server. */
 static inline bool routed_may_pass(const peer_t *origin, const peer_t *peer, const publication_t *publication) {
@@ -103,7 +104,7 @@ static inline bool routed_may_pass(const peer_t *origin, const peer_t *peer, con
            || bytes_starts(publication->message.subject, BYTES_LITERAL("_R_."));
 }
 static inline bool routed_is_from(const publication_t *publication, bytes_t cluster) {
-    return publication->origin != NULL && bytes_equal(publication->origin->cluster, cluster);
+    return publication->origin != NULL && bytes_equal(link_cluster(publication->origin), cluster);
 }
 /* The share of a queue group's member in the draw. */
 static inline uint32_t routed_share(const route_target_t *target) {

@@ -128,6 +128,8 @@ void web_upgrade(plane_t *plane, peer_t *peer, uint32_t flags, uint32_t kind, by
         peer_doom_silently(plane, peer, CLOSE_PROTOCOL, why);
     } else if (peer->state != PEER_DOOMED && peer_becomes(plane, peer, kind) != STATUS_OK) {
         peer_doom_silently(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("no memory for a login"));
+    } else if (kind == CONN_MQTT && (flags & WEB_KNOWN) != 0) {
+        peer->greeted = true;
     }
 }
 

@@ -86,7 +86,7 @@ static void tell_reached(plane_t *plane, peer_t *peer, const account_t *account,
 }
 
 static void leaf_subscribe(plane_t *plane, peer_t *peer, account_t *account, const op_t *op) {
-    if (peer->lds.size != 0 && bytes_equal(op->subject, peer->lds)) {
+    if (peer->link->lds.size != 0 && bytes_equal(op->subject, peer->link->lds)) {
         link_close(plane, peer, CLOSE_LOOP, "Loop detected for leafnode account=\"", account->name,
                    "\". Delaying attempt to reconnect for 30s");
         return;

@@ -122,11 +122,11 @@ static bool put_user(const mqtt_login_t *login, bytes_t whole, uint8_t *to, uint
     return true;
 }
 
-/* May it be let in without asking? Of who comes by TLS control needs no more than that its handshake is over. Over
- * WebSocket other terms and a cookie may count. */
+/* May it be let in without asking? Of who comes by TLS control needs no more than that its handshake is over; over
+ * WebSocket a cookie of the request may count, which control has read. */
 static bool may_be_known(const plane_t *plane, const peer_t *peer) {
-    return plane->admit_known != NULL && (peer->greeted || (peer->tls != NULL && peer->secure_until_ns == 0))
-           && peer->web == NULL;
+    bool secured = peer->web == NULL && peer->tls != NULL && peer->secure_until_ns == 0;
+    return plane->admit_known != NULL && (peer->greeted || secured);
 }
 
 /* Admits who has logged in by a user that control has judged before. Who has no identifier gets one from control. */

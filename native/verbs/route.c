@@ -172,8 +172,7 @@ static status_t route_emit(peer_t *peer, outq_t *out, const publication_t *publi
     if (!link_names(&message, shown, &reply) || link_is_forged_mail(&message, publication)) {
         return STATUS_INVALID;
     }
-    const peer_t *origin = publication->origin;
-    route_names_t names = {.origin = origin == NULL ? BYTES_NONE : origin->cluster,
+    route_names_t names = {.origin = link_cluster(publication->origin),
                            .account = peer->route->only != NULL ? BYTES_NONE : publication->account->name};
     return link_queue_message(peer, out, &message, &names, &publication->message, true);
 }

@@ -133,20 +133,27 @@ def test_devices_come_by_tls(kind: str, mapped: bool, tmp_path: Path) -> None:
             assert plain.ended_without_a_word()
 
 
-def test_a_hash_is_checked_once_for_devices_that_come_again_by_tls(tmp_path: Path) -> None:
+@pytest.mark.parametrize("web", [False, True], ids=["TLS", "WebSocket"])
+def test_a_hash_is_checked_once_for_devices_that_come_again(tmp_path: Path, web: bool) -> None:
     """A login that has come twice costs no hash any more, whoever says it; another password does, and is refused. A
     reload takes it away from who is here and who comes."""
     authority = Authority(tmp_path)
     own = authority.issue("server")
-    before, after = (bcrypt.hashpw(one, bcrypt.gensalt(11)).decode() for one in (b"right", b"other"))
+    before, after = (bcrypt.hashpw(one, bcrypt.gensalt(10)).decode() for one in (b"right", b"other"))
     text = BASE + 'mqtt { listen: "127.0.0.1:{mqtt_port}", '
     text += f"tls {{ cert_file: '{own.certificate}', key_file: '{own.key}', timeout: 60 }} }}\n"
+    text += 'websocket { listen: "127.0.0.1:{web_port}", no_tls: true, user_cookie: name }\n' if web else ""
     text += f"accounts {{ A {{ jetstream: true, users: [ {{user: a, password: '{before}'}} ] }} }}\n"
     trusting = ssl.create_default_context(cafile=str(authority.certificate))
 
-    def come(name: str, password: str) -> Peer:
+    def reach() -> Any:
+        if web:
+            return Framed(server.ports["web_port"])
         raw = socket.create_connection(("127.0.0.1", port(server)))
-        peer = Peer(trusting.wrap_socket(raw, server_hostname="localhost"), begin=False)
+        return trusting.wrap_socket(raw, server_hostname="localhost")
+
+    def come(name: str, password: str) -> Peer:
+        peer = Peer(reach(), begin=False)
         peer.send(mqtt.connect(client=name, user="a", password=password))
         return peer
 
@@ -173,11 +180,11 @@ def test_a_hash_is_checked_once_for_devices_that_come_again_by_tls(tmp_path: Pat
 class Framed:
     """A socket whose bytes travel in frames of WebSocket."""
 
-    def __init__(self, where: int, path: str = "/mqtt") -> None:
+    def __init__(self, where: int, path: str = "/mqtt", more: str = "") -> None:
         self._socket = socket.create_connection(("127.0.0.1", where), timeout=PATIENCE_S)
         key = base64.b64encode(os.urandom(16)).decode()
         self._socket.sendall(
-            f"GET {path} HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+            f"GET {path} HTTP/1.1\r\nHost: x\r\n{more}Upgrade: websocket\r\nConnection: Upgrade\r\n"
             f"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Protocol: mqtt\r\nSec-WebSocket-Key: {key}\r\n\r\n".encode()
         )
         self._stream = self._socket.makefile("rb")
@@ -234,10 +241,23 @@ def test_devices_and_pages_come_over_websocket(kind: str) -> None:
             assert [("mqtt", "page", "web")] == [
                 (one["type"], one["mqtt_client"], one["authorized_user"]) for one in found
             ]
-        for login, reason in (({"user": "any", "password": "a"}, 0), ({"user": "plain", "password": "p"}, 5)):
-            framed = Framed(web, "/any/mqtt")
-            assert reason == answer(framed, **login)
-        assert 5 == answer(port(server), user="web", password="w")
+        page, plain = {"user": "web", "password": "w"}, {"user": "plain", "password": "p"}
+        for _ in range(3):  # leafd knows the last ones from before, and by which way they came
+            for login, reason in (({"user": "any", "password": "a"}, 0), (page, 0), (plain, 5)):
+                framed = Framed(web, "/any/mqtt")
+                assert reason == answer(framed, **login)
+            assert [5, 0] == [answer(port(server), **login) for login in (page, plain)]
+
+
+def test_a_cookie_counts_each_time() -> None:
+    """The password may be the request's: who sends the same CONNECT without it is refused, however often it was let
+    in with it."""
+    text = WEB.replace("no_tls: true", "no_tls: true, pass_cookie: word")
+    with servers.running(servers.LEAFD, text) as server:
+        for _ in range(3):
+            for cookie, reason in (("Cookie: word=w\r\n", 0), ("Cookie: word=x\r\n", 5), ("", 5)):
+                framed: Any = Framed(server.ports["web_port"], more=cookie)
+                assert reason == answer(framed, user="web"), cookie
 
 
 def test_a_proxy_may_say_whom_it_speaks_for() -> None:

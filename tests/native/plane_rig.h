@@ -256,7 +256,6 @@ static inline peer_t *rig_leaf(plane_t *plane, uint32_t flags, const char *clust
     rig_strings_t strings = {.size = 0};
     rig_pack(&strings, cluster);
     rig_pack(&strings, "$LDS.own");
-    rig_pack(&strings, "");
     for (uint32_t i = 0; i < 4; i++) {
         if (lists != NULL && lists[i] != NULL) rig_pack(&strings, lists[i]);
         rig_pack(&strings, "");

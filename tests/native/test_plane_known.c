@@ -171,9 +171,8 @@ static void a_user_of_mqtt_is_known(void) {
     plane->listeners = &listener;
     peer_t *peer, *same;
     CHECK(mqtt_asks(plane, &listener, MQTT_LOGIN("c2", "c", "a"), &peer));
-    mqtt_rig_bytes_t user = mqtt_bytes(MQTT_USER);
-    bytes_t known = bytes_of(user.at, (uint32_t)user.size);
-    know_of_kind(plane, CONN_MQTT, known, RIG_ACCOUNT, NULL);
+    mqtt_rig_bytes_t user = mqtt_bytes(MQTT_USER), web = mqtt_bytes("c0 0001'x' 0001'b'");
+    know_of_kind(plane, CONN_MQTT, bytes_of(user.at, (uint32_t)user.size), RIG_ACCOUNT, NULL);
     CHECK(!mqtt_asks(plane, &listener, MQTT_LOGIN("c2", "d", "a"), &peer));
     MQTT_HEARD("20 02 00 00", peer);
     CHECK(
@@ -181,6 +180,8 @@ static void a_user_of_mqtt_is_known(void) {
     CHECK(peer->session->will != NULL);
     CHECK(!mqtt_asks(plane, &listener, MQTT_LOGIN("c2", "d", "a"), &same)); /* takes the name of the one before */
     CHECK(mqtt_asks(plane, &listener, MQTT_LOGIN("c2", "d", "x"), &peer));
+    know_of_kind(plane, CONN_MQTT | KNOWN_WEB, bytes_of(web.at, (uint32_t)web.size), RIG_ACCOUNT, NULL);
+    CHECK(mqtt_asks(plane, &listener, MQTT_LOGIN("c2", "d", "x"), &peer)); /* that is known of WebSocket alone */
     CHECK(mqtt_asks(plane, &listener, "10 10 0004'MQTT' 04 82 0000 0001'c' 0001'a'", &peer));
     CHECK(mqtt_asks(plane, &listener, "10 12 0004'MQTT' 04 c2 0000 0000 0001'a' 0001'b'", &peer)); /* has no name */
     char line[32] = "CONNECT ";

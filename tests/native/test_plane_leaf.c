@@ -276,7 +276,7 @@ static void weights_add_up_to_what_can_be_read(void) {
 /* As a leaf whose user may not publish below $JS: the fifth list is what it may not do under any name. */
 static void acks_that_are_denied(void) {
     rig_strings_t strings = {.size = 0};
-    const char *parts[] = {"l", "$LDS.own", "", "", "", "", "$JS.>", "", "$JS.>", ""};
+    const char *parts[] = {"l", "$LDS.own", "", "", "", "$JS.>", "", "$JS.>", ""};
     for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) rig_pack(&strings, parts[i]);
     peer_t *a = rig_client(plane), *leaf = rig_admit(plane, COMMAND_ADMIT_LEAF, CONN_LEAF,
                                                      (conn_verdict_t){.flags = VERDICT_HEADERS}, &strings);

@@ -110,7 +110,7 @@ static uint64_t join(uint32_t kind, uint32_t account, uint32_t flags) {
     conn_verdict_t verdict = {.flags = flags, .response_max = kind == CONN_CLIENT ? 1 : 0};
     static const char *const client[] = {"INFO {}\r\n", "a.>",   "s.>", "_I.>", "$JS.>", "local.>", "ask", "m.*",
                                          "$API.>",      "_no.>", "",    "a.no", "",      "",        ""};
-    static const char *const leaf[] = {"far", "$LDS.own", "", "", "a.no", "", "", "", ""};
+    static const char *const leaf[] = {"far", "$LDS.own", "", "a.no", "", "", "", ""};
     say(id, "CONNECT {}\r\n");
     (void)command((plane_command_t){.op = kind == CONN_CLIENT ? COMMAND_ADMIT : COMMAND_ADMIT_LEAF,
                                     .account = account,

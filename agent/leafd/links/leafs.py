@@ -417,7 +417,6 @@ class Leafs:
             bind.permissions,
             cluster=bind.cluster,
             loop_subject=self._loop_subject(bind.account),
-            remote_domain=bind.remote_domain,
         )
         self.sending.up(link)
         account = bind.account_name

@@ -128,9 +128,10 @@ class Client:
         return self.mqtt.connect.credentials
 
     @property
-    def kind_of_connection(self) -> t.ConnKind:
-        """The plane's word for what it speaks."""
-        return t.ConnKind.CLIENT if self.mqtt is None else t.ConnKind.MQTT
+    def known_kind(self) -> int:
+        """The plane's word for what it speaks, and whether it came over WebSocket."""
+        kind = t.ConnKind.CLIENT if self.mqtt is None else t.ConnKind.MQTT
+        return int(kind) | (0 if self.web is None else t.KNOWN_WEB)
 
     @property
     def log_name(self) -> str:

@@ -368,17 +368,17 @@ class Clients:
         nothing."""
         if not line or client.account is None or self._coming is not None or self._listener is None:
             return
-        known = self.known.learn(client.kind_of_connection, line, client)
+        known = self.known.learn(client.known_kind, line, client)
         if known is not None:
             info = self._connect_info(client, known.account, known.max_payload)
             places = template({key: info[key] for key in info if key not in ("client_id", "client_ip")})
             after_pong = places if client.mqtt is None and client.connect.get("protocol") == 1 else b""
-            self._plane.remember(client.kind_of_connection, line, known.account.id, *known.granted, after_pong)
+            self._plane.remember(client.known_kind, line, known.account.id, *known.granted, after_pong)
 
     def _let_in(self, client: Client, line: bytes) -> None:
         """The plane has, since it knows the login."""
         own = self._read(client, line) if client.mqtt is not None else None
-        known = self.known.get(client.kind_of_connection, client.known_by(line))
+        known = self.known.get(client.known_kind, client.known_by(line))
         if known is not None:
             known.give(client, own)
             self._is_in_now(client, known.account)

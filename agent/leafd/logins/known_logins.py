@@ -38,8 +38,8 @@ LINE_MAX: Final = 1024
 LISTS_MAX: Final = 64
 """Subjects in the permissions of a login that is known."""
 
-Key = tuple[t.ConnKind, bytes]
-"""The kind of connection and the CONNECT."""
+Key = tuple[int, bytes]
+"""The kind of connection (Client.known_kind) and the CONNECT."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ def cost(line: bytes) -> int:
 class KnownLogins:
     """The CONNECTs that the plane admits by itself, or will when it has taken the command."""
 
-    def __init__(self, forgotten: Callable[[t.ConnKind, bytes], None], memory_limit: int = 0) -> None:
+    def __init__(self, forgotten: Callable[[int, bytes], None], memory_limit: int = 0) -> None:
         """forgotten: tells the plane of one that is not known any more, since others came. memory_limit: the server's;
         0: none."""
         self._forgotten = forgotten
@@ -80,7 +80,7 @@ class KnownLogins:
         """Hashes of CONNECTs, which hold passwords and may be long. Two that share one are both taken as seen."""
         self._bytes = 0
 
-    def get(self, kind: t.ConnKind, line: bytes) -> Known | None:
+    def get(self, kind: int, line: bytes) -> Known | None:
         """The client that this CONNECT makes; None where the line is not known."""
         return self._known.get((kind, line))
 
@@ -90,7 +90,7 @@ class KnownLogins:
         self._seen.clear()
         self._bytes = 0
 
-    def learn(self, kind: t.ConnKind, line: bytes, client: Client) -> Known | None:
+    def learn(self, kind: int, line: bytes, client: Client) -> Known | None:
         """Something new, from a login that was just judged: when the same one has come before, since most come once."""
         key = (kind, line)
         if key in self._known or len(line) > LINE_MAX:
@@ -128,6 +128,8 @@ def _known(client: Client) -> Known | None:
     count = len(lists.publish_allow) + len(lists.publish_deny) + len(lists.subscribe_allow) + len(lists.subscribe_deny)
     elsewhere = policy.trust is not None or policy.callout is not None or policy.maps_certificates
     proven = client.proof is not None or client.connect.get("nkey")
-    if elsewhere or proven or client.web is not None or verdict.expires_wall_ns != 0 or count > LISTS_MAX:
+    # (Of who comes over WebSocket a cookie may count, and the plane says INFO to nobody there: to MQTT it needs none.)
+    webbed = client.web is not None and (client.mqtt is None or bool(client.web.credentials))
+    if elsewhere or proven or webbed or verdict.expires_wall_ns != 0 or count > LISTS_MAX:
         return None
     return Known(client.connect, account, client.user, client.rights, policy, granted, client.max_payload)

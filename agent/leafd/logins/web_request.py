@@ -86,6 +86,8 @@ def judge(request: Request, block: WebSocket, *, secure: bool, leafs: bool, mqtt
     if kind != t.ConnKind.LEAF:
         flags |= _browser(request.header("user-agent"))
     credentials = {} if kind == t.ConnKind.LEAF else _credentials(request, block)
+    if kind == t.ConnKind.MQTT and not credentials:
+        flags |= t.WebFlag.KNOWN
     return Accepted(kind, flags, "\r\n".join((*answer, "", "")).encode("latin-1"), credentials, _forwarded(request))
 
 

@@ -68,7 +68,7 @@ class Plane(Unwilling):
 
     def remember(
         self,
-        kind: t.ConnKind,
+        kind: int,
         connect: bytes,
         account: int,
         verdict: t.ConnVerdict,
@@ -77,7 +77,7 @@ class Plane(Unwilling):
     ) -> None:
         self.known[connect] = (account, verdict, permissions, after_pong)
 
-    def forget_login(self, kind: t.ConnKind, connect: bytes) -> None:
+    def forget_login(self, kind: int, connect: bytes) -> None:
         del self.known[connect]
 
     def forget_logins(self) -> None:
