@@ -1,11 +1,12 @@
 """What MQTT costs leafd, beside nats-server and mosquitto: messages a second, processor time, memory.
 
-    python -m tests.bench.devices [ROW ...] [--rounds 3] [--scale 1.0]
+    python -m tests.bench.devices [ROW ...] [--rounds 3] [--scale 1.0] [--synced]
 
 mosquitto is taken from the path; where there is none its column is missing. The load is made here of packets that are
 composed beforehand, and received bytes are counted without being taken apart, so that this program is not what is
 measured. leafd has what it acknowledges with QoS 1 on its disk (a stream stores it); the others are as they come, and
-mosquitto has its persistence. MQTT 3.1.1 everywhere. Not here: rows of NATS (rows.py).
+mosquitto has its persistence. With --synced nats-server syncs each message, and mosquitto writes and syncs its whole
+file behind each change, which it has acknowledged by then. MQTT 3.1.1 everywhere. Not here: rows of NATS (rows.py).
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ PATIENCE_S: Final = 300.0
 NATS: Final = """
 listen: "127.0.0.1:{port}"
 server_name: bench
-jetstream { store_dir: "{store}", max_mem: 256MB, max_file: 16GB }
+jetstream { store_dir: "{store}", max_mem: 256MB, max_file: 16GB SYNC }
 mqtt { listen: "127.0.0.1:{mqtt_port}" }
 """
 Figures = dict[str, float]
@@ -74,10 +75,11 @@ class Broker:
 
 
 @contextlib.contextmanager
-def running(kind: str) -> Iterator[Broker]:
+def running(kind: str, synced: bool = False) -> Iterator[Broker]:
     """A broker whose files are new. A stream stores kept.> where there are streams."""
     if kind != MOSQUITTO:
-        with servers.running(kind, NATS) as server:
+        always = ', sync_interval: "always"' if synced and kind != servers.LEAFD else ""
+        with servers.running(kind, NATS.replace(" SYNC", always)) as server:
             with Nats(server) as nats:
                 answer = nats.request("$JS.API.STREAM.CREATE.KEPT", name="KEPT", subjects=["kept.>"], storage="file")
                 assert "error" not in answer, answer
@@ -97,7 +99,8 @@ def running(kind: str) -> Iterator[Broker]:
         port = servers.free_port()
         lines = (
             f"listener {port} 127.0.0.1", "allow_anonymous true", "persistence true", f"persistence_location {folder}/",
-            "max_queued_messages 0", "autosave_interval 10", "user root",
+            "max_queued_messages 0", "user root",
+            *(("autosave_on_changes true", "autosave_interval 1") if synced else ("autosave_interval 10",)),
         )  # fmt: skip
         (Path(folder) / "mosquitto.conf").write_text("\n".join(lines))
         process = mosquitto(folder, port)
@@ -317,6 +320,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("rows", nargs="*", default=list(ROWS), metavar="ROW")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--synced", action="store_true", help="the others sync what they acknowledge, too")
     parser.add_argument("--scale", type=float, default=1.0, help="of the numbers of messages, connections, topics")
     chosen = parser.parse_args()
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -326,7 +330,7 @@ def main() -> None:
         found: dict[str, list[Figures]] = {kind: [] for kind in kinds}
         for _ in range(chosen.rounds):  # alternately: what else the machine does meets all of them
             for kind in kinds:
-                with running(kind) as broker:
+                with running(kind, chosen.synced) as broker:
                     try:
                         found[kind].append(ROWS[row](broker, chosen.scale))
                     except (AssertionError, OSError) as error:
