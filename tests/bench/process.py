@@ -35,9 +35,9 @@ class Refused(RuntimeError):
 class Api:
     """One client connection for requests, one at a time. login: what CONNECT answers a nonce."""
 
-    def __init__(self, port: int, login: Login | None = None) -> None:
+    def __init__(self, port: int, login: Login | None = None, patience: float = REQUEST_SECONDS_MAX) -> None:
         self._socket = socket.create_connection(("127.0.0.1", port), 5)
-        self._socket.settimeout(REQUEST_SECONDS_MAX)
+        self._socket.settimeout(patience)
         self._file = self._socket.makefile("rb")
         info = json.loads(self._file.readline().partition(b" ")[2])
         self._count = 0
@@ -226,8 +226,8 @@ def running(kind: str, configuration: str, directory: Path, **more: object) -> I
 
 
 @contextlib.contextmanager
-def api(process: Process, login: Login | None = None) -> Iterator[Api]:
-    connection = Api(process.port, login)
+def api(process: Process, login: Login | None = None, patience: float = REQUEST_SECONDS_MAX) -> Iterator[Api]:
+    connection = Api(process.port, login, patience)
     try:
         yield connection
     finally:
