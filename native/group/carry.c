@@ -25,6 +25,7 @@ static void append_own(group_t *group, const raft_output_t *output) {
     bytes_t bytes = output->kind == RAFT_DATA ? group->proposed : BYTES_NONE;
     if (output->kind == RAFT_MEMBERS) {
         bytes = bytes_of(members, frame_write_members(members, raft_members(&group->raft)));
+        memset(group->wanted_ns, 0, sizeof group->wanted_ns); /* places are others' now */
     }
     check(output->from == output->upto);
     put_entry(group, output->from, output->term, output->kind, bytes);
@@ -139,7 +140,7 @@ static void take_role(group_t *group) {
     store_ledger_lead(group->ledger, group_leads(group));
     if (group->raft.role == RAFT_LEADER) {
         group->everybody = 0; /* what they have, it has yet to hear */
-        memset(group->moved_ns, 0, sizeof group->moved_ns);
+        memset(group->wanted_ns, 0, sizeof group->wanted_ns);
         memset(group->copying, 0, sizeof group->copying);
     } else {
         answer_upto(group, UINT64_MAX, false);

@@ -11,7 +11,7 @@
 #define WAITING_MAX 65536u
 #define FLOOR_ENTRIES 256u /* applied and still in the log: then the floor moves .. */
 #define FLOOR_BYTES (UINT64_C(64) << 10)
-#define KEEP_NS (5 * NS_PER_SECOND)
+#define KEEP_NS NS_PER_SECOND
 #define OWN_ENTRIES 2 /* that one call of raft's may append, beside those proposed */
 _Static_assert(FRAME_MEMBERS_SIZE_MAX <= LEDGER_MEMBERS_MAX, "members find room in a promise");
 
@@ -96,10 +96,11 @@ static bool is_self(const group_t *group, raft_disk_t id) {
     return same_disk(id, group->raft.self);
 }
 
-/* When entries take too much room, a member that has got no further for a while is not waited for. One that is slow
- * holds up the others before that. */
+/* When entries take too much room, a member is not waited for that lacks what was in the log a while ago: it stands
+ * still, or the way to it carries less than is published. One that is a little slower holds up the others instead. */
 static bool is_given_up(const group_t *group, uint32_t place, moment_t now) {
-    return store_ledger_pressed(group->store) && now.mono_ns - group->moved_ns[place] >= KEEP_NS;
+    return store_ledger_pressed(group->store) && now.mono_ns - group->wanted_ns[place] >= KEEP_NS
+           && !is_self(group, raft_members(&group->raft)->at[place].id);
 }
 
 /* Up to where a member has the log on its disk, or has it with the copy that is on its way. Before one is, it has no
@@ -118,9 +119,9 @@ static raft_index_t had_by_all(group_t *group, moment_t now) {
     raft_index_t all = RAFT_INDEX_MAX;
     for (uint32_t i = 0; i < members->count; i++) {
         raft_index_t has = has_upto(group, i);
-        if (group->moved_ns[i] == 0 || has != group->moved_to[i] || has == group->raft.trail.last) {
-            group->moved_to[i] = has;
-            group->moved_ns[i] = now.mono_ns;
+        if (group->wanted_ns[i] == 0 || has >= group->wanted[i]) {
+            group->wanted[i] = group->raft.trail.last;
+            group->wanted_ns[i] = now.mono_ns;
         }
         if (!is_given_up(group, i, now)) {
             all = has < all ? has : all;

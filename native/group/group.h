@@ -19,8 +19,8 @@
  *   in one batch, so that a start goes on behind what is done: no entry is applied twice, or passed over.
  * - An answer needs no further write: the entry is on disk, and what it did is done again from there.
  * - The floor stays below what some member lacks: the leader says with its entries what all have. When all ledgers
- *   together take more than half of their budget it is not kept for a member that has got no further for five seconds:
- *   that one has to have a copy of the state (copy.c). For one that is only slow, publishers wait. What a leader's
+ *   together take more than half of their budget it is not kept for a member that lacks what was there a second ago:
+ *   that one has to have a copy of the state (copy.c). For one that is less slow, publishers wait. What a leader's
  *   floor has passed is kept by nobody, whoever lacks it.
  * - What cannot be read is not passed over: the group stands still (GROUP_UNREADABLE) until it can be read. A member
  *   whose promise cannot be read, or is that of another disk, does not start: it votes for nobody.

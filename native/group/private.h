@@ -44,11 +44,11 @@ struct group {
     raft_outputs_t *out;
     raft_t raft;
     raft_index_t committed;
-    raft_index_t everybody;                  /* all members have the log up to there, or it is not kept for them */
-    raft_index_t moved_to[RAFT_MEMBERS_MAX]; /* a leader's: what each was known to have, .. */
-    int64_t moved_ns[RAFT_MEMBERS_MAX];      /* .. and since when; 0: it has led for less than a turn */
-    copying_t copying[RAFT_MEMBERS_MAX];     /* by place, as these two */
-    raft_config_t members;                   /* at what is applied */
+    raft_index_t everybody;                /* all members have the log up to there, or it is not kept for them */
+    raft_index_t wanted[RAFT_MEMBERS_MAX]; /* a leader's: what each is to have next, .. */
+    int64_t wanted_ns[RAFT_MEMBERS_MAX];   /* .. which was the log's last then; 0: not known yet */
+    copying_t copying[RAFT_MEMBERS_MAX];   /* by place, as these two */
+    raft_config_t members;                 /* at what is applied */
     bytes_t proposed;
     raft_index_t received_from; /* the first of these entries */
     bytes_t received;           /* of the message that raft is asked about */

@@ -6,7 +6,6 @@
 #include "base/bytes.h"
 #include "base/status.h"
 
-#define QUEUED_MESSAGES 10000u
 #define QUEUED_BYTES (UINT64_C(16) << 20)
 #define QUEUED_KEEP (UINT64_C(64) << 10) /* of what has gone on: more is given back when it is half */
 
@@ -18,8 +17,8 @@ typedef struct queued_sizes {
     uint32_t payload;
 } queued_sizes_t;
 
-void queued_init(queued_t *queued, share_t *share) {
-    *queued = (queued_t){0};
+void queued_init(queued_t *queued, share_t *share, uint32_t most) {
+    *queued = (queued_t){.most = most};
     buffer_init(&queued->held, QUEUED_BYTES);
     buffer_count(&queued->held, share);
 }
@@ -33,7 +32,7 @@ void queued_free(queued_t *queued) {
 bool queued_put(queued_t *queued, const message_t *message) {
     const bytes_t parts[] = {message->subject, message->reply, message->header, message->payload};
     queued_sizes_t sizes = {message->subject.size, message->reply.size, message->header.size, message->payload.size};
-    if (queued->count == QUEUED_MESSAGES) {
+    if (queued->count == queued->most) {
         return false;
     }
     if (queued->at > QUEUED_KEEP && queued->at * 2 >= queued->held.size) {

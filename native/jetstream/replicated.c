@@ -246,7 +246,7 @@ status_t replicated_open(js_t *js, stream_t *stream, bytes_t subjects) {
     *replicated = (replicated_t){.js = js, .stream = stream, .subjects = bytes_copy(subjects)};
     asked_init(&replicated->asked);
     asked_init(&replicated->held);
-    queued_init(&replicated->queued, &js->staged);
+    queued_init(&replicated->queued, &js->staged, QUEUED_MOST);
     replicated->replica = replica_open(stream->store, hooks);
     stream->replicated = replicated;
     replicated->next = js->replicated;

@@ -56,7 +56,7 @@ static later_t *later_begin(js_t *js, stream_t *stream) {
     later_t *later = calloc(1, sizeof(*later));
     if (later != NULL) {
         later->job = (job_t){.stream = stream, .step = later_step, .end = later_end};
-        queued_init(&later->queued, &js->staged);
+        queued_init(&later->queued, &js->staged, QUEUED_MESSAGES);
         stream->later = later;
         job_wait(js, &later->job);
     }

@@ -87,6 +87,32 @@ static void room_at_one(void) {
     world_end();
 }
 
+/* A member that goes on, but later than a second, holds up nobody for longer than that. */
+static void slow_at_one(void) {
+    begin(3);
+    uint32_t leader = world_leader(0);
+    uint32_t slow = others_of(leader, 1);
+    world.node[slow].slow = 400;
+    int64_t began_ns = world.now.mono_ns;
+    int64_t since_ns = began_ns;
+    int64_t longest_ns = 0;
+    while (world.now.mono_ns - began_ns < 10 * NS_PER_SECOND) {
+        uint64_t before = world.answered;
+        for (int i = 0; i < 2 && world_propose(leader, 0, 4000); i++) {
+        }
+        world_step();
+        since_ns = world.answered != before ? world.now.mono_ns : since_ns;
+        int64_t waits_ns = world.now.mono_ns - since_ns;
+        longest_ns = waits_ns > longest_ns ? waits_ns : longest_ns;
+    }
+    CHECK(longest_ns < 3 * NS_PER_SECOND / 2);
+    CHECK(world.answered > 1000);
+    world.node[slow].slow = 0;
+    world_until(all_level);
+    world_agree();
+    world_end();
+}
+
 static uint32_t leaders[2];
 
 static bool led_apart(void) {
@@ -134,6 +160,7 @@ int main(void) {
     RUN("a member that comes when the log's beginning is gone gets a copy, and the log behind it",
         new_member_gets_a_copy);
     RUN("a member without room applies later, and the others do not wait", room_at_one);
+    RUN("a member that is a second behind holds up nobody for longer", slow_at_one);
     RUN("two leaders fill their ledgers at once while the third is away, and go on", two_leaders_fill_their_ledgers);
     return TEST_RESULT();
 }

@@ -207,7 +207,7 @@ static void many_in_a_turn(void) {
     rig_close_and_remove(plane);
 }
 
-/* Publishes faster than the log takes them wait in their order, and one that comes when 10,000 wait is told so. */
+/* Publishes faster than the log takes them wait in their order, and one that comes when 65,536 wait is told so. */
 static void waits_for_room(void) {
     static char large[8200];
     journal_size = 1 << 20; /* an eighth of it for what is proposed */
@@ -221,7 +221,7 @@ static void waits_for_room(void) {
     rig_say(plane, client, "PUB s.b r 1\r\n1\r\n");
     CHECK_EQ_U64(0, strlen(rig_heard(client)));
     says(client, "{\"stream\":\"S\",\"seq\":21}");
-    for (uint32_t i = 0; i < 20 + 10000; i++) {
+    for (uint32_t i = 0; i < 20 + 65536; i++) {
         rig_say(plane, client, i < 20 ? large : "PUB s.b 1\r\n1\r\n");
     }
     rig_say(plane, client, "PUB s.b r 1\r\n1\r\n");
@@ -235,8 +235,8 @@ static void waits_for_room(void) {
     rig_feed(plane, client, "PUB s.b r 1\r\n1\r\n"); /* behind what waits */
     unsigned long long seq = 0;
     CHECK_EQ_I64(1, sscanf(until_heard(client), "MSG r 1 %*u\r\n{\"stream\":\"S\",\"seq\":%llu}", &seq));
-    CHECK(seq > 21 + 10000);
-    CHECK(seq <= 21 + 20 + 10000);
+    CHECK(seq > 21 + 65536);
+    CHECK(seq <= 21 + 20 + 65536);
     CHECK_EQ_U64(seq, state().messages);
     rig_close_and_remove(plane);
     journal_size = 0;
