@@ -106,14 +106,15 @@ static status_t late_apply_row(const late_t *late, late_row_t *row, env_t *env) 
     return status;
 }
 
-/* Leaves those entries that stay: the last one of each key, if no removal comes behind it. */
+/* Leaves those entries behind which no removal comes: few, so that few are to be sorted. */
 static void late_drop_removed(late_t *late) {
     late_row_t *row = &late->entries;
+    batch_op_t op;
     uint32_t stay = 0;
-    late_sort(late, row);
     ranges_sort(&late->removed);
     for (uint32_t i = 0; i < row->count; i++) {
-        if (late_is_last(row, i) && !ranges_hold(&late->removed, DB_LEDGER, row->at[i].bytes, row->at[i].rank)) {
+        op_read_sealed(late->batches, row->at[i].rank, &op);
+        if (!ranges_hold(&late->removed, DB_LEDGER, op.key, row->at[i].rank)) {
             row->at[stay++] = row->at[i];
         }
     }

@@ -169,6 +169,13 @@ static void carry_out(group_t *group, const raft_output_t *output) {
     note_write(group, output->write);
 }
 
+void carry_out_writes(group_t *group) {
+    raft_output_t output;
+    while (raft_next_write(group->out, &output)) {
+        carry_out(group, &output);
+    }
+}
+
 void carry_out_all(group_t *group, moment_t now) {
     raft_output_t output;
     while (raft_next(&group->raft, group->out, &output, now.mono_ns)) {

@@ -336,12 +336,13 @@ void group_turn(group_t *group, moment_t now) {
         raft_tick(&group->raft, group->out, now.mono_ns);
         carry_out_all(group, now);
     }
+    carry_out_all(group, now);
     apply_committed(group);
     copy_turn(group, now);
     group_raise_floor(group, now);
 }
 
-status_t group_propose(group_t *group, bytes_t bytes, uint64_t token, moment_t now) {
+status_t group_propose(group_t *group, bytes_t bytes, uint64_t token) {
     raft_index_t index;
     if (!store_ledger_takes(group->store, bytes.size)) {
         return STATUS_INVALID;
@@ -354,7 +355,7 @@ status_t group_propose(group_t *group, bytes_t bytes, uint64_t token, moment_t n
     }
     group->waiting[group->waiting_count++] = (waiting_t){.index = index, .token = token};
     group->proposed = bytes;
-    carry_out_all(group, now);
+    carry_out_writes(group);
     group->proposed = BYTES_NONE;
     return STATUS_OK;
 }

@@ -130,7 +130,7 @@ LEAF_MUST_USE status_t group_remove(group_t *group);
 
 /* STATUS_OK: token is answered once. STATUS_AGAIN: it does not lead, or has no room: later. STATUS_INVALID: so many
  * bytes never find room. */
-LEAF_MUST_USE status_t group_propose(group_t *group, bytes_t bytes, uint64_t token, moment_t now);
+LEAF_MUST_USE status_t group_propose(group_t *group, bytes_t bytes, uint64_t token);
 /* A message of a frame that was meant for this disk. What finds no room is taken away from it. */
 void group_receive(group_t *group, frame_message_t *received, moment_t now);
 /* One change of members at a time. false: it does not lead, another change is under way, the members do not allow it,

@@ -81,6 +81,8 @@ void copy_take(group_t *group, const frame_message_t *received, moment_t now);
 /* carry.c */
 /* Does what raft has asked for in its last call. */
 void carry_out_all(group_t *group, moment_t now);
+/* The same, but what is to be sent goes with the next carry_out_all. */
+void carry_out_writes(group_t *group);
 /* Sends what was held for batches that are on the disk now. */
 void send_held(group_t *group);
 

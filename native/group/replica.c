@@ -217,9 +217,9 @@ static uint8_t *entry_begin_write(replica_t *replica, entry_what_t what, uint64_
     return at + ENTRY_HEAD;
 }
 
-static status_t entry_propose(replica_t *replica, uint64_t token, moment_t now) {
+static status_t entry_propose(replica_t *replica, uint64_t token) {
     status_t status =
-        group_propose(replica->group, bytes_of(replica->writing.at, (uint32_t)replica->writing.size), token, now);
+        group_propose(replica->group, bytes_of(replica->writing.at, (uint32_t)replica->writing.size), token);
     replica->writing.size = 0;
     buffer_trim(&replica->writing, WRITING_KEEP);
     return status;
@@ -239,7 +239,7 @@ status_t replica_publish(replica_t *replica, const append_t *append, uint64_t to
         return STATUS_AGAIN;
     }
     append_write(at, append, &numbers);
-    return entry_propose(replica, token, now);
+    return entry_propose(replica, token);
 }
 
 status_t replica_delete(replica_t *replica, uint64_t seq, uint64_t token, moment_t now) {
@@ -249,7 +249,7 @@ status_t replica_delete(replica_t *replica, uint64_t seq, uint64_t token, moment
         return STATUS_AGAIN;
     }
     store_be64(at, seq);
-    return entry_propose(replica, token, now);
+    return entry_propose(replica, token);
 }
 
 status_t replica_purge(replica_t *replica, bytes_t filter, uint64_t below_seq, uint64_t keep, uint64_t token,
@@ -263,7 +263,7 @@ status_t replica_purge(replica_t *replica, bytes_t filter, uint64_t below_seq, u
     store_be64(at, below_seq);
     store_be64(at + 8, keep);
     (void)bytes_write(at + 16, filter);
-    return entry_propose(replica, token, now);
+    return entry_propose(replica, token);
 }
 
 status_t replica_define(replica_t *replica, bytes_t definition, uint64_t token, moment_t now) {
@@ -276,7 +276,7 @@ status_t replica_define(replica_t *replica, bytes_t definition, uint64_t token, 
         return STATUS_AGAIN;
     }
     (void)bytes_write(at, definition);
-    return entry_propose(replica, token, now);
+    return entry_propose(replica, token);
 }
 
 status_t replica_change(replica_t *replica, const record_change_t *change) {
@@ -303,7 +303,7 @@ status_t replica_propose_changes(replica_t *replica, uint64_t token, moment_t no
         return STATUS_AGAIN;
     }
     (void)bytes_write(at, changes);
-    status_t status = entry_propose(replica, token, now);
+    status_t status = entry_propose(replica, token);
     if (status == STATUS_OK) {
         replica->changes.size = 0;
         buffer_trim(&replica->changes, WRITING_KEEP);
@@ -320,7 +320,7 @@ void replica_turn(replica_t *replica, moment_t now) {
     }
     replica->timed_ns = now.mono_ns;
     replica->timing = true; /* the answer may come at once */
-    if (entry_propose(replica, TOKEN_TIME, now) != STATUS_OK) {
+    if (entry_propose(replica, TOKEN_TIME) != STATUS_OK) {
         replica->timing = false;
     }
 }

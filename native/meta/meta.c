@@ -239,7 +239,7 @@ status_t meta_put(plane_t *plane, const plane_command_t *command, bytes_t key, b
     status_t status = meta_entry(&meta->entry, key, value, command->arg, command->arg2 == 1);
     if (status == STATUS_OK) {
         bytes_t entry = bytes_of(meta->entry.at, (uint32_t)meta->entry.size);
-        status = group_propose(meta->group, entry, command->token, plane->now);
+        status = group_propose(meta->group, entry, command->token);
     }
     if (status == STATUS_OK) {
         groups_stir(meta->groups, meta->group);

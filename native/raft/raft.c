@@ -217,13 +217,18 @@ void raft_persisted(raft_t *raft, raft_outputs_t *out, uint64_t write, int64_t n
     if (raft->role == RAFT_LEADER) raft_advance(raft, out);
 }
 
-bool raft_next(raft_t *raft, raft_outputs_t *out, raft_output_t *next, int64_t now_ns) {
+bool raft_next_write(raft_outputs_t *out, raft_output_t *next) {
     if (out->taken == out->queued) {
         out->taken = out->queued = 0;
-        if (raft->role != RAFT_LEADER || !raft_send_next(raft, out, now_ns)) return false;
+        return false;
     }
     *next = out->queue[out->taken++];
     return true;
+}
+
+bool raft_next(raft_t *raft, raft_outputs_t *out, raft_output_t *next, int64_t now_ns) {
+    if (raft_next_write(out, next)) return true;
+    return raft->role == RAFT_LEADER && raft_send_next(raft, out, now_ns) && raft_next_write(out, next);
 }
 
 bool raft_propose(raft_t *raft, raft_outputs_t *out, uint32_t count, raft_index_t *index) {

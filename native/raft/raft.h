@@ -222,6 +222,8 @@ bool raft_copied(raft_t *raft, raft_outputs_t *out, raft_index_t index, raft_ter
 /* The entries up to index, which are committed, are gone from the caller's log. */
 void raft_compact(raft_t *raft, raft_index_t index);
 bool raft_next(raft_t *raft, raft_outputs_t *out, raft_output_t *next, int64_t now_ns);
+/* The same without the entries that are to be sent: those of several proposals go together with the next raft_next. */
+bool raft_next_write(raft_outputs_t *out, raft_output_t *next);
 /* True for a leader beside which there can be no other at this moment: its committed entries are all there are. */
 bool raft_leased(const raft_t *raft, int64_t now_ns);
 

@@ -109,11 +109,11 @@ static inline bool all_answered(void) {
 static inline void propose(uint64_t token) {
     char bytes[32];
     int size = snprintf(bytes, sizeof bytes, "entry %llu", (unsigned long long)token);
-    status_t status = group_propose(group, bytes_of(bytes, (uint32_t)size), token, rig.now);
+    status_t status = group_propose(group, bytes_of(bytes, (uint32_t)size), token);
     for (int64_t until = 0; status == STATUS_AGAIN && patient(&until);) {
         turn();
         rig_pass(&rig, NS_PER_MS);
-        status = group_propose(group, bytes_of(bytes, (uint32_t)size), token, rig.now);
+        status = group_propose(group, bytes_of(bytes, (uint32_t)size), token);
     }
     CHECK_EQ_I64(STATUS_OK, status);
 }

@@ -268,7 +268,7 @@ static inline bool world_propose(uint32_t at, uint32_t group, uint32_t size) {
     uint64_t token = world.tokens + 1;
     store_be64(bytes, token);
     world.proposals[token] = (proposal_t){.proposed_ns = world.now.mono_ns, .group = group};
-    if (group_propose(node->group[group], bytes_of(bytes, size), token, world.now) != STATUS_OK) {
+    if (group_propose(node->group[group], bytes_of(bytes, size), token) != STATUS_OK) {
         return false;
     }
     groups_stir(node->groups, node->group[group]);

@@ -8,7 +8,7 @@
 
 static void answers_in_order(void) {
     begin();
-    CHECK_EQ_I64(STATUS_AGAIN, group_propose(group, text("too early"), 1, rig.now));
+    CHECK_EQ_I64(STATUS_AGAIN, group_propose(group, text("too early"), 1));
     turns_until(leads);
     for (uint64_t token = 1; token <= 1000; token++) {
         propose(token);
@@ -109,10 +109,10 @@ static void full_log(void) {
     uint32_t taken = 0;
     begin();
     turns_until(leads);
-    CHECK_EQ_I64(STATUS_INVALID, group_propose(group, bytes_of(large, HALF), 1, rig.now));
+    CHECK_EQ_I64(STATUS_INVALID, group_propose(group, bytes_of(large, HALF), 1));
     refuses = true;
     for (int turns = 0; turns < 200; turns++) {
-        taken += group_propose(group, bytes_of(large, sizeof large), taken + 1, rig.now) == STATUS_OK;
+        taken += group_propose(group, bytes_of(large, sizeof large), taken + 1) == STATUS_OK;
         turn();
         rig_pass(&rig, 10 * NS_PER_MS);
     }

@@ -63,7 +63,7 @@ static void work(void) {
         for (uint64_t n = below(8) == 0 ? below(60) : below(5); n > 0 && group_leads(group); n--) {
             char bytes[32];
             int size = snprintf(bytes, sizeof bytes, "entry %llu", (unsigned long long)(proposed + 1));
-            if (group_propose(group, bytes_of(bytes, (uint32_t)size), proposed + 1, rig.now) != STATUS_OK) {
+            if (group_propose(group, bytes_of(bytes, (uint32_t)size), proposed + 1) != STATUS_OK) {
                 break;
             }
             powercut_note(MARK_PROPOSED, ++proposed);

@@ -188,8 +188,7 @@ static void nonsense(void) {
             uint32_t size = write_nonsense(bytes);
             raft_index_t before = group_applied(world.node[0].group[0]);
             ops_count++;
-            if (size > 0
-                && group_propose(world.node[0].group[0], bytes_of(bytes, size), ops_count, world.now) == STATUS_OK) {
+            if (size > 0 && group_propose(world.node[0].group[0], bytes_of(bytes, size), ops_count) == STATUS_OK) {
                 groups_stir(world.node[0].groups, world.node[0].group[0]);
             }
             world_pass(4 * STEP_NS);
