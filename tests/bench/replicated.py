@@ -1,16 +1,14 @@
 """Rows of streams that three servers keep: publishes that a majority has before they are acknowledged, into one stream
 and into 32, beside three nats-servers, with `sync_interval: always` too. Processor time is that of all three.
 
-The clients connect to who leads the one stream; leaders of 32 are spread over the three. leafd keeps such streams only
-with LEAFD_TRIED_REPLICAS=1. Not here: how a server is measured (rows.py), what such a stream does under faults
-(tests/crash/histories).
+The clients connect to who leads the one stream; leaders of 32 are spread over the three. Not here: how a server is
+measured (rows.py), what such a stream does under faults (tests/crash/histories).
 """
 
 from __future__ import annotations
 
 import contextlib
 import json
-import os
 import subprocess
 import tempfile
 import time
@@ -37,7 +35,6 @@ NAMES = ("s0", "s1", "s2")
 PATIENCE_S = 60.0
 ASK_S = 5.0
 AGAIN_S = 0.2
-SWITCH = "LEAFD_TRIED_REPLICAS"
 CONFIG = """
 server_name: "{name}"
 listen: "127.0.0.1:{port}"
@@ -52,19 +49,14 @@ def three(variant: Variant) -> Iterator[list[Process]]:
     more = ", meta_size: 3" if variant.kind == servers.LEAFD else ""
     more += ", sync_interval: always" if variant.sync_always else ""
     text = CONFIG.replace("<more>", more)
-    before = os.environ.get(SWITCH)
-    os.environ[SWITCH] = "1"
     with contextlib.ExitStack() as stack:
         base = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="leafd-bench-")))
         first = servers.free_port()
         made: list[Process] = []
-        try:
-            for name in NAMES:
-                port = {} if made else {"route_port": first}
-                own = text.replace("<first>", str(first))
-                made.append(stack.enter_context(running(variant.kind, own, base / name, name=name, **port)))
-        finally:
-            os.environ.pop(SWITCH) if before is None else os.environ.update({SWITCH: before})
+        for name in NAMES:
+            port = {} if made else {"route_port": first}
+            own = text.replace("<first>", str(first))
+            made.append(stack.enter_context(running(variant.kind, own, base / name, name=name, **port)))
         yield made
 
 

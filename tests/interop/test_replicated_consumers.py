@@ -14,7 +14,6 @@ from typing import Any
 import nats.errors
 import nats.js.errors
 import pytest
-from leafd.daemon.compiled import REPLICAS
 from nats.aio.client import Client
 from nats.js import JetStreamContext
 
@@ -128,9 +127,8 @@ async def walk(made: list[servers.Server]) -> None:
 
 
 @pytest.mark.parametrize("kind", [R, L])
-def test_a_consumer_goes_on_at_the_next_leader(kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_consumer_goes_on_at_the_next_leader(kind: str, tmp_path: Path) -> None:
     """What was confirmed does not come again, and what was in flight does."""
-    monkeypatch.setenv(REPLICAS, "1")
     with three(kind, tmp_path) as made:
         for server in made:
             server.start()

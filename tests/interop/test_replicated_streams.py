@@ -1,8 +1,7 @@
 """Streams that three servers keep: made, published to, and whole when their leader is killed, as at nats-servers.
 
-Three nats-servers walk the same way, which proves the test. leafd keeps such streams only where tests say so
-(`REPLICAS`). Not here: a stream's log (tests/native/test_replicas.c), its part in a plane (test_plane_replicated.c),
-the group of all servers (test_meta_group.py).
+Three nats-servers walk the same way, which proves the test. Not here: a stream's log (tests/native/test_replicas.c),
+its part in a plane (test_plane_replicated.c), the group of all servers (test_meta_group.py).
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ from typing import Any
 
 import nats.errors
 import pytest
-from leafd.daemon.compiled import REPLICAS
 from nats.aio.client import Client
 
 from tests import servers
@@ -142,12 +140,13 @@ def told_of(made: list[servers.Server], info: dict[str, Any]) -> None:
         return found
 
     def led() -> bool:
-        states = {name: group(server).get("state") for name, server in zip(("s0", "s1", "s2"), made, strict=True)}
-        return states == {name: "LEADER" if name == cluster["leader"] else "FOLLOWER" for name in states}
+        states = [group(server).get("state") for server in made]
+        leaders = [name for name, state in zip(("s0", "s1", "s2"), states, strict=True) if state == "LEADER"]
+        told = [(row(server)["raft_group"], row(server).get("leader")) for server in made]
+        return states.count("FOLLOWER") == 2 and told == [(cluster["raft_group"], one) for one in leaders * 3]
 
     eventually(led, lambda: [group(server) for server in made])
     for server in made:
-        assert (row(server)["raft_group"], row(server)["leader"]) == (cluster["raft_group"], cluster["leader"])
         assert len(group(server)["peers"]) == 2
     assert sum(report(server, "jsz?raft=true").get("streams_leader", 0) for server in made) == 1
 
@@ -237,11 +236,8 @@ async def wiped(made: list[servers.Server]) -> None:
 
 
 @pytest.mark.parametrize("kind", [R, L])
-def test_publishing_goes_on_when_the_leader_of_a_stream_is_killed(
-    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_publishing_goes_on_when_the_leader_of_a_stream_is_killed(kind: str, tmp_path: Path) -> None:
     """What was acknowledged is there, once and in order, at all three."""
-    monkeypatch.setenv(REPLICAS, "1")
     with three(kind, tmp_path) as made:
         for server in made:
             server.start()
@@ -318,11 +314,8 @@ async def change(made: list[servers.Server]) -> list[object]:
     return [*found, {name: value for name, value in expected.items() if not name.endswith("_ts")}]
 
 
-def test_the_definition_of_a_stream_changes_at_all_servers_as_at_nats_servers(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_definition_of_a_stream_changes_at_all_servers_as_at_nats_servers(tmp_path: Path) -> None:
     """Asked for at any server, also when the leader was just killed, and known to that one when it is back."""
-    monkeypatch.setenv(REPLICAS, "1")
     told: list[list[object]] = []
     for kind in (R, L):
         place = tmp_path / kind
@@ -333,3 +326,50 @@ def test_the_definition_of_a_stream_changes_at_all_servers_as_at_nats_servers(
             leader_of(made)
             told.append(asyncio.run(change(made)))
     assert told[0] == told[1]
+
+
+WITHOUT: dict[str, dict[str, Any]] = {
+    "memory storage": {"storage": "memory"},
+    "a mirror": {"mirror": {"name": "O"}, "subjects": None},
+    "sources": {"sources": [{"name": "O"}]},
+    "republish": {"republish": {"src": ">", "dest": "again.>"}},
+    "message schedules": {"allow_msg_schedules": True, "allow_msg_ttl": True},
+    "atomic batches": {"allow_atomic": True},
+    "fast batches": {"allow_batched": True},
+    "counters": {"allow_msg_counter": True},
+    "workqueue retention": {"retention": "workqueue"},
+    "interest retention": {"retention": "interest"},
+}
+
+
+def test_what_several_cannot_keep_is_refused(tmp_path: Path) -> None:
+    """With its reason, by the one that was asked, when a stream is made and when one is changed. nats-server keeps all of these."""
+
+    async def refused(server: servers.Server) -> None:
+        client = await connect(server)
+        await made_by(server, {"s0", "s1", "s2"})
+        await asked(client, "STREAM.CREATE.O", {"name": "O", "subjects": ["o"]})
+        plain = {"name": "S", "subjects": ["s.>"], "num_replicas": 3, "allow_direct": True}
+        for what, more in WITHOUT.items():
+            config = {**plain, "name": "T", "subjects": ["t.>"], **more}
+            answer = await client.request("$JS.API.STREAM.CREATE.T", json.dumps(config).encode(), timeout=20)
+            error = json.loads(answer.data)["error"]
+            assert (error["err_code"], error["description"]) == (
+                10052,
+                f"a stream with replicas may not have {what} in leafd",
+            )
+        answer = await client.request(
+            "$JS.API.STREAM.UPDATE.S", json.dumps({**plain, "allow_atomic": True}).encode(), timeout=20
+        )
+        assert "atomic batches" in json.loads(answer.data)["error"]["description"]
+        answer = await client.request(
+            "$JS.API.STREAM.UPDATE.S", json.dumps({**plain, "num_replicas": 1}).encode(), timeout=20
+        )
+        assert json.loads(answer.data)["error"]["err_code"] == 10074
+        await client.close()
+
+    with three(L, tmp_path) as made:
+        for server in made:
+            server.start()
+        leader_of(made)
+        asyncio.run(refused(made[0]))

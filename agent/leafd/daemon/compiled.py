@@ -6,7 +6,6 @@ plane's limits, which depend on the machine as well (store.py); how one Compiled
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
@@ -27,9 +26,6 @@ if TYPE_CHECKING:
     from leafd.daemon.operator import Operated
     from leafd.enrol.register import Register
     from leafd.jetstream.catalogue import Settings
-
-REPLICAS: Final = "LEAFD_TRIED_REPLICAS"
-"""The variable of the environment by which tests let several servers keep a stream."""
 
 SECOND: Final = 1_000_000_000
 
@@ -237,5 +233,4 @@ def jetstream_settings(config: ServerConfig, limits: t.Limits, server_name: str,
         default_max_consumers=bounds.default_max_consumers,
         cluster_name=cluster_name(config) if group_size(config) else "",
         shared=group_size(config) > 0,
-        replicas=group_size(config) > 0 and bool(os.environ.get(REPLICAS)),
     )

@@ -65,10 +65,8 @@ class Settings:
     max_request_batch: int = 0
     duplicate_window: int = 0
     default_max_consumers: int = 0
-    replicas: bool = False
-    """Whether several servers may keep a stream: tests alone say so, until consumers go by a log, too."""
     shared: bool = False
-    """Whether this server's streams are those of a group of servers."""
+    """Whether this server's streams are those of a group of servers, several of which may keep one together."""
 
     @property
     def cluster(self) -> dict[str, str] | None:

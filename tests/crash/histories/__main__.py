@@ -20,8 +20,6 @@ from collections import Counter
 from pathlib import Path
 from typing import Final
 
-from leafd.daemon.compiled import REPLICAS
-
 from tests.crash.histories.cluster import CLIENTS, FAULTS, META, Cluster, Faults, cluster
 from tests.crash.histories.judge import HEAD, Verdict, build, judged
 from tests.crash.histories.workload import STREAM, History, Workload, asked, connected
@@ -133,7 +131,7 @@ def main() -> int:
     arguments = parser.parse_args()
     if INSIDE not in os.environ:
         unshare = ["unshare", "--mount", "--propagation", propagation()]
-        environment = {**os.environ, INSIDE: "1", REPLICAS: "1"}
+        environment = {**os.environ, INSIDE: "1"}
         command = [*unshare, sys.executable, "-m", "tests.crash.histories", *sys.argv[1:]]
         return subprocess.run(command, env=environment).returncode
     with tempfile.TemporaryDirectory(prefix="leafd-histories-") as directory:

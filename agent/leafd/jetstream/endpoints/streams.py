@@ -41,7 +41,7 @@ from leafd.jetstream.publishing import author_for, judge, republishes
 from leafd.jetstream.registry import Body, Call, Lock, endpoint
 from leafd.jetstream.rules.account_limits import check_new_stream, check_update_room
 from leafd.jetstream.rules.source_rules import check_filters
-from leafd.jetstream.rules.stream_rules import check_made, check_update, checked, refuse_unsupported
+from leafd.jetstream.rules.stream_rules import check_made, check_update, checked, invalid, refuse_unsupported
 from leafd.jetstream.rules.versioning import comparable, static_stream
 from leafd.jetstream.subjects import SubjectSet
 from leafd.native_commands import Commands
@@ -132,8 +132,8 @@ async def create(call: Call, request: StreamConfigRequest) -> dict[str, Any]:
     check_made(config)
     check_new_stream(account, context.catalogue, context.settings, config)
     config = await judged(call, config, pedantic=request.pedantic)
-    if config.num_replicas > 1 and not _replicable(context, config):
-        raise errors.STREAM_REPLICAS_NOT_SUPPORTED.error()
+    if config.num_replicas > 1:
+        check_replicable(context, config)
     author = await author_for(call.asker, config)
     existing = account.streams.get(name)
     if existing is not None:
@@ -191,14 +191,25 @@ async def placed(context: Context, wanted: Stream) -> tuple[Stream, t.StreamStat
     return stream, state
 
 
-def _replicable(context: Context, config: StreamConfig) -> bool:
-    """Whether several servers can keep such a stream: their log has entries for it (native/jetstream/replicated.h)."""
-    others = (
-        *(config.mirror is not None, bool(config.sources), config.republish is not None, config.storage != FILE),
-        *(config.allow_msg_schedules, config.allow_batched, config.allow_atomic, config.allow_msg_counter),
-        config.retention != LIMITS,
-    )
-    return context.settings.replicas and not any(others)
+def check_replicable(context: Context, config: StreamConfig) -> None:
+    """Can several servers keep such a stream: has their log entries for it (native/jetstream/replicated.h)? Raises
+    ApiError."""
+    if not context.settings.shared:
+        raise errors.STREAM_REPLICAS_NOT_SUPPORTED.error()
+    others = {
+        "memory storage": config.storage != FILE,
+        "a mirror": config.mirror is not None,
+        "sources": bool(config.sources),
+        "republish": config.republish is not None,
+        "message schedules": config.allow_msg_schedules,
+        "atomic batches": config.allow_atomic,
+        "fast batches": config.allow_batched,
+        "counters": config.allow_msg_counter,
+        f"{config.retention} retention": config.retention != LIMITS,
+    }
+    wrong = [what for what, is_there in others.items() if is_there]
+    if wrong:
+        raise invalid(f"a stream with replicas may not have {' and '.join(wrong)} in leafd")
 
 
 async def judged(call: Call, config: StreamConfig, *, pedantic: bool) -> StreamConfig:
@@ -246,8 +257,8 @@ async def update(call: Call, request: StreamConfigRequest) -> dict[str, Any]:
     stream = call.stream(name)
     old = stream.config
     config = check_update(old, static_stream(config))
-    if stream.group is not None and not _replicable(context, config):
-        raise errors.STREAM_REPLICAS_NOT_SUPPORTED.error()
+    if stream.group is not None:
+        check_replicable(context, config)
     check_update_room(account, context.catalogue, context.settings, old, config)
     _check_consumer_limits(stream, config.consumer_limits)
     await check_overlap(call.account, config)
