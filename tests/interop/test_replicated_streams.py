@@ -342,8 +342,8 @@ WITHOUT: dict[str, dict[str, Any]] = {
 }
 
 
-def test_what_several_cannot_keep_is_refused(tmp_path: Path) -> None:
-    """With its reason, by the one that was asked, when a stream is made and when one is changed. nats-server keeps all of these."""
+def test_what_replicas_lack_is_refused(tmp_path: Path) -> None:
+    """With its reason, when a stream is made and when one is changed. nats-server keeps all of these."""
 
     async def refused(server: servers.Server) -> None:
         client = await connect(server)

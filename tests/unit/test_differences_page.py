@@ -576,7 +576,7 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
         "interop/test_replicated_consumers.py::test_a_consumer_goes_on_at_the_next_leader",
     ),
     # ---- not yet
-    "Streams with replicas in memory": ("interop/test_replicated_streams.py::test_what_several_cannot_keep_is_refused",),
+    "Streams with replicas in memory": ("interop/test_replicated_streams.py::test_what_replicas_lack_is_refused",),
 }  # fmt: skip
 
 
