@@ -19,6 +19,7 @@ from typing import Any
 
 import nats
 import pytest
+from leafd.versions import own_version
 
 from tests import servers
 from tests.interop.enrolment import BOX, HUB, Login, close_all, leafd, report, token, within
@@ -79,7 +80,12 @@ def test_a_box_of_either_kind_enrols_with_its_key_and_a_token_and_what_it_stores
         login = f"{token(server, 'box-1')}@"
         with running(kind, text, name="box-1", login=login, hub=server.ports["leaf_port"], seed=key.seed) as box:
             asyncio.run(_collected(server, box, kind))
-            assert [("box-1", True)] == [(one["name"], one["linked"]) for one in report(server)["boxes"]]
+            (row,) = report(server)["boxes"]
+            assert ("box-1", True) == (row["name"], row["linked"])
+            # A fleet is brought up to date box by box: of a leafd the hub knows which one it is.
+            assert row["leafd"] == (own_version() if kind == LEAFD else None)
+            shown = f"leafd {own_version()}" if kind == LEAFD else row["version"]
+            assert f" {shown} " in leafd(server, "boxes").stdout
 
 
 async def _collected(server: Server, box: Server, kind: str) -> None:
@@ -385,11 +391,12 @@ def test_a_second_daemon_with_the_same_directory_does_not_start(hub: Server) -> 
 
 
 def test_boxes_of_a_pattern_are_listed_and_those_that_are_away(hub: Server) -> None:
-    here = Login(hub, Key("user"), "p-1", auth_token=token(hub, "p-1"))
+    here = Login(hub, Key("user"), "p-1", auth_token=token(hub, "p-1"), leafd_version="1.0\x1b[2J")
     Login(hub, Key("user"), "p-2", auth_token=token(hub, "p-2")).close()
     within(10, lambda: not _linked(hub, "p-2"))
     rows = {one["name"]: one for one in report(hub, "/boxz?boxes=p-*")["boxes"]}
     assert rows["p-1"]["linked"]
+    assert rows["p-1"]["leafd"] is None, "that is no version"
     assert not rows["p-2"]["linked"]
     assert rows["p-2"]["seen"] is not None
     assert rows["p-1"]["behind"] is None, "nobody collects from it, so how far behind that is has no answer"

@@ -72,6 +72,7 @@ class LeafConnect(_Credentials):
     jetstream: bool = wire(FLAG, "jetstream")
     protocol: int = wire(INT, "protocol")
     leafd: int = wire(INT, "leafd")
+    leafd_version: str = wire(TEXT, "leafd_version")
     deny_pub: tuple[str, ...] = wire(ListOf(TEXT, "[]string"), "deny_pub")
 
 

@@ -384,7 +384,9 @@ def _box(one: dict[str, Any], *, disk: bool) -> tuple[object, ...]:
         since = "not known" if one["seen"] is None else _short(one["seen"])
         return one["name"], "away", since, behind, *(("",) if disk else ()), "", "", ""
     stored = (_disk(one["disk"]),) if disk else ()
-    return one["name"], "up", _short(one["since"]), behind, *stored, one["version"], one.get("rtt", ""), one["address"]
+    # A hub of an older version does not tell which leafd a box runs.
+    version = f"leafd {one['leafd']}" if one.get("leafd") else one["version"]
+    return one["name"], "up", _short(one["since"]), behind, *stored, version, one.get("rtt", ""), one["address"]
 
 
 def _disk(told: dict[str, Any] | None) -> str:

@@ -65,6 +65,7 @@ from leafd.monitor.closed import ClosedConnections
 from leafd.monitor.events import Events
 from leafd.monitor.facts import Facts
 from leafd.native_plane import Plane
+from leafd.versions import own_version
 
 if TYPE_CHECKING:
     from leafd.daemon.account_book import AccountBook
@@ -218,6 +219,7 @@ class Server:
                 about.jetstream,
                 self._leaf_cluster(),
                 config.max_payload,
+                own_version(),
             ),
             self.log,
             authenticate=self._authenticate,

@@ -77,6 +77,8 @@ class Identity:
     jetstream: bool = False
     cluster: str = ""
     max_payload: int = 1 << 20
+    program: str = ""
+    """The version of this program; `version` is that of the protocol's features, which clients and servers compare."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -496,6 +498,7 @@ class Solicitor:
             "remote_account": remote.account_name,
             "protocol": LEAF_PROTOCOL,
             "leafd": LEAFD_PROTOCOL,
+            "leafd_version": identity.program,
             "compress_mode": self.compression,
         }
         if identity.domain:

@@ -16,6 +16,7 @@ from leafd.links.compression import UNCOMPRESSED
 from leafd.links.hub_servers import HubServers, listed
 from leafd.links.packets import Packets
 from leafd.records import dataclass
+from leafd.versions import version_of
 
 if TYPE_CHECKING:
     from leafd.links.echo import Place
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 FIRST_WORD_S: Final = 20.0
 """A server of several that takes the connection and says nothing hangs."""
+PROGRAM_MAX: Final = 64
+"""Characters of a version that another program tells."""
 REASONS_MAX: Final = 16
 """That are told at once between two links: some have words of the other side's choosing."""
 
@@ -117,6 +120,13 @@ class Link:
         return str(accepted[0].get("version") or "") if accepted is not None else ""
 
     @property
+    def program(self) -> str:
+        """The version of the leafd that dialled us, as it says; empty for other programs and what is no version."""
+        accepted = self.machine.accepted if isinstance(self.machine, leaf.Acceptor) else None
+        said = str(accepted[0].get("leafd_version") or "")[:PROGRAM_MAX] if accepted is not None else ""
+        return said if version_of(said) is not None else ""
+
+    @property
     def user(self) -> str:
         """With whom the server that dialled us has logged in."""
         accepted = self.machine.accepted if isinstance(self.machine, leaf.Acceptor) else None
@@ -135,6 +145,7 @@ class Link:
             bind.remote_domain,
             self.machine.compression,
             self.version,
+            self.program,
             self.user,
             bind.isolated,
             self.box,
@@ -161,6 +172,8 @@ class LinkStatus:
     """As it was agreed upon; the level may be another by now."""
     version: str = ""
     """Of the server that dialled us, as it says."""
+    program: str = ""
+    """Of the program, where a leafd dialled us."""
     user: str = ""
     """With whom it has logged in here, without what proves it."""
     isolated: bool = False

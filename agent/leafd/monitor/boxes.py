@@ -109,6 +109,7 @@ def _shown(box: BoxRow, rows: Mapping[int, t.ConnectionRow], behind: Mapping[str
     if link is not None:
         row = rows.get(link.connection)
         one |= {"since": stamp(box.opened_ns), "address": link.peer, "version": link.version}
+        one["leafd"] = link.program or None
         if row is not None:
             one |= {"rtt": round_trip(row.rtt_ns), "heard": row.heard_ns, "rate": row.rate or None}
             one |= {"in_bytes": row.in_bytes, "out_bytes": row.out_bytes}

@@ -341,7 +341,7 @@ def _box(one: Mapping[str, Any]) -> dict[str, Any]:
         "linked": one["linked"],
         "at": one["since"] if one["linked"] else one["seen"],
         "behind": one["behind"],
-        "version": _cut(one.get("version", "")),
+        "version": f"leafd {one['leafd']}" if one.get("leafd") else _cut(one.get("version", "")),
         "address": _cut(one.get("address", "")),
         "rtt": one.get("rtt", ""),
         "doubled": _cut(str(one["doubled"].get("address", ""))) if "doubled" in one else "",
