@@ -11,8 +11,10 @@
 #define LOOK_NS (10 * NS_PER_MS)
 #define SEATS_MIN 8
 
-const raft_times_t groups_times = {
-    .election_ns = 1500 * NS_PER_MS, .lease_ns = 1200 * NS_PER_MS, .beat_ns = 200 * NS_PER_MS};
+const raft_times_t groups_times = {.election_ns = 1500 * NS_PER_MS,
+                                   .lease_ns = 1200 * NS_PER_MS,
+                                   .beat_ns = 200 * NS_PER_MS,
+                                   .rest_ns = 600 * NS_PER_MS};
 
 /* The frame that is being written for a server. */
 typedef struct outgoing {
@@ -25,6 +27,7 @@ typedef struct outgoing {
 
 typedef struct seat {
     group_t *group;
+    uint64_t name; /* the group's: looking for one of a thousand touches no group */
     bool awake;
 } seat_t;
 
@@ -167,7 +170,7 @@ static uint64_t seat_at(const groups_t *groups, uint64_t name) {
     uint64_t high = groups->count;
     while (low < high) {
         uint64_t middle = low + (high - low) / 2;
-        if (group_name(groups->seats[middle].group) < name) {
+        if (groups->seats[middle].name < name) {
             low = middle + 1;
         } else {
             high = middle;
@@ -178,7 +181,7 @@ static uint64_t seat_at(const groups_t *groups, uint64_t name) {
 
 group_t *groups_named(const groups_t *groups, uint64_t name) {
     uint64_t at = seat_at(groups, name);
-    return at < groups->count && group_name(groups->seats[at].group) == name ? groups->seats[at].group : NULL;
+    return at < groups->count && groups->seats[at].name == name ? groups->seats[at].group : NULL;
 }
 
 group_t *groups_next(const groups_t *groups, const group_t *before) {
@@ -209,7 +212,7 @@ static group_options_t complete(groups_t *groups, group_options_t options) {
 static void seat_take(groups_t *groups, group_t *group) {
     uint64_t at = seat_at(groups, group_name(group));
     memmove(groups->seats + at + 1, groups->seats + at, (groups->count - at) * sizeof *groups->seats);
-    groups->seats[at] = (seat_t){.group = group};
+    groups->seats[at] = (seat_t){.group = group, .name = group_name(group)};
     groups->count++;
     groups_stir(groups, group);
 }

@@ -67,6 +67,7 @@ typedef struct raft_times {
     int64_t election_ns; /* a follower that hears nothing waits so long, and up to twice as long */
     int64_t lease_ns;    /* less than election_ns by as much as clocks may differ in their rates */
     int64_t beat_ns;
+    int64_t rest_ns; /* between the beats of a group in which all have all there is and answer soon; 0: beat_ns */
 } raft_times_t;
 
 typedef enum raft_role { RAFT_FOLLOWER = 0, RAFT_ASKING, RAFT_CANDIDATE, RAFT_LEADER } raft_role_t;

@@ -36,8 +36,24 @@ bool raft_append_own(raft_t *raft, raft_outputs_t *out, raft_kind_t kind, uint32
 }
 
 /* At times that all groups of a server have in common, so that one frame has the beats of many. */
-static int64_t next_beat(const raft_t *raft, int64_t now_ns) {
-    return now_ns + raft->times.beat_ns - now_ns % raft->times.beat_ns;
+static int64_t next_beat(int64_t every_ns, int64_t now_ns) {
+    return now_ns + every_ns - now_ns % every_ns;
+}
+
+/* Has that member all there is, and has it answered the last beat so soon that a longer pause costs no lease? */
+static bool is_level(const raft_t *raft, const raft_progress_t *progress, int64_t now_ns) {
+    const raft_times_t *times = &raft->times;
+    return progress->pace == RAFT_FLOWING && progress->match == raft->trail.last && progress->stamp_ns != INT64_MIN
+           && now_ns - progress->stamp_ns <= times->rest_ns + times->beat_ns / 2
+           && progress->heard_ns - progress->stamp_ns <= times->lease_ns - times->rest_ns - times->beat_ns;
+}
+
+static int64_t beat_after(const raft_t *raft, int64_t now_ns) {
+    bool rests = raft->times.rest_ns != 0 && raft->successor.peer == 0 && raft->commit == raft->trail.last;
+    for (uint32_t i = 0; i < raft_members(raft)->count && rests; i++) {
+        rests = same_disk(raft_members(raft)->at[i].id, raft->self) || is_level(raft, &raft->progress[i], now_ns);
+    }
+    return next_beat(rests ? raft->times.rest_ns : raft->times.beat_ns, now_ns);
 }
 
 void raft_lead(raft_t *raft, raft_outputs_t *out, int64_t now_ns) {
@@ -54,7 +70,7 @@ void raft_lead(raft_t *raft, raft_outputs_t *out, int64_t now_ns) {
         raft_follow(raft, out, raft->term, (raft_disk_t){0}, now_ns);
         return;
     }
-    raft->due_ns = next_beat(raft, now_ns);
+    raft->due_ns = next_beat(raft->times.beat_ns, now_ns);
     raft_tell_role(out);
 }
 
@@ -148,7 +164,7 @@ void raft_beat(raft_t *raft, raft_outputs_t *out, int64_t now_ns) {
             start_handover(raft, out, i);
         }
     }
-    raft->due_ns = next_beat(raft, now_ns);
+    raft->due_ns = beat_after(raft, now_ns);
 }
 
 /* Entries from next on, all of one term; or none. */
@@ -164,6 +180,8 @@ static void send_entries(raft_t *raft, raft_outputs_t *out, uint32_t place, bool
         uint64_t count = upto - message->index;
         message->count = count < RAFT_ENTRIES_MAX ? (uint32_t)count : RAFT_ENTRIES_MAX;
         check(trail_term(&raft->trail, progress->next, &message->entry_term));
+        int64_t due_ns = next_beat(raft->times.beat_ns, now_ns); /* it may be lost */
+        if (due_ns < raft->due_ns) raft->due_ns = due_ns;
     }
     if (progress->pace == RAFT_FLOWING) {
         progress->next += message->count;

@@ -39,15 +39,17 @@ static inline void answer(void *context, uint64_t token, bool is_applied) {
 }
 
 static inline group_options_t options(uint32_t number) {
-    return (group_options_t){
-        .store = rig.store,
-        .number = number,
-        .peer = 77,
-        .name = 7700 + number,
-        .outputs = &outputs,
-        .times = {.election_ns = 1500 * NS_PER_MS, .lease_ns = 1200 * NS_PER_MS, .beat_ns = 200 * NS_PER_MS},
-        .seed = number + 1,
-        .hooks = {.apply = apply, .answer = answer}};
+    return (group_options_t){.store = rig.store,
+                             .number = number,
+                             .peer = 77,
+                             .name = 7700 + number,
+                             .outputs = &outputs,
+                             .times = {.election_ns = 1500 * NS_PER_MS,
+                                       .lease_ns = 1200 * NS_PER_MS,
+                                       .beat_ns = 200 * NS_PER_MS,
+                                       .rest_ns = 600 * NS_PER_MS},
+                             .seed = number + 1,
+                             .hooks = {.apply = apply, .answer = answer}};
 }
 
 static inline void open_all(void) {

@@ -281,17 +281,19 @@ static inline bool world_propose(uint32_t at, uint32_t group, uint32_t size) {
 static inline group_options_t world_options(uint32_t at, uint32_t group) {
     node_t *node = &world.node[at];
     node->places[group] = (where_t){.node = at, .group = group};
-    return (group_options_t){
-        .number = group + 1,
-        .name = 500 + group,
-        .founders = &world.founders,
-        .times = {.election_ns = 1500 * NS_PER_MS, .lease_ns = 1200 * NS_PER_MS, .beat_ns = 200 * NS_PER_MS},
-        .seed = random_next(&world.random) | 1,
-        .hooks = {.context = &node->places[group],
-                  .apply = world_apply,
-                  .save = world_save,
-                  .restore = world_restore,
-                  .answer = world_answer}};
+    return (group_options_t){.number = group + 1,
+                             .name = 500 + group,
+                             .founders = &world.founders,
+                             .times = {.election_ns = 1500 * NS_PER_MS,
+                                       .lease_ns = 1200 * NS_PER_MS,
+                                       .beat_ns = 200 * NS_PER_MS,
+                                       .rest_ns = 600 * NS_PER_MS},
+                             .seed = random_next(&world.random) | 1,
+                             .hooks = {.context = &node->places[group],
+                                       .apply = world_apply,
+                                       .save = world_save,
+                                       .restore = world_restore,
+                                       .answer = world_answer}};
 }
 
 /* Its store is open: the groups that it has, or has to have. */

@@ -97,7 +97,8 @@ typedef struct sim {
     uint64_t elections, commits, changes, copies, crashes, leases;
 } sim_t;
 
-static const raft_times_t sim_times = {.election_ns = 1500 * MS, .lease_ns = 1200 * MS, .beat_ns = 200 * MS};
+static const raft_times_t sim_times = {
+    .election_ns = 1500 * MS, .lease_ns = 1200 * MS, .beat_ns = 200 * MS, .rest_ns = 600 * MS};
 
 static uint32_t chance(sim_t *sim, uint32_t limit) {
     return random_below(&sim->random, limit);

@@ -219,6 +219,26 @@ static void kept_for_a_slow_leader(void) {
     world_end();
 }
 
+/* How many frames a second there are for three seconds, while the leader has its lease all the time. */
+static uint64_t frames_at_rest(void) {
+    world_pass(2 * NS_PER_SECOND);
+    uint64_t frames = world.frames;
+    for (int i = 0; i < 600; i++) {
+        world_step();
+        CHECK(group_look(world.node[world_leader(0)].group[0], world.now).leased);
+    }
+    return (world.frames - frames) / 3;
+}
+
+static void beats_at_rest(void) {
+    begin(3);
+    world_until(all_level);
+    CHECK(frames_at_rest() <= 8);    /* each 600 ms, two beats and their answers */
+    world.late_ns = 700 * NS_PER_MS; /* .. but each 200 ms where answers are late, or the lease would end between */
+    CHECK(frames_at_rest() >= 12);
+    world_end();
+}
+
 static bool handed_over(void) {
     return world_leader(0) == killed;
 }
@@ -567,6 +587,7 @@ int main(void) {
     RUN("a log that is full of what nobody else has gives way to that of the next leader", full_log_gives_way);
     RUN("logs that are full of what nobody knows to be committed are committed by the next leader",
         full_logs_are_committed);
+    RUN("a group at rest beats less often, and keeps its lease", beats_at_rest);
     RUN("what a leader's own disk lacks is kept for it", kept_for_a_slow_leader);
     RUN("the lead is handed over at once", hands_over);
     RUN("a new group is led at once, and who starts again waits", founded_at_once);
