@@ -334,8 +334,6 @@ WITHOUT: dict[str, dict[str, Any]] = {
     "sources": {"sources": [{"name": "O"}]},
     "republish": {"republish": {"src": ">", "dest": "again.>"}},
     "message schedules": {"allow_msg_schedules": True, "allow_msg_ttl": True},
-    "atomic batches": {"allow_atomic": True},
-    "fast batches": {"allow_batched": True},
     "counters": {"allow_msg_counter": True},
     "workqueue retention": {"retention": "workqueue"},
     "interest retention": {"retention": "interest"},
@@ -359,9 +357,13 @@ def test_what_replicas_lack_is_refused(tmp_path: Path) -> None:
                 f"a stream with replicas may not have {what} in leafd",
             )
         answer = await client.request(
-            "$JS.API.STREAM.UPDATE.S", json.dumps({**plain, "allow_atomic": True}).encode(), timeout=20
+            "$JS.API.STREAM.UPDATE.S", json.dumps({**plain, "allow_msg_counter": True}).encode(), timeout=20
         )
-        assert "atomic batches" in json.loads(answer.data)["error"]["description"]
+        assert "error" in json.loads(answer.data)
+        await asked(client, "STREAM.UPDATE.S", {**plain, "allow_atomic": True})
+        batch = {"Nats-Batch-Id": "b", "Nats-Batch-Sequence": "1", "Nats-Batch-Commit": "1"}
+        answer = await client.request("s.a", b"x", timeout=20, headers=batch)
+        assert json.loads(answer.data)["error"]["err_code"] == 10174
         answer = await client.request(
             "$JS.API.STREAM.UPDATE.S", json.dumps({**plain, "num_replicas": 1}).encode(), timeout=20
         )

@@ -68,12 +68,16 @@ def choose(wish: Wish, own: Site, others: Iterable[Site]) -> Site | str:
     return min(near, key=lambda one: (-_room(one, wish), one.streams, one.name))
 
 
-def choose_more(wish: Wish, first: Site, others: Iterable[Site], count: int) -> list[Site] | str:
+def choose_more(
+    wish: Wish, first: Site, others: Iterable[Site], count: int, *, all_there: bool = False
+) -> list[Site] | str:
     """So many servers, the first of which is chosen already: of its cluster alone, those with the fewest streams first.
-    Or what is wrong, in nats-server's words."""
+    Or what is wrong, in nats-server's words. all_there: no server is away that might do."""
     near = [one for one in others if one.cluster == first.cluster and one.name != first.name]
     fitting = [one for one in near if NO_STREAMS not in one.tags and not _missed(one, wish.tags)]
     fitting = [one for one in fitting if _room(one, wish) >= wish.size]
+    if len(near) < count - 1 and all_there:
+        return ""
     if len(fitting) < count - 1:
         return ", peer offline" if len(near) < count - 1 else ", insufficient storage"
     return [first, *sorted(fitting, key=lambda one: (one.streams, -_room(one, wish), one.name))[: count - 1]]

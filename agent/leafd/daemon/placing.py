@@ -467,7 +467,8 @@ class Placing:
         tags = config.placement.tags if config.placement is not None else ()
         wish = Wish("", tags, max(config.max_bytes, 0), config.storage != MEMORY)
         first = sites.get(row.peer)
-        chosen = choose_more(wish, first, sites.values(), config.num_replicas) if first is not None else ""
+        count, whole = config.num_replicas, len(sites) == len(disks)
+        chosen = choose_more(wish, first, sites.values(), count, all_there=whole) if first is not None else ""
         if isinstance(chosen, str):
             raise errors.NO_SUITABLE_PEERS.error(why=chosen)
         peers = [next(peer for peer, site in sites.items() if site is one) for one in chosen]

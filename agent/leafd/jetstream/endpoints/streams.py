@@ -79,7 +79,8 @@ async def put(context: Context, stream: Stream, *, stored: bytes = b"") -> t.Str
         republish = None
     flat = flat_stream(stream.account.id, stream.config)
     if stream.group is not None:
-        flat = replace(flat, flags=flat.flags | t.StreamFlag.REPLICATED)
+        without = t.StreamFlag.ALLOW_ATOMIC | t.StreamFlag.ALLOW_BATCHED  # the log has no entry for a batch
+        flat = replace(flat, flags=(flat.flags & ~without) | t.StreamFlag.REPLICATED)
     return await context.plane.stream_put(
         stream.id,
         flat,
@@ -192,8 +193,8 @@ async def placed(context: Context, wanted: Stream) -> tuple[Stream, t.StreamStat
 
 
 def check_replicable(context: Context, config: StreamConfig) -> None:
-    """Can several servers keep such a stream: has their log entries for it (native/jetstream/replicated.h)? Raises
-    ApiError."""
+    """Can several servers keep such a stream: has their log entries for it (native/jetstream/replicated.h)? Batches may
+    be allowed, as tools do that use none: whoever sends one is refused. Raises ApiError."""
     if not context.settings.shared:
         raise errors.STREAM_REPLICAS_NOT_SUPPORTED.error()
     others = {
@@ -202,8 +203,6 @@ def check_replicable(context: Context, config: StreamConfig) -> None:
         "sources": bool(config.sources),
         "republish": config.republish is not None,
         "message schedules": config.allow_msg_schedules,
-        "atomic batches": config.allow_atomic,
-        "fast batches": config.allow_batched,
         "counters": config.allow_msg_counter,
         f"{config.retention} retention": config.retention != LIMITS,
     }
