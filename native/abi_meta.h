@@ -5,7 +5,8 @@
 /* account = the system account, arg = this server; completion's arg = the id of its disk, arg2 = 1: the group is there.
  * Any status but OK: the disk takes part in no group until a start that can read it */
 #define COMMAND_META_OPEN 120
-/* arg = the group's name, body = meta_disk_t[], its first members; none: a leader has to let this one in */
+/* arg = the group's name, body = meta_disk_t[], its first members; none: a leader has to let this one in. arg2, not 0:
+ * in the place of the group that is here. With a body then: this disk goes on alone, with its rows, as of that index */
 #define COMMAND_META_FOUND 121
 #define COMMAND_META_SEND 122 /* arg = server, body = a letter: EVENT_LETTER there; completion's arg = 1: it is sent */
 #define COMMAND_META_LOOK 123 /* completion's payload = meta_look_t, meta_member_t[] */

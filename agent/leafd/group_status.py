@@ -17,7 +17,7 @@ MISSED_S: Final = 10.0
 """A server that was missed for a shorter time needs no attention: it may just have been started."""
 NAMED: Final = 4
 """So many names stand in one line."""
-LOST: Final = "if they do not come back, see the guide (A group of servers)"
+LOST: Final = "if they are lost for good, see the guide (A lost majority)"
 
 
 @dataclass(frozen=True, slots=True)

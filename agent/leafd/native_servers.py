@@ -55,6 +55,12 @@ class Servers(Submits):
         body = b"".join(struct.pack("=QQ", *member) for member in members)
         await self._request("META_FOUND", "founding the group of servers", arg=name, body=body)
 
+    async def meta_replace(self, name: int, own: tuple[int, int] | None, index: int) -> None:
+        """Another group in the place of the one that is here. own: this disk goes on alone, with its rows as of that
+        index; None: a leader has to let it in. Raises PlaneError: AGAIN, FULL: to be asked again."""
+        body = struct.pack("=QQ", *own) if own is not None else b""
+        await self._request("META_FOUND", "replacing the group of servers", arg=name, arg2=index, body=body)
+
     def meta_send(self, peer: int, letter: bytes) -> None:
         """A letter to another server, if there is a way to it."""
         self._submit("META_SEND", arg=peer, body=letter)

@@ -17,6 +17,10 @@ void command_meta_open(plane_t *plane, const plane_command_t *command, account_t
 void command_meta_found(plane_t *plane, const plane_command_t *command) {
     const uint32_t size = sizeof(meta_disk_t);
     meta_disk_t disks[META_MEMBERS_MAX];
+    if (command->arg2 != 0) {
+        command_done(plane, command, meta_anew(plane, command->arg, command->body_size > 0, command->arg2));
+        return;
+    }
     if (command->body_size > sizeof disks) {
         command_done(plane, command, STATUS_INVALID);
         return;

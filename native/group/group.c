@@ -485,6 +485,10 @@ void group_halve(group_t *group, bool half) {
     group->half = half;
 }
 
+void group_settle(group_t *group) {
+    group->committed = group->raft.trail.last;
+}
+
 raft_disk_t group_leader(const group_t *group) {
     return group->raft.leader;
 }

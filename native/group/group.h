@@ -165,6 +165,9 @@ void group_halve(group_t *group, bool half);
 /* The state is the one after what was said, whose rest `write` puts into the open batch; the log begins anew behind it.
  * false: write refused, or the log leads there by itself. */
 bool group_restore(group_t *group, const group_said_t *said, bool (*write)(void *context), void *context, moment_t now);
+/* All of its log counts as committed: for a disk that goes on without the others, whose answers nobody has any more.
+ * Its group is to be removed when that is applied, and has to hear nothing until then. */
+void group_settle(group_t *group);
 /* The leader that it knows, peer 0: none. */
 raft_disk_t group_leader(const group_t *group);
 raft_index_t group_last(const group_t *group);

@@ -15,8 +15,11 @@
 #include "plane/peer.h"
 #include "plane/pressure.h"
 #include "plane/publication.h"
+#include "store/ledger.h"
 
-#define NUMBER 1u /* of its ledger */
+#define NUMBER 1u                        /* of its ledger; .. */
+#define NUMBER_ANEW UINT32_C(0xffff0000) /* .. of one in the place of another it is the next from here on */
+#define NUMBERS_TRIED 16u
 #define LETTER_MAX (UINT32_C(1) << 17)
 #define SUBJECT_PREFIX "$LR."
 #define TO_AT (sizeof SUBJECT_PREFIX - 1)
@@ -29,7 +32,9 @@ typedef struct meta {
     plane_t *plane;
     account_t *account;
     groups_t *groups;
-    group_t *group; /* NULL: not founded, or not here */
+    group_t *group;  /* NULL: not founded, or not here */
+    uint32_t number; /* of its ledger, or of the last one */
+    bool deaf;       /* its group is being replaced */
     uint64_t peer;
     ways_t ways;
     buffer_t entry;         /* scratch */
@@ -112,6 +117,9 @@ static void meta_mail(plane_t *plane, peer_t *from, const account_t *account, by
         return;
     }
     peer = named != 0 ? named : peer;
+    if (bytes_starts(payload, FRAME_MAGIC) && meta->deaf) {
+        return;
+    }
     if (bytes_starts(payload, FRAME_MAGIC)) {
         groups_receive(meta->groups, peer, payload, plane->now);
         return;
@@ -156,7 +164,7 @@ static void meta_answer(void *context, uint64_t token, bool applied) {
 }
 
 static group_options_t meta_options(meta_t *meta, uint64_t name, const raft_config_t *founders) {
-    return (group_options_t){.number = NUMBER,
+    return (group_options_t){.number = meta->number,
                              .times = groups_times,
                              .seed = random_next(&meta->plane->random) | 1,
                              .hooks = {.context = meta,
@@ -171,6 +179,15 @@ static group_options_t meta_options(meta_t *meta, uint64_t name, const raft_conf
 
 /* ---- its life ---------------------------------------------------------------------------------------------------- */
 
+/* The ledgers of all other groups have numbers of streams. */
+static bool number_look(void *context, uint32_t group) {
+    uint32_t *number = context;
+    if (group >= NUMBER_ANEW) {
+        *number = group;
+    }
+    return true;
+}
+
 status_t meta_open(plane_t *plane, account_t *account, uint64_t peer, uint64_t *disk, bool *there) {
     store_t *store = plane->js.stores[STORE_FILE];
     if (plane->meta != NULL || peer == 0) {
@@ -183,10 +200,13 @@ status_t meta_open(plane_t *plane, account_t *account, uint64_t peer, uint64_t *
     if (meta == NULL) {
         return STATUS_NO_MEMORY;
     }
-    *meta = (meta_t){.plane = plane, .account = account, .peer = peer};
+    *meta = (meta_t){.plane = plane, .account = account, .peer = peer, .number = NUMBER};
     buffer_init(&meta->entry, UINT32_MAX);
     const groups_hooks_t hooks = {.context = meta, .reaches = meta_reaches, .deliver = meta_deliver};
     status_t status = groups_open(store, peer, hooks, &meta->groups);
+    if (status == STATUS_OK) {
+        status = store_ledger_each(store, number_look, &meta->number);
+    }
     if (status == STATUS_OK) {
         status = groups_load(meta->groups, meta_options(meta, 0, NULL), plane->now, &meta->group);
     }
@@ -223,9 +243,69 @@ status_t meta_found(plane_t *plane, uint64_t name, const meta_disk_t *disks, uin
     for (uint32_t i = 0; i < count; i++) {
         founders.at[i] = (raft_member_t){.id = {.peer = disks[i].peer, .disk = disks[i].disk}, .voter = true};
     }
-    return meta->group != NULL
-               ? STATUS_EXISTS
-               : groups_make(meta->groups, meta_options(meta, name, &founders), plane->now, &meta->group);
+    if (meta->group != NULL) {
+        return STATUS_EXISTS;
+    }
+    status_t status = STATUS_EXISTS;
+    for (uint32_t tried = 0; status == STATUS_EXISTS && tried < NUMBERS_TRIED; tried++) {
+        status = groups_make(meta->groups, meta_options(meta, name, &founders), plane->now, &meta->group);
+        if (status == STATUS_EXISTS) { /* that number's entries are not gone yet */
+            meta->number = meta->number == NUMBER ? NUMBER_ANEW : meta->number + 1;
+        }
+    }
+    return status;
+}
+
+static bool nothing_written(void *context) {
+    (void)context;
+    return true;
+}
+
+/* false: later. The old group's log is carried out first: what this disk has of it may have been answered. */
+static bool meta_end_old(meta_t *meta, uint64_t name, bool alone) {
+    group_t *old = meta->group;
+    if (old == NULL || group_name(old) == name) {
+        return true;
+    }
+    meta->deaf = true;
+    if (alone && !group_quiet(old)) {
+        group_settle(old);
+        groups_stir(meta->groups, old);
+        return false;
+    }
+    if (groups_remove(meta->groups, old) != STATUS_OK) {
+        return false;
+    }
+    meta->group = NULL;
+    return true;
+}
+
+status_t meta_anew(plane_t *plane, uint64_t name, bool alone, uint64_t index) {
+    meta_t *meta = plane->meta;
+    if (meta == NULL || name == 0 || index == 0 || index > RAFT_INDEX_MAX) {
+        return STATUS_INVALID;
+    }
+    const raft_disk_t self = groups_self(meta->groups);
+    const meta_disk_t disk = {.peer = self.peer, .disk = self.disk};
+    if (!meta_end_old(meta, name, alone)) {
+        return STATUS_AGAIN;
+    }
+    status_t status = meta->group != NULL ? STATUS_OK : meta_found(plane, name, &disk, alone ? 1 : 0);
+    if (status == STATUS_OK && alone && group_floor(meta->group) == 0 && group_last(meta->group) < index) {
+        /* The rows stay as they are: they are the state as of that index, which whoever is let in gets a copy of. */
+        const group_said_t said = {.index = index,
+                                   .members = {.index = index, .count = 1, .at = {{.id = self, .voter = true}}}};
+        if (!group_restore(meta->group, &said, nothing_written, NULL, plane->now)) {
+            status = groups_remove(meta->groups, meta->group);
+            meta->group = status == STATUS_OK ? NULL : meta->group;
+            status = STATUS_AGAIN;
+        }
+    }
+    if (status == STATUS_OK) {
+        meta->deaf = false;
+        groups_stir(meta->groups, meta->group);
+    }
+    return status;
 }
 
 /* ---- what is asked of it ----------------------------------------------------------------------------------------- */

@@ -31,6 +31,10 @@ LEAF_MUST_USE status_t meta_open(plane_t *plane, account_t *account, uint64_t pe
 void meta_close(plane_t *plane); /* before the stores */
 /* count 0: it waits until a leader lets it in. */
 LEAF_MUST_USE status_t meta_found(plane_t *plane, uint64_t name, const meta_disk_t *disks, uint32_t count);
+/* In the place of the group that is here, if one is. alone: of this disk, with the rows that it has, as of that index,
+ * which is higher than any revision; else it waits until a leader lets it in. STATUS_AGAIN, STATUS_FULL: to be called
+ * again, until it is done. */
+LEAF_MUST_USE status_t meta_anew(plane_t *plane, uint64_t name, bool alone, uint64_t index);
 bool meta_send(plane_t *plane, uint64_t peer, bytes_t letter);
 LEAF_MUST_USE status_t meta_shown(plane_t *plane, buffer_t *to);
 /* STATUS_OK: the command is answered later. */

@@ -122,6 +122,7 @@ def test_a_killed_leader_is_replaced_and_comes_back_as_a_follower(kind: str, tmp
         # The ids of servers are the reference's: of their names.
         wiped_disk(made, said)
         missed(made)
+        rescued(made)
 
 
 def wiped_disk(made: list[servers.Server], said: dict[str, Any]) -> None:
@@ -141,7 +142,7 @@ def wiped_disk(made: list[servers.Server], said: dict[str, Any]) -> None:
 def missed(made: list[servers.Server]) -> None:
     """Who is there says who is away, and when there are too few, by varz, `leafd status` and the doctor."""
     stays, goes, last = made
-    eventually(lambda: [row["voter"] for row in members_at(stays)] == [True] * 3, lambda: members_at(stays))
+    until_all_vote(stays)
     goes.kill()
     eventually(lambda: away_at(stays) == {"s1"}, lambda: away_at(stays))
     leader_of([stays, last], but="s1")
@@ -155,9 +156,51 @@ def missed(made: list[servers.Server]) -> None:
         assert "start s1, s2" in said
 
 
+def rescued(made: list[servers.Server]) -> None:
+    """Of three whose majority is lost one goes on alone, with the streams that it knows; those that come back with
+    their old disks, which are a majority of the old group, are let in again."""
+    stays, *others = made
+    before = group_at(stays)["cluster_size"]
+    refused = servers.leafd("cluster", "rescue", "--store", str(stays.directory / "store"), "--yes")
+    assert "has this store open: its group is not rescued" in refused.stderr
+    stays.stop()
+    asked = servers.leafd("cluster", "rescue", "--store", str(stays.directory / "store"), "--yes")
+    assert asked.returncode == 0, asked.stderr
+    stays.start()
+    assert leader_of([stays]) == "s0"
+    assert (before, group_at(stays)["cluster_size"]) == (3, 1)
+    assert asyncio.run(made_stream(stays, "ALONE"))["config"]["name"] == "ALONE"
+    for server in others:
+        server.start()
+    until_all_vote(stays)
+    assert leader_of(made) == "s0"
+    assert asyncio.run(made_stream(others[0], "LATER"))["config"]["name"] == "LATER"
+    names = [asyncio.run(asked_of(one, "STREAM.NAMES", b""))["streams"] for one in made]
+    assert names == [["ALONE", "LATER"]] * 3
+    stays.kill()
+    assert leader_of(others, but="s0")
+
+
+async def asked_of(server: servers.Server, what: str, body: bytes) -> dict[str, Any]:
+    client = await connect(server)
+    answer: dict[str, Any] = json.loads((await client.request(f"$JS.API.{what}", body, timeout=10)).data)
+    await client.close()
+    return answer
+
+
+async def made_stream(server: servers.Server, name: str) -> dict[str, Any]:
+    body = json.dumps({"name": name, "subjects": [name]}).encode()
+    return await asked_of(server, f"STREAM.CREATE.{name}", body)
+
+
 def members_at(server: servers.Server) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = report(server, "varz")["leafd"]["group"]["servers"]
     return found
+
+
+def until_all_vote(server: servers.Server) -> None:
+    """All three are members; one that is let in becomes one when it has the table."""
+    eventually(lambda: [row["voter"] for row in members_at(server)] == [True] * 3, lambda: members_at(server))
 
 
 def away_at(server: servers.Server) -> set[str]:
@@ -172,18 +215,11 @@ def told_by(server: servers.Server, command: str) -> str:
 def test_one_server_founds_nothing_and_says_who_is_missing(tmp_path: Path) -> None:
     """Without the servers that are expected there is no group, no leader and no stream."""
 
-    async def ask(server: servers.Server) -> dict[str, Any]:
-        client = await connect(server)
-        body = json.dumps({"name": "S", "subjects": ["s"]}).encode()
-        answer: dict[str, Any] = json.loads((await client.request("$JS.API.STREAM.CREATE.S", body, timeout=10)).data)
-        await client.close()
-        return answer
-
     with three(L, tmp_path) as made:
         made[0].start()
         with pytest.raises(urllib.error.HTTPError) as unwell:
             report(made[0], "healthz")
         assert "2 of 3 servers are missing to found the group" in json.loads(unwell.value.read())["error"]
         assert "leader" not in group_at(made[0])
-        error = asyncio.run(ask(made[0]))["error"]
+        error = asyncio.run(made_stream(made[0], "S"))["error"]
         assert (error["code"], error["err_code"]) == (503, 10008)

@@ -5,6 +5,7 @@
 #include "route_rig.h"
 
 #include "meta/meta.h"
+#include "meta/meta_rows.h"
 #include "raft/frame.h"
 #include "store/ledger.h"
 #include "text/hash8.h"
@@ -148,6 +149,112 @@ static peer_t *route_of(uint64_t server) {
     rig_heard(route);
     return route;
 }
+
+/* ---- a group in the place of another ----------------------------------------------------------------------------- */
+
+static plane_event_t replace(uint64_t name, const meta_disk_t *own, uint64_t index) {
+    plane_command_t command = {.op = COMMAND_META_FOUND, .arg = name, .arg2 = index};
+    if (own != NULL) {
+        command.body = (const uint8_t *)own;
+        command.body_size = sizeof *own;
+    }
+    plane_event_t event = asked(command, NULL);
+    for (int i = 0; i < 100 && (event.status == STATUS_AGAIN || event.status == STATUS_FULL); i++) {
+        plane->now.mono_ns += 20 * NS_PER_MS;
+        rig_turn(plane);
+        event = asked(command, NULL);
+    }
+    return event;
+}
+
+static void restart(void) {
+    core_shutdown(plane);
+    rig_close(plane);
+    open_plane();
+    CHECK(open_group(true) != 0);
+}
+
+/* A group of two whose leader has sent two rows and died: nobody here knows whether they are committed. */
+static meta_disk_t left_behind(void) {
+    uint8_t bytes[1024], line[1200];
+    frame_writer_t writer;
+    buffer_t entry;
+    const meta_disk_t disks[2] = {{.peer = OWN, .disk = open_group(false)}, {.peer = OTHER, .disk = 5}};
+    const plane_command_t two = {
+        .op = COMMAND_META_FOUND, .arg = 9, .body = (const uint8_t *)disks, .body_size = sizeof disks};
+    CHECK_EQ_I64(STATUS_OK, asked(two, NULL).status);
+    const raft_disk_t own = {.peer = OWN, .disk = disks[0].disk}, other = {.peer = OTHER, .disk = 5};
+    const raft_message_t message = {
+        .subject = RAFT_ENTRIES, .from = other, .to = own, .term = 5, .entry_term = 5, .count = 2};
+    frame_begin(&writer, bytes, sizeof bytes, other, own, 0);
+    CHECK(frame_put(&writer, 9, &message));
+    buffer_init(&entry, UINT32_MAX);
+    for (const char *key = "ab"; *key != 0; key++) {
+        entry.size = 0;
+        CHECK_EQ_I64(STATUS_OK, meta_entry(&entry, bytes_of((const uint8_t *)key, 1), BYTES_LITERAL("v"), 0, false));
+        CHECK(frame_put_entry(&writer, RAFT_DATA, bytes_of(entry.at, (uint32_t)entry.size)));
+    }
+    buffer_free(&entry);
+    uint32_t size = frame_end(&writer);
+    peer_t *route = route_of(OTHER);
+    int head = snprintf((char *)line, sizeof line, "RMSG A $LR.AAAAAAAA %u\r\n", size);
+    memcpy(line + head, bytes, size);
+    memcpy(line + head + size, "\r\n", 2);
+    peer_act(plane, route, bytes_of(line, (uint32_t)head + size + 2));
+    rig_turn(plane);
+    restart();
+    meta_look_t found = look();
+    CHECK_EQ_U64(9, found.name);
+    CHECK_EQ_U64(2, found.members);
+    CHECK_EQ_U64(2, found.last);
+    CHECK_EQ_U64(0, found.applied);
+    rows_are(0);
+    return disks[0];
+}
+
+static void one_goes_on_alone(void) {
+    const meta_disk_t own = left_behind();
+    const uint64_t index = 3;
+    CHECK_EQ_I64(STATUS_INVALID, replace(0, &own, index).status);
+    CHECK_EQ_I64(STATUS_INVALID, replace(10, &own, UINT64_MAX).status);
+    CHECK_EQ_I64(STATUS_OK, replace(10, &own, index).status);
+    CHECK_EQ_I64(STATUS_OK, replace(10, &own, index).status); /* as who did not hear the answer asks again */
+    until_led();
+    CHECK_EQ_U64(10, look().name);
+    CHECK_EQ_U64(1, look().members);
+    CHECK_EQ_U64(index, look().floor);
+    rows_are(2);
+    plane_event_t third = put("c", "3", 0);
+    CHECK_EQ_I64(STATUS_OK, third.status);
+    CHECK(third.arg > index); /* revisions go on, so who has seen an old one takes the new one */
+    restart();
+    until_led();
+    CHECK_EQ_U64(10, look().name);
+    rows_are(3);
+    CHECK_EQ_I64(STATUS_OK, put("c", "4", third.arg).status);
+}
+
+static void alone(void) {
+    in_a_directory(one_goes_on_alone);
+}
+
+static void one_waits_for_another_group(void) {
+    (void)left_behind();
+    CHECK_EQ_I64(STATUS_OK, replace(10, NULL, 1).status);
+    CHECK_EQ_U64(10, look().name);
+    CHECK_EQ_U64(0, look().members);
+    CHECK_EQ_I64(STATUS_AGAIN, put("c", "3", 0).status);
+    restart();
+    CHECK_EQ_U64(10, look().name);
+    CHECK_EQ_U64(0, look().members);
+    CHECK_EQ_U64(0, look().leader);
+}
+
+static void waits(void) {
+    in_a_directory(one_waits_for_another_group);
+}
+
+/* ---- others' frames ---------------------------------------------------------------------------------------------- */
 
 static void say_frame(peer_t *peer, const char *account, raft_disk_t from, raft_disk_t to) {
     uint8_t bytes[FRAME_HEAD + FRAME_MESSAGE_HEAD];
@@ -356,6 +463,8 @@ static void handed_on(void) {
 
 int main(void) {
     RUN("rows are written when they have the revision that is named, and are there after a start", rows_and_restart);
+    RUN("a disk that is left behind goes on alone, with all that its log has", alone);
+    RUN("a group that is in the place of another begins empty, and waits for its leader", waits);
     RUN("frames are believed of servers that routes lead to, and nobody else's message gets there", believed);
     RUN("gateways carry frames and letters, and nobody else's message gets there", over_gateways);
     RUN("letters are handed on between clusters, of servers that a link may speak for", handed_on);

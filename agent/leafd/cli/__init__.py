@@ -12,7 +12,7 @@ from typing import Final
 
 COMMANDS: Final = (
     *("run", "check", "status", "doctor", "links", "streams", "consumers", "store", "init", "completion"),
-    *("enrol", "boxes", "hub"),
+    *("enrol", "boxes", "hub", "cluster"),
 )
 """What may be the first word of a command line. Everything else is nats-server's."""
 CONFIGURATION: Final = "/etc/leafd/leafd.conf"

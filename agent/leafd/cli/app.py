@@ -22,6 +22,7 @@ import click
 
 from leafd import cli
 from leafd.cli import COMMANDS, COMPLETING
+from leafd.cli.cluster_words import cluster as cluster_words
 from leafd.cli.enrol_words import enrol as enrol_words
 from leafd.cli.hub_words import hub as hub_words
 from leafd.cli.options import PATH, Group, account, as_json, authority, configuration, end, text, url
@@ -321,5 +322,6 @@ def _completion(shell: str) -> None:
 app.add_command(store)
 app.add_command(enrol_words)
 app.add_command(hub_words)
+app.add_command(cluster_words)
 
 assert set(app.commands) == set(COMMANDS)

@@ -35,7 +35,8 @@ _jwt = click.option("--jwt", metavar="DIR", type=PATH, help="The directory of ac
 _enrol = click.option("--enrol", metavar="DIR", type=PATH, help="Where who is enrolled is kept, likewise.")
 
 
-def _place(context: click.Context, directory: Path | None, config: Path | None, *, new: bool = False) -> Place:
+def place_of(context: click.Context, directory: Path | None, config: Path | None, *, new: bool = False) -> Place:
+    """The store that the options name. Raises LeafdError."""
     from leafd.cli.store import JETSTREAM, Place, within
 
     place: Place | None = None
@@ -62,7 +63,7 @@ def _stat(context: click.Context, directory: Path | None, config: Path | None, j
     from leafd.cli.store import stat
     from leafd.cli.tables import as_json
 
-    found = stat(_place(context, directory, config))
+    found = stat(place_of(context, directory, config))
     if json:
         as_json(found)
     else:
@@ -119,7 +120,7 @@ def _check(context: click.Context, directory: Path | None, config: Path | None, 
     from leafd.cli.store import LMDB, check
     from leafd.cli.tables import as_json
 
-    place = _place(context, directory, config)
+    place = place_of(context, directory, config)
     with bar(shown=not json) as tell:
         found = check(place, lambda done: tell("reading", done, _size(place.directory / LMDB)))
     if json:
@@ -168,7 +169,7 @@ def _salvage(context: click.Context, to: Path, directory: Path | None, config: P
     from leafd.cli.store import JETSTREAM, LMDB, salvage
     from leafd.cli.tables import as_json
 
-    place = _place(context, directory, config)
+    place = place_of(context, directory, config)
     with bar(shown=not json) as tell:
         total = _size(place.directory / LMDB)
         saved = salvage(place, to / JETSTREAM, lambda done: tell("reading", done, total))
@@ -208,7 +209,7 @@ def _backup(
     from leafd.cli.backup import backup
     from leafd.cli.progress import bar
 
-    place = _place(context, directory, config)
+    place = place_of(context, directory, config)
     place = replace(place, jwt=jwt or place.jwt, enrol=enrol or place.enrol)
     with bar(shown=not json) as tell:
         made = backup(place, to, tell)
@@ -237,7 +238,7 @@ def _restore(
     from leafd.cli.backup import restore
     from leafd.cli.progress import bar
 
-    place = _place(context, directory, config, new=True)
+    place = place_of(context, directory, config, new=True)
     place = replace(place, jwt=jwt or place.jwt, enrol=enrol or place.enrol)
     with bar(shown=not json) as tell:
         made = restore(source, place, tell)

@@ -21,7 +21,7 @@ import json
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Final, Protocol
 
-from leafd.cluster.founding import Disk, Founding, Hello, Message, Promises
+from leafd.cluster.founding import Disk, Founding, Hello, Members, Message, Promises
 from leafd.cluster.founding_bytes import DamagedError, read_message, read_promises, write_message, write_promises
 from leafd.records import dataclass
 
@@ -33,7 +33,7 @@ MEMBER_ROW: Final = b"m/"
 BANNED_ROW: Final = b"x/"
 """Of a disk that was taken out by hand: it is not let in again."""
 LEARN, PROMOTE, REMOVE = 1, 2, 3
-_DISK_SIZE: Final = 8
+DISK_SIZE: Final = 8
 
 
 class MemberSeen(Protocol):
@@ -74,10 +74,10 @@ def promises_in(record: bytes | None, disk: int) -> Promises:
     """The promises of this disk. Raises DamagedError."""
     if record is None:
         return Promises()
-    if len(record) < _DISK_SIZE:
+    if len(record) < DISK_SIZE:
         raise DamagedError
-    promises = read_promises(record[_DISK_SIZE:])
-    return promises if int.from_bytes(record[:_DISK_SIZE], "big") == disk else Promises()
+    promises = read_promises(record[DISK_SIZE:])
+    return promises if int.from_bytes(record[:DISK_SIZE], "big") == disk else Promises()
 
 
 class Council:
@@ -143,7 +143,7 @@ class Council:
             self._unsaved = saving[1]
         if self._unsaved is not None:
             saved = self._unsaved
-            if not await self._ports.save(self.own.disk.to_bytes(_DISK_SIZE, "big") + write_promises(saved)):
+            if not await self._ports.save(self.own.disk.to_bytes(DISK_SIZE, "big") + write_promises(saved)):
                 return  # what was to be said is lost, as on a network
             self._unsaved = None
         for sending in sendings:
@@ -159,6 +159,12 @@ class Council:
                 "wiped or replaced; it waits until the group's leader lets it in"
             )
         self.there = await self._ports.found(group_name(members), tuple(sorted(members)) if is_first else ())
+
+    async def follow(self, members: Members) -> None:
+        """The group of that list is in the place of this disk's, which has still to leave it."""
+        self.founding.follow(members)
+        self.member = False
+        await self._settle()
 
     # ---- the group's leader
 

@@ -257,6 +257,11 @@ class Founding:
             self._drop()
             self._save(Promises(self.kept.promised, self.kept.accepted, members, founded=True))
 
+    def follow(self, members: Members) -> None:
+        """The group of that list is in the place of the one that this disk knows."""
+        self._drop()
+        self._save(Promises(self.kept.promised, self.kept.accepted, members, founded=True))
+
     # ---- as one who asks
 
     def _begin(self) -> None:

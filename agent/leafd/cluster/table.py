@@ -133,11 +133,23 @@ class Table:
         self._rows: dict[bytes, StreamRow] = {}
         self._unread: dict[bytes, int] = {}
         """The revisions of rows that this version cannot read."""
+        self._counts: dict[int, tuple[int, int]] | None = None
 
     @property
     def unread(self) -> int:
         """How many rows this version cannot read."""
         return len(self._unread)
+
+    def counts(self) -> Mapping[int, tuple[int, int]]:
+        """How many streams each server has alone, and with others."""
+        if self._counts is None:
+            found: dict[int, tuple[int, int]] = {}
+            for row in [one for streams in self.streams.values() for one in streams.values()]:
+                for peer in row.peers:
+                    alone, shared = found.get(peer, (0, 0))
+                    found[peer] = (alone, shared + 1) if row.members else (alone + 1, shared)
+            self._counts = found
+        return self._counts
 
     def get(self, account: str, name: str) -> StreamRow | None:
         """The row of a stream, also of one that is deleted. Raises UnreadError."""
@@ -184,6 +196,7 @@ class Table:
 
     def put(self, row: StreamRow) -> None:
         """The row is like this from here on."""
+        self._counts = None
         self._unread.pop(row.key, None)
         self._rows[row.key] = row
         here = self.streams.setdefault(row.account, {})
@@ -198,6 +211,7 @@ class Table:
             self._drop(row.key)
 
     def _drop(self, key: bytes) -> StreamRow:
+        self._counts = None
         row = self._rows.pop(key)
         self.streams.get(row.account, {}).pop(row.name, None)
         return StreamRow(row.account, row.name)

@@ -8,17 +8,18 @@ Only a configuration with `meta_size` imports this. Not here: founding and membe
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import trio
 
 from leafd import native_types as t
-from leafd.cluster.council import LOOK_S, TICK_S, Council, Ports, names_in
-from leafd.cluster.founding import Disk
+from leafd.cluster.council import LOOK_S, TICK_S, Council, Ports, group_name, names_in
+from leafd.cluster.founding import Disk, Members
 from leafd.cluster.founding_bytes import DamagedError
 from leafd.cluster.letters import MAGIC as LETTERS
 from leafd.cluster.neighbours import MAGIC as NEIGHBOURS
+from leafd.daemon import rescue
 from leafd.links.origin import peer_number
 from leafd.native_meta import LEADER, MetaLook, MetaMember, look_in, member_info, rows_in, shown_peer
 
@@ -52,7 +53,7 @@ class MetaGroup:
         self._plane, self._current, self._neighbours = plane, current, neighbours
         self._name, self._expected = about.name, expected
         self._log, self._guard = log, guard
-        self._record = self._kept()
+        self._record, self._rescued = self._kept()
         self._council: Council | None = None
         self._heard = trio.Event()
         """A letter about founding came, whose answer is not to wait for the next tick."""
@@ -71,15 +72,19 @@ class MetaGroup:
         """The term in which this server, as its leader, has seen all of the log applied."""
         self.take_letter: Callable[[int, bytes], None] = lambda peer, letter: None
         """What is no matter of founding (cluster/letters.py)."""
+        self.on_left: list[Callable[[], None]] = []
+        """This server is in another group from here on, whose rows it has still to get."""
         self.on_rows: list[Callable[[dict[bytes, tuple[int, bytes]], int], None]] = []
         """The table, and the entry of the log as of which it is at least."""
 
-    def _kept(self) -> bytes | None:
-        """The record of what this disk has promised; None: it has promised nothing. Before the plane's start."""
+    def _kept(self) -> tuple[bytes | None, bytes]:
+        """The record of what this disk has promised, None: it has promised nothing; and the name of the group that it
+        was rescued from. Before the plane's start."""
         try:
-            return dict(self._plane.records(t.Record.CONTROL)).get(RECORD)
+            records = dict(self._plane.records(t.Record.CONTROL))
+            return records.get(RECORD), records.get(rescue.RECORD, b"")
         except t.PlaneError:
-            return b""  # which no promises are: they may be anything
+            return b"", b""  # which no promises are: they may be anything
 
     def handle(self, letter: t.Letter) -> None:
         """A letter of another server."""
@@ -118,6 +123,7 @@ class MetaGroup:
         assert system is not None
         try:
             disk, there = await self._plane.meta_open(system.id, self.peer)
+            there = await self._rescue(Disk(self.peer, disk), there=there)
             ports = Ports(
                 self.linked,
                 self._plane.meta_send,
@@ -130,13 +136,50 @@ class MetaGroup:
             )
             own = Disk(self.peer, disk)
             self._council = Council(own, self._name, self._expected, self._record, ports, there=there)
-        except t.PlaneError as error:
+        except (t.PlaneError, rescue.RescueError) as error:
             self._log.error(f"JetStream cluster: this server takes no part in the group of servers: {error}")
         except DamagedError:
             self._log.error(
                 "JetStream cluster: this server takes no part in the group of servers: the record of what it has "
                 "promised cannot be read"
             )
+
+    async def _rescue(self, own: Disk, *, there: bool) -> bool:
+        """Goes on alone, if that is asked for. Returns whether this disk has a group."""
+        folder = self._current.store
+        if folder is None or not rescue.is_asked_for(folder):
+            return there
+        found = await rescue.carry_out(folder, self._plane, own, there=there, record=RECORD)
+        self._record, self._rescued = found
+        self._log.warning(
+            "JetStream cluster: this server goes on without the others of its group, as it was asked to: those that "
+            "come back are let in again"
+        )
+        return True
+
+    async def leave_for(self, groups: Collection[int], members: Members) -> None:
+        """Leaves the group that this disk has, if it is one of these, and waits to be let into that of the list."""
+        look, council = self._look, self._council
+        if look is None or council is None or look.name not in groups or look.name == group_name(members):
+            return
+        self._log.warning(
+            "JetStream cluster: the group of servers was rescued without this server, which leaves the old one: what "
+            "that agreed on since is lost, and streams of this server that the others do not know are told to them"
+        )
+        await council.follow(members)
+        while not await self._tried(self._plane.meta_replace(group_name(members), None, 1)):  # noqa: ASYNC110
+            await trio.sleep(TICK_S)
+        self._look, self._members, self._rows, self._read_at, self._term_read = None, (), {}, 0, 0
+        for callback in self.on_left:
+            callback()
+
+    @property
+    def rescued(self) -> dict[str, Any] | None:
+        """The news for servers of a group that this one replaced, where this server leads; None: there are none."""
+        groups = rescue.replaced_groups(self._rows)
+        if not groups or self._council is None or not self.leads:
+            return None
+        return rescue.news(groups, self._council.founding.kept.members)
 
     # ---- ports of the council
 
@@ -198,6 +241,8 @@ class MetaGroup:
         if look.role == LEADER and look.leased:
             if look.applied == look.last:
                 self._term_read = look.term
+            if self._rescued and (row := rescue.ROW + self._rescued) not in self._rows:
+                await self._put(row, b"{}", 0)
             await self._council.lead(self._members, self._rows)
 
     async def _read_rows(self, look: MetaLook) -> None:

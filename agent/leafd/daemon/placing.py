@@ -30,6 +30,7 @@ from leafd.cluster.placement import Site, Wish, choose, choose_more
 from leafd.cluster.presence import Presence
 from leafd.cluster.table import StreamRow, Table, UnreadError, read_row, write_row
 from leafd.config.schema.gateway import cluster_name
+from leafd.daemon import rescue
 from leafd.daemon.orders import Orders
 from leafd.daemon.replicas import Replicas
 from leafd.gojson import JsonError, decode, dump, written
@@ -80,7 +81,6 @@ class Placing:
         self.table = Table()
         self._subjects: dict[str, SubjectIndex] = {}
         """Of all streams of an account."""
-        self._counted: dict[int, tuple[int, int]] | None = None
         self._presence = Presence(self.own, random.getrandbits(63))
         self._deciding = trio.Lock()
         self._news = trio.Event()
@@ -93,8 +93,10 @@ class Placing:
         self.replicas = Replicas(plane, meta, jetstream.catalogue, jetstream.settings)
         self.join, self.led, self.step_down = self.replicas.join, self.replicas.led, self.replicas.step_down
         self.cluster_of = self.replicas.cluster_of
+        self._announcer = rescue.Announcer(self._letters.tell)
         meta.take_letter = self._letters.receive
         meta.on_rows.append(self._take_rows)
+        meta.on_left.append(self._forget)
         self._elsewhere = jetstream.place_by(self)
 
     # ---- serving
@@ -173,10 +175,14 @@ class Placing:
                 before, now = presence.known, trio.current_time()
                 for peer, news in presence.tick(now, self._site(), meta.linked(), meta.leader, meta.members):
                     await self._letters.tell(peer, news)
+                await self._announcer.tick(now, meta.rescued, meta.linked())
                 for peer in before:
                     if not self.reaches(peer):
                         self._letters.lost(peer)
             await trio.sleep(SITE_S)
+
+    def _forget(self) -> None:
+        self.table, self._subjects, self._unsettled = Table(), {}, {}
 
     def _site_of(self, peer: int) -> Site | None:
         """A server that is there, as it told of itself."""
@@ -201,14 +207,7 @@ class Placing:
 
     def counts(self) -> Mapping[int, tuple[int, int]]:
         """How many streams each server has alone, and with others."""
-        if self._counted is None:
-            found: dict[int, tuple[int, int]] = {}
-            for row in [one for streams in self.table.streams.values() for one in streams.values()]:
-                for peer in row.peers:
-                    alone, shared = found.get(peer, (0, 0))
-                    found[peer] = (alone, shared + 1) if row.members else (alone + 1, shared)
-            self._counted = found
-        return self._counted
+        return self.table.counts()
 
     def others(self) -> list[int]:
         """The servers that are there, without this one."""
@@ -218,6 +217,9 @@ class Placing:
         news = json.loads(message)
         if news["news"] in ("site", "away"):
             self._presence.hear(peer, news, trio.current_time())
+        elif news["news"] == "rescued":
+            groups, members = rescue.heard(news)
+            self.go_on(partial(self._meta.leave_for, groups, members))
         elif news["news"] == "row" and peer == self._meta.leader:
             try:
                 row = read_row(int(news["revision"]), dump(news["row"]))
@@ -278,7 +280,6 @@ class Placing:
 
     def _follow(self, row: StreamRow) -> None:
         """A row is like that from here on."""
-        self._counted = None
         index = self._subjects.setdefault(row.account, SubjectIndex())
         try:
             config = config_of(row) if row.config is not None else None

@@ -30,7 +30,7 @@ class World:
     def __init__(self) -> None:
         self.log = KeptLog()
         self.meta = SimpleNamespace(peer=OWN, leader=OWN, decides=True, unread=0, on_rows=[], take_letter=None)
-        self.meta.linked = list
+        self.meta.linked, self.meta.on_left = list, []
         jetstream = SimpleNamespace(
             catalogue=SimpleNamespace(by_name={}, streams=lambda: ()), settings=None, place_by=lambda _: None
         )

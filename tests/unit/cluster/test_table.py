@@ -98,3 +98,17 @@ def test_rows_behind_one_that_cannot_be_read_are_taken() -> None:
         other,
     ]
     assert table.unread == 1
+
+
+def test_streams_are_counted_by_the_servers_that_have_them() -> None:
+    """Those of one server, and those of several; a row that changes or goes counts no more."""
+    table = Table()
+    one = StreamRow("A", "ONE", 1, config={}, created=1, revision=1)
+    two = StreamRow("B", "TWO", 1, config={}, created=1, revision=1, group=5, members=((1, 10), (2, 20)))
+    table.put(one)
+    table.put(two)
+    assert table.counts() == {1: (1, 1), 2: (0, 1)}
+    table.put(replace(one, peer=2, revision=2))
+    assert table.counts() == {1: (0, 1), 2: (1, 1)}
+    table.remove(two)
+    assert table.counts() == {2: (1, 0)}
