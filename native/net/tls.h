@@ -97,6 +97,8 @@ bytes_t tls_reason(const tls_t *tls);
 bool tls_throttled(const tls_t *tls);
 /* True while the connection is still in plain text that was said first, since the peer did not speak first. */
 bool tls_said_before(const tls_t *tls);
+/* Its handshake may take less than a second, so who looks at all connections once a second comes too late. */
+bool tls_hurries(const tls_t *tls);
 /* Gives up a handshake that has taken too long. */
 void tls_give_up(tls_t *tls);
 

@@ -76,6 +76,10 @@ static status_t failed(tls_t *tls) {
     return STATUS_CLOSED;
 }
 
+bool tls_hurries(const tls_t *tls) {
+    return tls_context_timeout_ns(tls->context) + tls->wait_ns < NS_PER_SECOND;
+}
+
 void tls_give_up(tls_t *tls) {
     if (tls_outcome(tls) == TLS_GOING) {
         tls_say(tls, "timeout");

@@ -137,7 +137,13 @@ void secure_look(plane_t *plane, peer_t *peer) {
         return;
     }
     switch (tls_outcome(peer->tls)) {
-    case TLS_GOING: return;
+    case TLS_GOING:
+        if (plane->now.mono_ns < peer->secure_until_ns || !tls_hurries(peer->tls)) {
+            return;
+        }
+        tls_give_up(peer->tls);
+        peer->secure_until_ns = 0;
+        break;
     case TLS_OPEN:
     case TLS_PLAIN:
         peer->secure_until_ns = 0;

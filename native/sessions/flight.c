@@ -1,6 +1,8 @@
 /* flight.c: see flight.h. */
 #include "sessions/flight.h"
 
+#include <stdlib.h>
+
 #include "base/bytes.h"
 #include "base/check.h"
 #include "base/clock.h"
@@ -10,21 +12,40 @@
 #define DROPPED_A_TURN 16384u
 #define KEPT (UINT64_C(16) * 1024)
 
+/* Of all who have had no message yet. Nobody writes to it. */
+static flight_part_t flight_empty;
+
+static bool flight_owns(flight_t *flight) {
+    if (flight->part != &flight_empty) {
+        return true;
+    }
+    flight_part_t *part = calloc(1, sizeof(*part));
+    if (part == NULL) {
+        return false;
+    }
+    buffer_init(&part->waiting, flight->most);
+    buffer_count(&part->waiting, flight->share);
+    flight->part = part;
+    return true;
+}
+
 void flight_init(flight_t *flight, uint32_t window, uint64_t most, share_t *share) {
-    *flight = (flight_t){.window = window};
-    buffer_init(&flight->waiting, most);
-    buffer_count(&flight->waiting, share);
+    *flight = (flight_t){.part = &flight_empty, .window = window, .most = most, .share = share};
 }
 
 void flight_free(flight_t *flight) {
-    ids_free(&flight->sent);
-    ids_free(&flight->released);
-    sequences_free(&flight->sequences);
-    buffer_free(&flight->waiting);
+    if (flight->part == &flight_empty) {
+        return;
+    }
+    ids_free(&flight->part->sent);
+    ids_free(&flight->part->released);
+    sequences_free(&flight->part->sequences);
+    buffer_free(&flight->part->waiting);
+    free(flight->part);
 }
 
 static bool flight_has_room(const flight_t *flight) {
-    return flight->sent.count + flight->released.count < flight->window;
+    return flight->part->sent.count + flight->part->released.count < flight->window;
 }
 
 uint16_t flight_id(uint64_t seq) {
@@ -32,7 +53,7 @@ uint16_t flight_id(uint64_t seq) {
 }
 
 static bool id_taken(const flight_t *flight, uint16_t id) {
-    return ids_has(&flight->sent, id) || ids_has(&flight->released, id);
+    return ids_has(&flight->part->sent, id) || ids_has(&flight->part->released, id);
 }
 
 /* A free one; there is one, since the window is smaller than what there are. */
@@ -48,11 +69,12 @@ static uint16_t free_id(flight_t *flight) {
 /* 0: no memory, or another message has the one that it must have. */
 static uint16_t flight_give(flight_t *flight, uint64_t seq) {
     uint16_t id = seq == 0 ? free_id(flight) : flight_id(seq);
-    if (id_taken(flight, id) || (seq != 0 && sequences_put(&flight->sequences, id, seq) != STATUS_OK)) {
+    if (!flight_owns(flight) || id_taken(flight, id)
+        || (seq != 0 && sequences_put(&flight->part->sequences, id, seq) != STATUS_OK)) {
         return 0;
     }
-    if (ids_add(&flight->sent, id) != STATUS_OK) {
-        (void)sequences_take(&flight->sequences, id);
+    if (ids_add(&flight->part->sent, id) != STATUS_OK) {
+        (void)sequences_take(&flight->part->sequences, id);
         return 0;
     }
     return id;
@@ -63,15 +85,18 @@ uint16_t flight_begin(flight_t *flight, uint64_t seq) {
 }
 
 void flight_undo(flight_t *flight, uint16_t id) {
-    (void)ids_take(&flight->sent, id);
-    (void)sequences_take(&flight->sequences, id);
+    (void)ids_take(&flight->part->sent, id);
+    (void)sequences_take(&flight->part->sequences, id);
 }
 
 status_t flight_wait(flight_t *flight, const flight_packet_t *one, int64_t now_ns) {
     uint8_t *to;
     bytes_t packet = one->packet;
+    if (!flight_owns(flight)) {
+        return STATUS_NO_MEMORY;
+    }
     check(one->id_at + 2 <= packet.size && (one->expiry_at == 0 || one->expiry_at + 4 <= packet.size));
-    status_t status = buffer_reserve(&flight->waiting, (uint64_t)HEAD + packet.size, &to);
+    status_t status = buffer_reserve(&flight->part->waiting, (uint64_t)HEAD + packet.size, &to);
     if (status != STATUS_OK) {
         return status;
     }
@@ -81,8 +106,8 @@ status_t flight_wait(flight_t *flight, const flight_packet_t *one, int64_t now_n
     store_be32(to + 16, one->expiry_at);
     store_be64(to + 20, (uint64_t)now_ns);
     (void)bytes_write(to + HEAD, packet);
-    flight->waiting.size += (uint64_t)HEAD + packet.size;
-    flight->waiting_upto = one->seq > flight->waiting_upto ? one->seq : flight->waiting_upto;
+    flight->part->waiting.size += (uint64_t)HEAD + packet.size;
+    flight->part->waiting_upto = one->seq > flight->part->waiting_upto ? one->seq : flight->part->waiting_upto;
     return STATUS_OK;
 }
 
@@ -103,7 +128,7 @@ static bool has_time(uint8_t *at, int64_t now_ns) {
 bool flight_next(flight_t *flight, int64_t now_ns, bytes_t *packet) {
     flight->lags = false;
     for (uint32_t dropped = 0; flight_waiting(flight) != 0 && flight_has_room(flight);) {
-        uint8_t *at = flight->waiting.at + flight->waiting_from;
+        uint8_t *at = flight->part->waiting.at + flight->part->waiting_from;
         uint64_t seq = load_be64(at + 8);
         if (!has_time(at, now_ns) && seq == 0) {
             flight_gone(flight);
@@ -125,27 +150,27 @@ bool flight_next(flight_t *flight, int64_t now_ns, bytes_t *packet) {
 }
 
 void flight_gone(flight_t *flight) {
-    const uint8_t *at = flight->waiting.at + flight->waiting_from;
-    flight->waiting_from += HEAD + (uint64_t)load_be32(at + 4);
+    const uint8_t *at = flight->part->waiting.at + flight->part->waiting_from;
+    flight->part->waiting_from += HEAD + (uint64_t)load_be32(at + 4);
     uint64_t left = flight_waiting(flight);
     if (left == 0) {
-        flight->waiting_upto = 0;
+        flight->part->waiting_upto = 0;
     }
-    if (left == 0 || (flight->waiting_from >= MOVED_MIN && flight->waiting_from >= left)) {
-        buffer_consume(&flight->waiting, flight->waiting_from);
-        flight->waiting_from = 0;
-        buffer_trim(&flight->waiting, KEPT);
+    if (left == 0 || (flight->part->waiting_from >= MOVED_MIN && flight->part->waiting_from >= left)) {
+        buffer_consume(&flight->part->waiting, flight->part->waiting_from);
+        flight->part->waiting_from = 0;
+        buffer_trim(&flight->part->waiting, KEPT);
     }
 }
 
 /* Messages come in the order of their sequences. One that is delivered again is below those that wait, and has gone.
  * What is delivered again is below what waits, and has gone. */
 bool flight_waits(const flight_t *flight, uint64_t seq) {
-    return flight_waiting(flight) != 0 && seq <= flight->waiting_upto && !flight_has(flight, seq);
+    return flight_waiting(flight) != 0 && seq <= flight->part->waiting_upto && !flight_has(flight, seq);
 }
 
 bool flight_has(const flight_t *flight, uint64_t seq) {
-    return sequences_find(&flight->sequences, flight_id(seq)) == seq;
+    return sequences_find(&flight->part->sequences, flight_id(seq)) == seq;
 }
 
 bool flight_fits(const flight_t *flight, uint64_t seq) {
@@ -154,32 +179,32 @@ bool flight_fits(const flight_t *flight, uint64_t seq) {
 
 void flight_mark(flight_t *flight, uint64_t seq, uint32_t share) {
     if (flight_has(flight, seq)) {
-        sequences_mark(&flight->sequences, flight_id(seq), share);
+        sequences_mark(&flight->part->sequences, flight_id(seq), share);
     }
 }
 
 uint32_t flight_share(const flight_t *flight, uint16_t id) {
-    return sequences_share(&flight->sequences, id);
+    return sequences_share(&flight->part->sequences, id);
 }
 
 bool flight_acknowledged(flight_t *flight, uint16_t id, uint64_t *seq) {
-    *seq = sequences_take(&flight->sequences, id);
-    return ids_take(&flight->sent, id);
+    *seq = sequences_take(&flight->part->sequences, id);
+    return ids_take(&flight->part->sent, id);
 }
 
 bool flight_received(flight_t *flight, uint16_t id, uint64_t *seq) {
-    *seq = sequences_take(&flight->sequences, id);
-    if (!ids_take(&flight->sent, id)) {
-        return ids_has(&flight->released, id); /* said again */
+    *seq = sequences_take(&flight->part->sequences, id);
+    if (!ids_take(&flight->part->sent, id)) {
+        return ids_has(&flight->part->released, id); /* said again */
     }
-    return ids_add(&flight->released, id) == STATUS_OK;
+    return ids_add(&flight->part->released, id) == STATUS_OK;
 }
 
 bool flight_completed(flight_t *flight, uint16_t id) {
-    return ids_take(&flight->released, id);
+    return ids_take(&flight->part->released, id);
 }
 
 status_t flight_release_again(flight_t *flight, uint16_t id) {
-    status_t status = ids_add(&flight->released, id);
+    status_t status = flight_owns(flight) ? ids_add(&flight->part->released, id) : STATUS_NO_MEMORY;
     return status == STATUS_EXISTS ? STATUS_OK : status;
 }

@@ -31,16 +31,22 @@ typedef struct flight_packet {
     uint64_t seq;
 } flight_packet_t;
 
-typedef struct flight {
+typedef struct flight_part {
     ids_t sent;
     ids_t released;
     sequences_t sequences; /* sequences of those in sent that have one */
-    uint32_t window;       /* so many may be in both */
-    uint16_t last;         /* the identifier that was given last */
     buffer_t waiting;
     uint64_t waiting_from; /* before it they have gone */
     uint64_t waiting_upto; /* the highest sequence that waits */
-    bool lags;             /* more have been dropped than a turn has time for, and the others wait for the next one */
+} flight_part_t;
+
+typedef struct flight {
+    flight_part_t *part; /* own, or one that is empty and everybody's: most devices never get a message of QoS 1 or 2 */
+    uint32_t window;     /* so many may be sent and released */
+    uint16_t last;       /* the identifier that was given last */
+    bool lags;           /* more have been dropped than a turn has time for, and the others wait for the next one */
+    uint64_t most;       /* bytes that may wait, counted in .. */
+    share_t *share;
 } flight_t;
 
 /* share: where what waits is counted. most: bytes of it. */
@@ -73,7 +79,7 @@ bool flight_completed(flight_t *flight, uint16_t id);
 LEAF_MUST_USE status_t flight_release_again(flight_t *flight, uint16_t id);
 
 static inline uint64_t flight_waiting(const flight_t *flight) {
-    return flight->waiting.size - flight->waiting_from;
+    return flight->part->waiting.size - flight->part->waiting_from;
 }
 
 #endif

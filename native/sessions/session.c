@@ -85,5 +85,6 @@ uint64_t session_size(const session_t *session) {
     uint64_t aliases = session->named.bytes + session->given.bytes
                        + (session->named.topics != NULL ? session->named.max * sizeof(bytes_t) : 0)
                        + (session->given.topics != NULL ? session->given.max * sizeof(bytes_t) : 0);
-    return sizeof(*session) + session->client.size + will + aliases + session->answers.room * sizeof(answer_t);
+    return sizeof(*session) + sizeof(flight_part_t) + session->client.size + will + aliases
+           + session->answers.room * sizeof(answer_t);
 }

@@ -154,7 +154,7 @@ static status_t never_pings(buffer_t *out) {
 }
 
 static buffer_t *waits_for_window(const peer_t *peer) {
-    return peer->session == NULL ? NULL : &peer->session->flight.waiting;
+    return peer->session == NULL ? NULL : &peer->session->flight.part->waiting;
 }
 
 /* ---- input ------------------------------------------------------------------------------------------------------- */

@@ -394,7 +394,7 @@ static void share_left_behind(plane_t *plane, const session_t *session, mqtt_sha
 void mqtt_share_left(plane_t *plane, session_t *session) {
     const mqtt_desk_t *desk = session->shared;
     const mqtt_account_t *keeper = table_find(&desk->accounts, session->account);
-    sequences_t *under_way = &session->flight.sequences;
+    sequences_t *under_way = &session->flight.part->sequences;
     for (uint32_t i = 0; keeper != NULL && i < under_way->room; i++) {
         sequence_slot_t *slot = &under_way->slots[i];
         mqtt_share_t *share = slot->seq == 0 || slot->share == 0 ? NULL : table_find(&keeper->shares, slot->share);

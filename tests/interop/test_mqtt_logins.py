@@ -12,6 +12,7 @@ import signal
 import socket
 import ssl
 import struct
+import time
 from pathlib import Path
 from typing import Any
 
@@ -131,6 +132,20 @@ def test_devices_come_by_tls(kind: str, mapped: bool, tmp_path: Path) -> None:
         with Peer(port(server), begin=False) as plain:
             plain.send(mqtt.connect(client="c"))
             assert plain.ended_without_a_word()
+
+
+@BOTH
+def test_who_begins_its_handshake_late_is_refused(kind: str, tmp_path: Path) -> None:
+    """Also where the time is shorter than a second."""
+    authority = Authority(tmp_path)
+    own = authority.issue("server")
+    text = BASE + 'mqtt { listen: "127.0.0.1:{mqtt_port}", '
+    text += f"tls {{ cert_file: '{own.certificate}', key_file: '{own.key}', timeout: 0.1 }} }}\n"
+    trusting = ssl.create_default_context(cafile=str(authority.certificate))
+    with servers.running(kind, text) as server, socket.create_connection(("127.0.0.1", port(server))) as raw:
+        time.sleep(0.3)
+        with pytest.raises((ssl.SSLError, ConnectionError)):
+            trusting.wrap_socket(raw, server_hostname="localhost")
 
 
 @pytest.mark.parametrize("web", [False, True], ids=["TLS", "WebSocket"])

@@ -227,9 +227,9 @@ static void once_or_more(void) {
     mqtt_feed(plane, one, "34 06 0001'a' 0005 'x'");
     MQTT_HEARD("50 02 0005", one);
     MQTT_HEARD("32 07 0001'a' 0001 00 'x'", other);
-    CHECK_EQ_U64(1, other->session->flight.sent.count);
+    CHECK_EQ_U64(1, other->session->flight.part->sent.count);
     mqtt_feed(plane, other, "40 02 0001");
-    CHECK_EQ_U64(0, other->session->flight.sent.count);
+    CHECK_EQ_U64(0, other->session->flight.part->sent.count);
 }
 
 static void exactly_once(void) {
@@ -247,7 +247,7 @@ static void exactly_once(void) {
     mqtt_feed(plane, other, "50 02 0001 50 03 0002 00");
     MQTT_HEARD("62 02 0001 62 02 0002", other);
     mqtt_feed(plane, other, "70 02 0001");
-    CHECK_EQ_U64(1, other->session->flight.released.count);
+    CHECK_EQ_U64(1, other->session->flight.part->released.count);
     mqtt_feed(plane, other, "50 02 0063");
     MQTT_HEARD("62 3a 0063 92 36 1f 0033'no message with that packet identifier is under way'", other);
 }
@@ -262,7 +262,7 @@ static void no_more_than_it_takes(void) {
     MQTT_HEARD("32 07 0001'a' 0001 00 '1' 32 07 0001'a' 0002 00 '2' 30 05 0001'a' 00 '0'", other);
     mqtt_feed(plane, other, "40 02 0002");
     MQTT_HEARD("32 07 0001'a' 0003 00 '3'", other);
-    CHECK_EQ_U64(0, other->session->flight.waiting.size);
+    CHECK_EQ_U64(0, other->session->flight.part->waiting.size);
 }
 
 /* What waits for acknowledgements is memory like what waits for a socket. */

@@ -115,7 +115,7 @@ static void much_that_waits_goes_in_order(void) {
         CHECK_EQ_U64(i, load_be32(packet.at));
         flight_gone(&flight);
     }
-    CHECK_EQ_U64(0, flight.waiting.size);
+    CHECK_EQ_U64(0, flight.part->waiting.size);
     flight_free(&flight);
 }
 
