@@ -160,7 +160,7 @@ static void read_peer(plane_t *plane, peer_t *peer) {
 }
 
 static void ready_peer(plane_t *plane, peer_t *peer, uint32_t events) {
-    if (peer->state == PEER_DOOMED) {
+    if (peer->state == PEER_DOOMED || (LEAF_UNLIKELY(peer->secure_until_ns != 0) && secure_late(plane, peer))) {
         return;
     }
     events = conn_ready(&peer->conn, events);

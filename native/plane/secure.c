@@ -132,18 +132,21 @@ static void tell_secured(plane_t *plane, peer_t *peer) {
     bytes_release(&peer->behind);
 }
 
+bool secure_late(plane_t *plane, peer_t *peer) {
+    if (plane->now.mono_ns < peer->secure_until_ns || !tls_hurries(peer->tls)) {
+        return false;
+    }
+    tls_give_up(peer->tls);
+    secure_look(plane, peer);
+    return peer->state == PEER_DOOMED;
+}
+
 void secure_look(plane_t *plane, peer_t *peer) {
     if (peer->secure_until_ns == 0 || peer->state == PEER_DOOMED) {
         return;
     }
     switch (tls_outcome(peer->tls)) {
-    case TLS_GOING:
-        if (plane->now.mono_ns < peer->secure_until_ns || !tls_hurries(peer->tls)) {
-            return;
-        }
-        tls_give_up(peer->tls);
-        peer->secure_until_ns = 0;
-        break;
+    case TLS_GOING: return;
     case TLS_OPEN:
     case TLS_PLAIN:
         peer->secure_until_ns = 0;

@@ -25,6 +25,8 @@ void secure_peer(plane_t *plane, peer_t *peer, const secure_t *how, const secure
 void secure_turn(plane_t *plane);
 /* When a connection's wait for the peer's first word ends; INT64_MAX: none waits. */
 int64_t secure_deadline(const plane_t *plane);
+/* Something comes of a peer whose handshake is not over: true: its time is, and it is doomed. */
+bool secure_late(plane_t *plane, peer_t *peer);
 /* After input or output of a peer whose handshake is not over: tells control if it is now, sends what waited for it,
  * dooms the peer if it failed. */
 void secure_look(plane_t *plane, peer_t *peer);
