@@ -38,6 +38,7 @@ server_name: "{name}"
 server_tags: [ "at:{name}" ]
 accounts {
   A { users: [ {user: a, password: a} ], jetstream: enabled }
+  B { users: [ {user: b, password: b} ], jetstream: { max_file: 10000, max_streams: 4 } }
   SYS { users: [ {user: sys, password: sys} ] }
 }
 system_account: SYS
@@ -74,9 +75,10 @@ class Three:
 
         eventually(lambda: len(found := leaders()) == 1 and "" not in found, leaders)
 
-    async def ask(self, questions: list[Asked], seconds: float = 20.0) -> list[Answer]:
+    async def ask(self, questions: list[Asked], seconds: float = 20.0, user: str = "a") -> list[Answer]:
         """What clients at these servers are answered, one after the other."""
-        async with one_each([self.servers[number] for number in sorted({one for one, _, _ in questions})]) as clients:
+        at_servers = [self.servers[number] for number in sorted({one for one, _, _ in questions})]
+        async with one_each(at_servers, user) as clients:
             at = dict(zip(sorted({one for one, _, _ in questions}), clients, strict=True))
             return [await asked(at[number], subject, body, seconds) for number, subject, body in questions]
 
@@ -154,16 +156,47 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Three]]
         yield {R: theirs, L: ours}
 
 
-def same(both: dict[str, Three], questions: list[Asked]) -> list[Answer]:
+def same(both: dict[str, Three], questions: list[Asked], user: str = "a") -> list[Answer]:
     """Both answer the same. Returns what leafd answers."""
 
     async def ask() -> tuple[list[Answer], list[Answer]]:
-        return await both[R].ask(questions), await both[L].ask(questions)
+        return await both[R].ask(questions, user=user), await both[L].ask(questions, user=user)
 
     theirs, ours = asyncio.run(ask())
     for question, wanted, answer in zip(questions, theirs, ours, strict=True):
         assert told(wanted) == told(answer), question
     return ours
+
+
+def test_an_account_reserves_no_more_than_it_may_on_all_servers_together(both: dict[str, Three]) -> None:
+    """Streams with max_bytes, wherever each is placed; an update that takes less is no question."""
+
+    def at(cluster: str, name: str, most: int, **more: Any) -> dict[str, Any]:
+        return stream(name, name.lower(), max_bytes=most, placement={"cluster": cluster}, **more)
+
+    answers = same(
+        both,
+        [
+            (0, "STREAM.CREATE.BE", at("east", "BE", 6000)),
+            (1, "STREAM.CREATE.BC", at("central", "BC", 6000)),
+            (1, "STREAM.CREATE.BC", at("central", "BC", 4000)),
+            (2, "STREAM.CREATE.BW", at("west", "BW", 1)),
+            (2, "STREAM.UPDATE.BC", at("central", "BC", 4001)),
+            (2, "STREAM.UPDATE.BC", at("central", "BC", 3000)),
+            (0, "STREAM.UPDATE.BE", at("east", "BE", 7001)),
+            (0, "STREAM.UPDATE.BE", at("east", "BE", 7000)),
+            (2, "STREAM.CREATE.BM", at("west", "BM", 6000, storage="memory")),
+            (2, "STREAM.CREATE.BX", at("west", "BX", -1)),
+            (1, "STREAM.CREATE.BY", stream("BY", "be")),
+            (0, "INFO", None),
+            (1, "STREAM.DELETE.BE", None),
+            (2, "STREAM.CREATE.BW", at("west", "BW", 7000)),
+            *((0, f"STREAM.DELETE.{name}", None) for name in ("BC", "BM", "BW", "BX")),
+        ],
+        user="b",
+    )
+    refused = [n for n, answer in enumerate(answers) if isinstance(answer, dict) and "error" in answer]
+    assert refused[:4] == [1, 3, 4, 6]
 
 
 async def published(at: JetStreamContext, subject: str, payload: bytes) -> PubAck:

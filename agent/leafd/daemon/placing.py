@@ -33,16 +33,15 @@ from leafd.config.schema.gateway import cluster_name
 from leafd.daemon import rescue
 from leafd.daemon.orders import Orders
 from leafd.daemon.replicas import Replicas
-from leafd.gojson import JsonError, decode, dump, written
+from leafd.daemon.stream_rows import check_account, config_of, group_of, shown
+from leafd.gojson import JsonError, dump, written
 from leafd.jetstream import errors
 from leafd.jetstream.catalogue import Group, Stream
 from leafd.jetstream.errors import ApiError
 from leafd.jetstream.models.stream import FILE, MEMORY, StreamConfig
 from leafd.jetstream.ports import Wanted
-from leafd.jetstream.rules.account_limits import check_number
 from leafd.jetstream.subject_index import SubjectIndex
 from leafd.jetstream.subjects import SubjectSet
-from leafd.quoting import quoted
 
 if TYPE_CHECKING:
     from leafd.daemon.current import Current
@@ -346,7 +345,7 @@ class Placing:
     def group(self, account: str, name: str) -> Group | None:
         """The servers that are to keep the stream together; None: it is a server's alone. Raises ApiError."""
         row = self._row(account, name)
-        return _group_of(row) if row is not None else None
+        return group_of(row) if row is not None else None
 
     def choose(self, wanted: Wanted) -> int:
         """The server for a new stream."""
@@ -427,14 +426,18 @@ class Placing:
                     return OK
                 if is_there:
                     raise errors.STREAM_NAME_EXIST.error()
-                self._check_number(row)
-                return await self._write(self._shared(await self._checked(row, wish)))
+                found = await self._checked(row, wish)
+                if not wish.get("brought"):
+                    self._check_limits(found)
+                return await self._write(self._shared(found))
             case "change":
                 if not is_there or wish["created"] != row.created or wish["peer"] not in row.peers:
                     raise errors.STREAM_NOT_FOUND.error()
                 if row.members:
                     wish = {**wish, "peer": row.peer, "server": row.server, "cluster": row.cluster}
-                return await self._write(await self._checked(row, wish))
+                found = await self._checked(row, wish)
+                self._check_limits(found, row)
+                return await self._write(found)
             case "drop":
                 if not is_there or wish["created"] not in (0, row.created):
                     return OK
@@ -453,10 +456,9 @@ class Placing:
                 return await self._write(replace(row, gone=gone)) if gone != row.gone else OK
         return NOT_LEADER
 
-    def _check_number(self, row: StreamRow) -> None:
-        account = self._jetstream.catalogue.by_name.get(row.account)
-        if account is not None:
-            check_number(account.limits, len(self.table.streams.get(row.account, ())))
+    def _check_limits(self, row: StreamRow, before: StreamRow | None = None) -> None:
+        account, rows = self._jetstream.catalogue.by_name.get(row.account), self.table.streams.get(row.account, {})
+        check_account(account, rows, row, before)
 
     def _shared(self, row: StreamRow) -> StreamRow:
         """With the servers that are to keep it, where it is to be kept by several. Raises ApiError."""
@@ -542,13 +544,13 @@ class Placing:
                     await self._ask_leader({"op": "gone", "peer": self.own, **about})
             if row.config is not None and self.own in row.peers:
                 stands = partial(self._stands, row)
-                wanted = Stream(0, account, config_of(row), row.created, author=row.author, group=_group_of(row))
+                wanted = Stream(0, account, config_of(row), row.created, author=row.author, group=group_of(row))
                 made = await self._elsewhere.make(wanted, stands)
                 if made and wanted.group is None:
-                    where = _where(row.account, row.name)
+                    where = shown(row.account, row.name)
                     self._log.warning(f"{where} is placed on this server, which did not have it: made, empty")
         except (ApiError, t.PlaneError) as error:
-            where = _where(row.account, row.name)
+            where = shown(row.account, row.name)
             self._warn_once(row.account, row.name, f"{where} is not as the servers have agreed on: {error}")
             return False
         own = account.streams.get(row.name)
@@ -563,7 +565,7 @@ class Placing:
             row = self.table.get(account, config.name)
         except UnreadError:
             return
-        where = _where(account, config.name)
+        where = shown(account, config.name)
         if row is not None and ((self.own, created) in row.gone or row.config is not None):
             is_other = row.config is not None and (row.created != created or self.own not in row.peers)
             if is_other:
@@ -571,7 +573,7 @@ class Placing:
                 self._warn_once(account, config.name, text)
             return
         try:
-            await self.claim(account, config, created, author)
+            await self._ask_leader(self._wish("claim", account, config, created, author) | {"brought": True})
         except ApiError as error:
             self._warn_once(account, config.name, f"{where} is in no table of the servers: {error}")
 
@@ -580,16 +582,3 @@ class Placing:
         if (account, name) not in self._warned:
             self._warned.add((account, name))
             self._log.warning(text)
-
-
-def _group_of(row: StreamRow) -> Group | None:
-    return Group(row.group, row.founders or row.members) if row.members else None
-
-
-def _where(account: str, name: str) -> str:
-    return f"stream {quoted(name)} of account {quoted(account)}"
-
-
-def config_of(row: StreamRow) -> StreamConfig:
-    """The configuration in a row that has one."""
-    return decode(StreamConfig, json.dumps(row.config).encode(), strict=False)

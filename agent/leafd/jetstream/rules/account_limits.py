@@ -6,6 +6,9 @@ it is stored: native/store/allowance.h, for which daemon/tenants.py tells the pl
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
+from typing import Any
+
 from leafd.jetstream import errors
 from leafd.jetstream.catalogue import Catalogue, JetStreamAccount, JetStreamLimits, Settings
 from leafd.jetstream.models.stream import MEMORY, StreamConfig
@@ -57,6 +60,23 @@ def check_number(limits: JetStreamLimits, others: int) -> None:
         raise errors.NO_LIMITS.error()
     if 0 < limits.max_streams <= others:
         raise errors.MAXIMUM_STREAMS_LIMIT.error()
+
+
+def check_reserved(limits: JetStreamLimits, beside: Iterable[Mapping[str, Any]], config: StreamConfig) -> None:
+    """Whether an account may reserve what a stream wants, or one byte, beside its other streams of all servers. beside:
+    their configurations, as the servers' table has them."""
+    most = limits.max_memory if config.storage == MEMORY else limits.max_store
+    if most < 0:
+        return
+    taken = sum(_reserves(one) for one in beside if (one.get("storage") == MEMORY) == (config.storage == MEMORY))
+    wanted = config.max_bytes * max(config.num_replicas, 1) if config.max_bytes > 0 else 1
+    if wanted > most - taken:
+        raise no_room(config).error()
+
+
+def _reserves(config: Mapping[str, Any]) -> int:
+    """Each server that keeps the stream reserves its bytes."""
+    return max(int(config.get("max_bytes", -1)), 0) * max(int(config.get("num_replicas", 1)), 1)
 
 
 def _others(account: JetStreamAccount, name: str) -> int:
