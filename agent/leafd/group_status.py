@@ -214,7 +214,7 @@ def _of_group(found: Group) -> Iterator[Problem]:
     if found.members and not found.leader:
         yield _leaderless(found)
     for one in found.members:
-        if one.away_s is not None and one.away_s > MISSED_S:
+        if found.leader and one.away_s is not None and one.away_s > MISSED_S:
             yield _away(one)
     if found.unread:
         yield Problem(

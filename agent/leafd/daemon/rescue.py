@@ -26,7 +26,7 @@ import trio
 
 from leafd import native_types as t
 from leafd.cluster.council import DISK_SIZE, group_name
-from leafd.cluster.founding import Disk, Members, Promises
+from leafd.cluster.founding import MEMBERS_MAX, Disk, Members, Promises
 from leafd.cluster.founding_bytes import write_promises
 from leafd.cluster.repeated import Repeated
 from leafd.files import read_file, sync_directory
@@ -43,6 +43,7 @@ ROW: Final = b"r/"
 RECORD: Final = b"meta/rescued"
 """The name of the group that this disk was rescued from."""
 _SIZE_MAX: Final = 4096
+_NUMBER_END: Final = 1 << 64
 _AGAIN_S: Final = 0.1
 _PATIENCE_S: Final = 60.0
 _LATER: Final = (t.Status.AGAIN, t.Status.FULL)
@@ -154,8 +155,11 @@ def news(groups: list[int], members: Members) -> dict[str, Any]:
 def heard(letter: dict[str, Any]) -> tuple[set[int], Members]:
     """The groups of such a letter, and the list of the one in their place. Raises ValueError, KeyError, TypeError."""
     members = frozenset(Disk(int(peer), int(disk)) for peer, disk in letter["members"])
-    if not members:
-        raise ValueError("a group without members")
+    peers = {one.peer for one in members}
+    if not members or len(members) > MEMBERS_MAX or len(peers) != len(members):
+        raise ValueError("no list of a group's members")
+    if not all(0 < one.peer < _NUMBER_END and 0 <= one.disk < _NUMBER_END for one in members):
+        raise ValueError("no server")  # what is kept of it could not be read at the next start
     return {int(one) for one in letter["groups"]}, members
 
 

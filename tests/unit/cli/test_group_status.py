@@ -36,7 +36,7 @@ ALL = [member("s0"), member("s1"), member("s2")]
             ["server s2 of the group is away for 61 s, and its 3"],
         ),
         (
-            told([member("s0"), member("s1", 1.0), member("s2", 1.0)], leader=""),
+            told([member("s0"), member("s1", 60.0), member("s2", 60.0)], leader=""),
             ["the group of servers has no leader, and no stream can be made, changed or deleted: 1 are there, 2 are"],
         ),
         (

@@ -124,13 +124,12 @@ def test_a_disk_without_a_group_rescues_none(tmp_path: Path) -> None:
     assert plane.replaced == []
 
 
-def test_a_letter_without_members_names_no_group() -> None:
+def test_a_letter_without_a_sound_list_of_members_names_no_group() -> None:
     """Whoever hears it stays where it is."""
     assert rescue.heard(rescue.news([OLD], frozenset((OWN,)))) == ({OLD}, frozenset((OWN,)))
-    for wrong in (
-        {"groups": [1], "members": []},
-        {"groups": 1, "members": [[1, 2]]},
-        {"groups": [1], "members": [[1]]},
-    ):
+    many = [[peer, 1] for peer in range(1, 11)]
+    wrong: list[tuple[Any, Any]] = [([1], []), (1, [[1, 2]]), ([1], [[1]]), ([1], 7), ([1], many), ([1], [[0, 1]])]
+    wrong += [([1], [[1, 1], [1, 2]]), ([1], [[-1, 2]]), ([1], [[1, 1 << 64]])]
+    for groups, members in wrong:
         with pytest.raises((ValueError, TypeError)):
-            rescue.heard(wrong)
+            rescue.heard({"groups": groups, "members": members})
