@@ -42,6 +42,7 @@
 #define LED_NO_MORE 0  /* by this server: it has no consumers */
 #define LED_HERE 1     /* now; these are its consumers: */
 #define LED_CONSUMER 2 /* arg = consumer, payload = definition */
+#define LED_SOURCE 5   /* payload = position of one of its sources: sequence 8, newest 8, key */
 #define LED_WHOLE 3    /* that was the last of them */
 /* payload = definition, which is stored: the stream is like that from here on. Its log stands still until control has
  * put it (STREAM_PUT, loading). */

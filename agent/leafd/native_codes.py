@@ -241,12 +241,13 @@ class Abandoned(IntEnum):
 
 
 class LedCode(IntEnum):
-    """LED_*: this server leads a stream of several no more, or now; one of its consumers; that was the last one; the
-    stream's definition is another one."""
+    """LED_*: this server leads a stream of several no more, or now; one of its consumers; the position of one of
+    its sources; that was the last one; the stream's definition is another one."""
 
     NO_MORE = abi.LED_NO_MORE
     HERE = abi.LED_HERE
     CONSUMER = abi.LED_CONSUMER
+    SOURCE = abi.LED_SOURCE
     WHOLE = abi.LED_WHOLE
     DEFINITION = abi.LED_DEFINITION
 

@@ -36,6 +36,7 @@ typedef enum entry_what {
 #define HAS_SOURCE_SEQ 32u
 #define HAS_SOURCE_TS 64u
 #define NUMBERS 7
+#define SOURCE_KEY_MAX 500u /* as it is in jetstream/progress.h */
 #define IS_SKIP 256u
 #define IS_ROLLUP_SUBJECT 512u
 #define IS_ROLLUP_ALL 1024u
@@ -157,6 +158,9 @@ static bool append_read(bytes_t left, append_t *append) {
             return false;
         }
     }
+    if (texts[4].size > SOURCE_KEY_MAX) {
+        return false;
+    }
     bytes_t header = BYTES_NONE;
     bool sane = (flags & ~FLAGS) == 0 && (numbers[2] <= TIME_MAX || numbers[2] == UINT64_MAX) && numbers[4] <= TIME_MAX;
     if (!sane || !part_take(&left, 4, &part) || !part_take(&left, load_be32(part.at), &header)) {
@@ -225,13 +229,20 @@ static status_t entry_propose(replica_t *replica, uint64_t token) {
     return status;
 }
 
+/* How many bytes its entry has; 0: it never takes such a one. */
+static uint64_t append_fits(const replica_t *replica, const append_t *append, const entry_numbers_t *numbers) {
+    uint64_t size = append_size(append, numbers);
+    bool sane = append->expires_ts >= -1 && append->expires_ts <= (int64_t)TIME_MAX && append->force_ts >= 0
+                && append->force_ts <= (int64_t)TIME_MAX && append->due_ts == 0
+                && append->source_key.size <= SOURCE_KEY_MAX;
+    return sane && size != 0 && store_ledger_takes(store_stream_store(replica->stream), size) ? size : 0;
+}
+
 status_t replica_publish(replica_t *replica, const append_t *append, uint64_t token, moment_t now) {
     entry_numbers_t numbers = numbers_of(append);
-    uint64_t size = append_size(append, &numbers);
+    uint64_t size = append_fits(replica, append, &numbers);
     check(token <= REPLICA_TOKEN_MAX);
-    bool sane = append->expires_ts >= -1 && append->expires_ts <= (int64_t)TIME_MAX && append->force_ts >= 0
-                && append->force_ts <= (int64_t)TIME_MAX && now.wall_ns >= 0;
-    if (size == 0 || !sane || append->due_ts != 0 || !store_ledger_takes(store_stream_store(replica->stream), size)) {
+    if (size == 0 || now.wall_ns < 0) {
         return STATUS_INVALID;
     }
     uint8_t *at = may_lead(replica, now) ? entry_begin_write(replica, ENTRY_APPEND, size - ENTRY_HEAD, now) : NULL;
@@ -239,6 +250,33 @@ status_t replica_publish(replica_t *replica, const append_t *append, uint64_t to
         return STATUS_AGAIN;
     }
     append_write(at, append, &numbers);
+    return entry_propose(replica, token);
+}
+
+status_t replica_pack(const replica_t *replica, const append_t *append, buffer_t *packed) {
+    entry_numbers_t numbers = numbers_of(append);
+    uint64_t size = append_fits(replica, append, &numbers);
+    uint8_t *at;
+    if (size == 0) {
+        return STATUS_INVALID;
+    }
+    packed->size = 0;
+    status_t status = buffer_reserve(packed, size - ENTRY_HEAD, &at);
+    if (status == STATUS_OK) {
+        append_write(at, append, &numbers);
+        packed->size = size - ENTRY_HEAD;
+    }
+    return status;
+}
+
+status_t replica_publish_packed(replica_t *replica, bytes_t packed, uint64_t token, moment_t now) {
+    check(token <= REPLICA_TOKEN_MAX);
+    uint8_t *at =
+        may_lead(replica, now) && now.wall_ns >= 0 ? entry_begin_write(replica, ENTRY_APPEND, packed.size, now) : NULL;
+    if (at == NULL) {
+        return STATUS_AGAIN;
+    }
+    (void)bytes_write(at, packed);
     return entry_propose(replica, token);
 }
 
@@ -374,16 +412,44 @@ static bool for_own_reason(append_verdict_t verdict) {
            || verdict == APPEND_STOPPED;
 }
 
+/* How far a source has come, where no message says it. false: later. */
+static bool apply_position(const replica_t *replica, const append_t *append) {
+    uint8_t key[4 + SOURCE_KEY_MAX], value[16];
+    if (append->source_key.size == 0) {
+        return true;
+    }
+    store_be32(key, store_stream_id(replica->stream));
+    const uint8_t *end = bytes_write(key + 4, append->source_key);
+    store_be64(value, append->source_seq);
+    store_be64(value + 8, (uint64_t)append->source_ts);
+    return store_record_put(store_stream_store(replica->stream), RECORD_SOURCE, bytes_of(key, (uint32_t)(end - key)),
+                            bytes_of(value, sizeof value))
+           == STATUS_OK;
+}
+
+/* Whatever comes of it, it did not take a sequence, and never will. */
+static bool is_passed_over(append_verdict_t verdict) {
+    return verdict == APPEND_DUPLICATE || verdict == APPEND_BAD_SUBJECT || verdict == APPEND_TOO_LARGE
+           || verdict == APPEND_HEADER_TOO_LARGE;
+}
+
 static bool apply_append(replica_t *replica, raft_index_t index, const append_t *append) {
     uint64_t size = (uint64_t)append->subject.size + append->header.size + append->payload.size;
+    if (append->subject.size == 0 && append->source_key.size > 0) {
+        replica->last.appended.verdict = APPEND_BAD_SUBJECT;
+        return apply_position(replica, append);
+    }
     if (replica->rolling != index) {
         if (size > room_message_max(store_stream_store(replica->stream))) {
             return false; /* this server's journal is smaller than the leader's */
         }
         replica->last.appended = store_append_timed(replica->stream, append);
         if (for_own_reason(replica->last.appended.verdict)) {
-            return replica->last.appended.verdict == APPEND_NO_SPACE
-                   && store_stream_never_fits(replica->stream, append);
+            return replica->last.appended.verdict == APPEND_NO_SPACE && store_stream_never_fits(replica->stream, append)
+                   && apply_position(replica, append);
+        }
+        if (is_passed_over(replica->last.appended.verdict)) {
+            return apply_position(replica, append);
         }
         if (replica->last.appended.rolling == 0) {
             return true;

@@ -27,6 +27,8 @@
  * - A member that lacks what no log has any more gets a copy of the stream, in parts (replica_copy.c). Until it is
  *   whole the member applies nothing and takes no entries, and a start knows of it by the note.
  * - An entry of a version or kind that is not known stops the member where it is (replica_stuck): it guesses nothing.
+ * - What a source brings has its position at the origin with it, also where nothing is stored of it: a duplicate, or
+ *   what has no room in any stream.
  * - Consumers are their leader's. What it would store of them it collects (replica_change), and proposes what there is
  *   once a tick, or at once where a client waits for it. Who leads next has the records.
  *
@@ -74,6 +76,10 @@ void replica_close(replica_t *replica);
 /* STATUS_OK: the token is answered once. STATUS_AGAIN: it does not lead, does not know all yet, or has no room: later,
  * or elsewhere. STATUS_INVALID: it never takes such a one. */
 LEAF_MUST_USE status_t replica_publish(replica_t *replica, const append_t *append, uint64_t token, moment_t now);
+/* The same in two steps: as bytes, which are kept while there is no room. One of a source without a subject is its
+ * position alone. STATUS_INVALID: it never takes such a one. */
+LEAF_MUST_USE status_t replica_pack(const replica_t *replica, const append_t *append, buffer_t *packed);
+LEAF_MUST_USE status_t replica_publish_packed(replica_t *replica, bytes_t packed, uint64_t token, moment_t now);
 LEAF_MUST_USE status_t replica_delete(replica_t *replica, uint64_t seq, uint64_t token, moment_t now);
 LEAF_MUST_USE status_t replica_purge(replica_t *replica, bytes_t filter, uint64_t below_seq, uint64_t keep,
                                      uint64_t token, moment_t now);

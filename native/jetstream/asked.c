@@ -72,20 +72,24 @@ void asked_unput(asked_queue_t *queue, uint64_t size) {
     queue->token--;
 }
 
-bool asked_take(asked_queue_t *queue, asked_t *head, bytes_t *bytes) {
+bool asked_first(const asked_queue_t *queue, asked_t *head, bytes_t *bytes) {
     if (asked_empty(queue)) {
         return false;
     }
     asked_at(queue, queue->at, head, bytes);
+    return true;
+}
+
+bool asked_take(asked_queue_t *queue, asked_t *head, bytes_t *bytes) {
+    if (!asked_first(queue, head, bytes)) {
+        return false;
+    }
     queue->at += sizeof *head + head->size;
     return true;
 }
 
 bool asked_take_rider(asked_queue_t *queue, asked_t *head, bytes_t *bytes) {
-    if (!asked_empty(queue)) {
-        asked_at(queue, queue->at, head, bytes);
-    }
-    return !asked_empty(queue) && head->token == 0 && asked_take(queue, head, bytes);
+    return asked_first(queue, head, bytes) && head->token == 0 && asked_take(queue, head, bytes);
 }
 
 void asked_trim(asked_queue_t *queue) {

@@ -40,7 +40,8 @@ uint64_t asked_put_all(asked_queue_t *queue, const asked_queue_t *from);
 /* What was put last was not proposed: `size` is what there was of it before. */
 uint64_t asked_size(const asked_queue_t *queue);
 void asked_unput(asked_queue_t *queue, uint64_t size);
-/* The first one. Its bytes are valid until something is put. */
+/* The first one. Its bytes are valid until something is put. false: there is none. */
+bool asked_first(const asked_queue_t *queue, asked_t *head, bytes_t *bytes);
 bool asked_take(asked_queue_t *queue, asked_t *head, bytes_t *bytes);
 /* Likewise, if it rides. */
 bool asked_take_rider(asked_queue_t *queue, asked_t *head, bytes_t *bytes);

@@ -27,6 +27,7 @@
 #include "jetstream/intake.h"
 #include "jetstream/js.h"
 #include "jetstream/progress.h"
+#include "jetstream/replicated.h"
 #include "jetstream/stream.h"
 #include "store/append.h"
 #include "store/store.h"
@@ -78,6 +79,15 @@ static bool ingest_is_other(const ingest_t *ingest, bytes_t flow, uint64_t deliv
     return ingest->other_seq != 0 && delivered == ingest->other_seq && delivered != ingest->consumer_seq;
 }
 
+/* When all that was taken until now is on disk; at a majority, where several servers keep the stream. */
+static void ingest_say(js_t *js, const ingest_t *ingest, bytes_t subject, bytes_t header) {
+    if (ingest->stream->replicated != NULL) {
+        replicated_say_taken(js, ingest->stream, subject, header);
+    } else {
+        js_hold(js, ingest->stream, subject, header, BYTES_NONE);
+    }
+}
+
 /* Held: the origin's window opens again only for what is on disk here. What it acknowledges is what this consumer has
  * delivered: one that was set back delivers again what is stored here, and to be told of more would confuse it. */
 static void ingest_flow_reply(js_t *js, const ingest_t *ingest, bytes_t subject) {
@@ -93,7 +103,7 @@ static void ingest_flow_reply(js_t *js, const ingest_t *ingest, bytes_t subject)
     text_add_literal(&header, "\r\nNats-Last-Stream: ");
     text_add_number(&header, ingest->taken_seq);
     text_add_literal(&header, "\r\n\r\n");
-    js_hold(js, ingest->stream, subject, text_bytes(&header), BYTES_NONE);
+    ingest_say(js, ingest, subject, text_bytes(&header));
 }
 
 /* ---- what another server's consumer waits for -------------------------------------------------------------------- */
@@ -105,7 +115,7 @@ static span_time_t span_clock(const js_t *js, const ingest_t *ingest) {
 /* Held, too. Whoever delivers chose the subject: it leads to that very consumer, and to no other one. */
 static void ingest_ack(js_t *js, ingest_t *ingest, bytes_t subject, const ack_reply_t *ack) {
     if (bytes_equal(ack->stream, ingest->origin_stream) && subject_storable(subject)) {
-        js_hold(js, ingest->stream, subject, BYTES_NONE, BYTES_NONE);
+        ingest_say(js, ingest, subject, BYTES_NONE);
     }
     span_acked(&ingest->span, ack->consumer_seq, span_clock(js, ingest));
 }
@@ -347,10 +357,16 @@ static void ingest_store(js_t *js, ingest_t *ingest, const ack_reply_t *ack, byt
     if (orders) {
         ingest_orders(js, ingest, message->header, ack->ts, &append);
     }
-    appended_t appended =
-        append.subject.size == 0 ? (appended_t){.verdict = APPEND_TOO_LARGE} : js_append(js, ingest->stream, &append);
-    if (!ingest_settle(js, ingest, appended, progress)) {
-        ingest_fail(js, ingest, INGEST_REFUSED, appended.verdict == APPEND_NO_SPACE ? STATUS_NO_SPACE : STATUS_FULL);
+    appended_t appended = {.verdict = APPEND_TOO_LARGE};
+    if (ingest->stream->replicated != NULL) {
+        status = replicated_take(js, ingest->stream, &append);
+    } else {
+        appended = append.subject.size == 0 ? appended : js_append(js, ingest->stream, &append);
+        bool settled = ingest_settle(js, ingest, appended, progress);
+        status = settled ? STATUS_OK : appended.verdict == APPEND_NO_SPACE ? STATUS_NO_SPACE : STATUS_FULL;
+    }
+    if (status != STATUS_OK) {
+        ingest_fail(js, ingest, INGEST_REFUSED, status);
         return;
     }
     if (orders && appended.verdict == APPEND_STORED) {

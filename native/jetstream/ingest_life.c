@@ -23,6 +23,7 @@
 #include "jetstream/ingest_private.h"
 #include "jetstream/js.h"
 #include "jetstream/progress.h"
+#include "jetstream/replicated.h"
 #include "jetstream/stream.h"
 #include "store/store.h"
 #include "text/text.h"
@@ -291,6 +292,10 @@ void ingest_state(js_t *js, const plane_command_t *command, stream_t *stream) {
 void ingest_forget(js_t *js, const plane_command_t *command, stream_t *stream) {
     strings_t strings = strings_of(command);
     bytes_t key = strings_next(&strings);
+    if (stream->replicated != NULL && key.size <= PROGRESS_KEY_MAX && key.size > 0) {
+        replicated_forget_source(js, command, stream, key);
+        return;
+    }
     status_t status = key.size > PROGRESS_KEY_MAX ? STATUS_INVALID : progress_forget(js, stream, key);
     if (status != STATUS_OK) {
         js_done(js, command, status);
@@ -300,7 +305,8 @@ void ingest_forget(js_t *js, const plane_command_t *command, stream_t *stream) {
 }
 
 void ingest_start(js_t *js, const plane_command_t *command, stream_t *stream) {
-    js_done(js, command, ingest_make(js, stream, command));
+    bool elsewhere = stream->replicated != NULL && !replicated_leads(stream);
+    js_done(js, command, elsewhere ? STATUS_CLOSED : ingest_make(js, stream, command));
 }
 
 void ingest_stop(js_t *js, const plane_command_t *command, stream_t *stream) {

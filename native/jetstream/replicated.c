@@ -17,8 +17,7 @@
 #define LISTEN_AGAIN_NS NS_PER_SECOND
 #define HELD_AGAIN_NS (20 * NS_PER_MS)
 /* Other flags have entries of the log. */
-#define FLAGS_WITHOUT                                                                                                  \
-    (STREAM_MIRROR | STREAM_ALLOW_BATCHED | STREAM_ALLOW_SCHEDULES | STREAM_ALLOW_ATOMIC | STREAM_COUNTER)
+#define FLAGS_WITHOUT (STREAM_ALLOW_BATCHED | STREAM_ALLOW_SCHEDULES | STREAM_ALLOW_ATOMIC | STREAM_COUNTER)
 
 /* ---- answers ----------------------------------------------------------------------------------------------------- */
 
@@ -68,7 +67,7 @@ status_t replicated_say(replicated_t *replicated, asked_queue_t *queue, bytes_t 
     return asked_ride(queue, ASKED_SAY, bytes_of(at, (uint32_t)(end - at)));
 }
 
-static void answer_said(const replicated_t *replicated, bytes_t bytes) {
+void replicated_say_now(const replicated_t *replicated, bytes_t bytes) {
     uint32_t size = load_be32(bytes.at);
     bytes_t subject = bytes_of(bytes.at + 4, size);
     js_say(replicated->js, replicated->stream->account, subject, bytes_after(bytes, 4 + size), BYTES_NONE);
@@ -77,10 +76,13 @@ static void answer_said(const replicated_t *replicated, bytes_t bytes) {
 /* outcome NULL: it is not known what becomes of it. */
 static void answer_one(js_t *js, const replicated_t *replicated, const asked_t *head, bytes_t bytes,
                        const replica_outcome_t *outcome) {
+    if (head->what == ASKED_TAKEN) {
+        return; /* who takes in knows its order */
+    }
     if (head->what != ASKED_PUBLISH && head->what != ASKED_SAY) {
         answer_command(js, head, bytes, outcome);
     } else if (outcome != NULL && head->what == ASKED_SAY) {
-        answer_said(replicated, bytes);
+        replicated_say_now(replicated, bytes);
     } else if (outcome != NULL) {
         answer_publisher(js, replicated->stream, bytes, &outcome->appended);
     }
@@ -109,7 +111,7 @@ void replicated_forget(js_t *js, asked_queue_t *queue) {
 /* ---- what is asked of the log ------------------------------------------------------------------------------------ */
 
 /* What was proposed goes with the next turn of the groups; what was not is taken back. */
-static void proposed(replicated_t *replicated, uint64_t before, status_t status) {
+void replicated_went(replicated_t *replicated, uint64_t before, status_t status) {
     if (status == STATUS_OK) {
         groups_stir(replicated->js->groups, replicated->group);
     } else {
@@ -133,11 +135,11 @@ static status_t propose(js_t *js, stream_t *stream, const append_t *append, byte
         return STATUS_AGAIN;
     }
     status_t status = replica_publish(replicated->replica, &renamed, token, *js->now);
-    proposed(replicated, before, status);
+    replicated_went(replicated, before, status);
     return status;
 }
 
-static bool proposes(const replicated_t *replicated) {
+bool replicated_proposes(const replicated_t *replicated) {
     return replicated->group != NULL && group_leads(replicated->group) && !replica_stuck(replicated->replica);
 }
 
@@ -165,7 +167,7 @@ static bool propose_message(js_t *js, stream_t *stream, const message_t *message
 
 void js_propose(js_t *js, stream_t *stream, const message_t *message) {
     replicated_t *replicated = stream->replicated;
-    if (!proposes(replicated)) {
+    if (!replicated_proposes(replicated)) {
         return; /* as if nobody had listened: this one will not in a moment */
     }
     if ((replicated->queued.count > 0 || !propose_message(js, stream, message))
@@ -177,7 +179,7 @@ void js_propose(js_t *js, stream_t *stream, const message_t *message) {
 /* What waits is proposed as the log has room, and is nobody's any more when this server does not lead. */
 static void propose_queued(js_t *js, replicated_t *replicated) {
     message_t message;
-    if (!proposes(replicated)) {
+    if (!replicated_proposes(replicated)) {
         queued_free(&replicated->queued);
     }
     for (uint32_t done = 0; done < QUEUED_STEP && queued_first(&replicated->queued, &message); done++) {
@@ -205,7 +207,7 @@ uint64_t replicated_begin(js_t *js, const plane_command_t *command, replicated_t
 
 void replicated_proposed(js_t *js, const plane_command_t *command, replicated_t *replicated, uint64_t before,
                          status_t status) {
-    proposed(replicated, before, status);
+    replicated_went(replicated, before, status);
     if (status != STATUS_OK) {
         js_done(js, command, status);
     }
@@ -246,6 +248,9 @@ status_t replicated_open(js_t *js, stream_t *stream, bytes_t subjects) {
     *replicated = (replicated_t){.js = js, .stream = stream, .subjects = bytes_copy(subjects)};
     asked_init(&replicated->asked);
     asked_init(&replicated->held);
+    asked_init(&replicated->taken);
+    buffer_count(&replicated->taken.bytes, &js->staged);
+    buffer_init(&replicated->packed, UINT32_MAX);
     queued_init(&replicated->queued, &js->staged, QUEUED_MOST);
     replicated->replica = replica_open(stream->store, hooks);
     stream->replicated = replicated;
@@ -282,6 +287,7 @@ void replicated_free(js_t *js, stream_t *stream) {
     if (replicated->group != NULL) {
         groups_leave(js->groups, replicated->group);
     }
+    replicated_forget(js, &replicated->taken);
     replicated_forget(js, &replicated->held);
     replicated_forget(js, &replicated->asked);
     replica_close(replicated->replica);
@@ -292,6 +298,8 @@ void replicated_free(js_t *js, stream_t *stream) {
     bytes_release(&replicated->subjects);
     asked_free(&replicated->asked);
     asked_free(&replicated->held);
+    asked_free(&replicated->taken);
+    buffer_free(&replicated->packed);
     queued_free(&replicated->queued);
     free(replicated);
     stream->replicated = NULL;
@@ -388,6 +396,7 @@ static int64_t replicated_turn(js_t *js, replicated_t *replicated) {
     if (replicated->queued.count > 0) {
         propose_queued(js, replicated);
     }
+    replicated_propose_taken(js, replicated);
     if (replicated->untold) {
         replicated_tell_lost(replicated);
         replicated->listen_ns = replicated->untold ? js->now->mono_ns + LISTEN_AGAIN_NS : 0;

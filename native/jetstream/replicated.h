@@ -14,8 +14,12 @@
  * tells control (EVENT_LED), which has them made; one that leads no more has none. Without room in the log who waits
  * for such an entry waits for room, too.
  *
- * Not here, and refused (replicated_may): what a log has no entry for: schedules, batches, counters, mirrors and
- * sources, other retentions than by limits, publishing again.
+ * A mirror or source takes in at the leader alone (ingest.c). What it brings is proposed in its order, waits for room
+ * in the log, and is acknowledged to its origin when it is committed. Who leads next goes on behind the positions that
+ * its own disk has.
+ *
+ * Not here, and refused (replicated_may): what a log has no entry for: schedules, batches, counters, other retentions
+ * than by limits, publishing again.
  */
 #ifndef LEAFD_JETSTREAM_REPLICATED_H
 #define LEAFD_JETSTREAM_REPLICATED_H
@@ -24,6 +28,7 @@
 #include "base/bytes.h"
 #include "base/status.h"
 #include "jetstream/stream.h"
+#include "store/append.h"
 #include "store/record.h"
 
 bool replicated_may(const stream_config_t *config);
@@ -44,6 +49,14 @@ bool replicated_newest(const js_t *js, const stream_t *stream);
 /* The command is completed when the entry is applied, or the lead is lost (STATUS_CLOSED). */
 void replicated_delete(js_t *js, const plane_command_t *command, const stream_t *stream);
 void replicated_purge(js_t *js, const plane_command_t *command, const stream_t *stream, bytes_t filter);
+
+/* What a mirror or source brings; without a subject only the source's position. STATUS_CLOSED: it does not lead.
+ * STATUS_FULL: too much waits. */
+LEAF_MUST_USE status_t replicated_take(js_t *js, const stream_t *stream, const append_t *append);
+/* Said once all that was taken until now is committed; without memory it is not. */
+void replicated_say_taken(js_t *js, const stream_t *stream, bytes_t subject, bytes_t header);
+/* How far the source of that key has come is forgotten. */
+void replicated_forget_source(js_t *js, const plane_command_t *command, const stream_t *stream, bytes_t key);
 
 /* Of its consumers (consume/), which are the leader's alone. */
 bool replicated_leads(const stream_t *stream);

@@ -106,6 +106,21 @@ static bool tell_consumer(void *context, bytes_t key, bytes_t value) {
     return telling->told;
 }
 
+/* Its position, then its key. */
+static bool tell_source(void *context, bytes_t key, bytes_t value) {
+    telling_t *telling = context;
+    uint8_t *at;
+    buffer_t *scratch = &telling->replicated->js->scratch;
+    scratch->size = 0;
+    telling->told =
+        value.size == 16 && key.size > 4 && buffer_reserve(scratch, value.size + (uint64_t)key.size, &at) == STATUS_OK;
+    if (telling->told) {
+        const uint8_t *end = bytes_write(bytes_write(at, value), bytes_after(key, 4));
+        telling->told = replicated_tell(telling->replicated, LED_SOURCE, 0, bytes_of(at, (uint32_t)(end - at)));
+    }
+    return telling->told;
+}
+
 bool replicated_tell_consumers(const replicated_t *replicated) {
     uint8_t key[4];
     telling_t telling = {.replicated = replicated, .told = true};
@@ -115,8 +130,13 @@ bool replicated_tell_consumers(const replicated_t *replicated) {
     }
     status_t status = store_record_each(replicated->js->stores[STORE_FILE], RECORD_CONSUMER, bytes_of(key, sizeof key),
                                         BYTES_NONE, tell_consumer, &telling);
-    return (status == STATUS_OK || status == STATUS_NOT_FOUND) && telling.told
-           && replicated_tell(replicated, LED_WHOLE, 0, BYTES_NONE);
+    bool read = status == STATUS_OK || status == STATUS_NOT_FOUND;
+    if (read && telling.told) {
+        status = store_record_each(replicated->js->stores[STORE_FILE], RECORD_SOURCE, bytes_of(key, sizeof key),
+                                   BYTES_NONE, tell_source, &telling);
+        read = status == STATUS_OK || status == STATUS_NOT_FOUND;
+    }
+    return read && telling.told && replicated_tell(replicated, LED_WHOLE, 0, BYTES_NONE);
 }
 
 void replicated_tell_lost(replicated_t *replicated) {
@@ -129,6 +149,8 @@ void replicated_lose_consumers(js_t *js, replicated_t *replicated) {
     while (stream->seats != NULL) {
         seat_free(js, stream->seats);
     }
+    ingest_stream_removed(js, stream);
+    replicated_forget(js, &replicated->taken);
     replica_forget_changes(replicated->replica);
     replicated_forget(js, &replicated->held);
     replicated_tell_lost(replicated);

@@ -1,6 +1,6 @@
 /* replicated_private.h: a stream that several servers keep, for the files that make it: replicated.c, which asks its
- * log and listens, replicated_group.c, which has what is asked of the group and the definition, and
- * replicated_consumers.c, which has its consumers.
+ * log and listens, replicated_group.c, which has what is asked of the group and the definition, replicated_consumers.c,
+ * which has its consumers, and replicated_sources.c, which has what mirrors and sources bring.
  */
 #ifndef LEAFD_JETSTREAM_REPLICATED_PRIVATE_H
 #define LEAFD_JETSTREAM_REPLICATED_PRIVATE_H
@@ -11,14 +11,17 @@
 #include "jetstream/replicated.h"
 
 /* In a queue of those who wait: of a command it, and of ASKED_DONE also its answer, arg (8) and payload; of ASKED_SAY
- * the subject (4: its size) and the header. */
+ * the subject (4: its size) and the header. In `taken` what is to be proposed: the bytes of ASKED_TAKEN, and
+ * of ASKED_FORGET those behind the command. */
 typedef enum asked_what {
     ASKED_PUBLISH = 1,
     ASKED_DELETE,
     ASKED_PURGE,
     ASKED_SAY,
     ASKED_DONE,
-    ASKED_DEFINE
+    ASKED_DEFINE,
+    ASKED_TAKEN,
+    ASKED_FORGET
 } asked_what_t;
 
 struct replicated {
@@ -33,6 +36,8 @@ struct replicated {
     queued_t queued;     /* what is published while the log has no room */
     asked_queue_t asked; /* what waits for an answer of the log */
     asked_queue_t held;  /* what is to be proposed with the next changes of consumers, and waits for them */
+    asked_queue_t taken; /* of a mirror or sources: not proposed yet */
+    buffer_t packed;     /* the next of these */
     replicated_t *next;
     replicated_t **place;
 };
@@ -43,14 +48,21 @@ struct replicated {
 uint64_t replicated_begin(js_t *js, const plane_command_t *command, replicated_t *replicated, asked_what_t what);
 void replicated_proposed(js_t *js, const plane_command_t *command, replicated_t *replicated, uint64_t before,
                          status_t status);
+bool replicated_proposes(const replicated_t *replicated);
+/* What was put in `asked` is proposed, or is taken back: before is asked_size before it. */
+void replicated_went(replicated_t *replicated, uint64_t before, status_t status);
 /* Nobody of these waits for the log any more. */
 void replicated_forget(js_t *js, asked_queue_t *queue);
 /* What is to be said: a client's, or another server's. */
+void replicated_say_now(const replicated_t *replicated, bytes_t bytes); /* the bytes of an ASKED_SAY */
 LEAF_MUST_USE status_t replicated_say(replicated_t *replicated, asked_queue_t *queue, bytes_t subject, bytes_t header);
 
 /* replicated_group.c */
 /* replica_hooks_t's. */
 bool replicated_define(void *context, bytes_t definition);
+
+/* replicated_sources.c */
+void replicated_propose_taken(js_t *js, replicated_t *replicated);
 
 /* replicated_consumers.c */
 /* EVENT_LED. false: there is no memory. */

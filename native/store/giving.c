@@ -7,11 +7,22 @@
 #include "store/record.h"
 
 #define GIVE_STEPS 4096u /* rows that one call looks at */
+#define GIVE_SOURCES_STEP 256u
 #define GIVE_RECORD (1u + 3 * 8 + 1 + 2 * 2 + 2 * 4)
-const uint8_t copied_kinds[COPIED_KINDS] = {RECORD_CONSUMER, RECORD_CONSUMER_STATE, RECORD_CONSUMER_PENDING};
+const uint8_t copied_kinds[COPIED_KINDS] = {RECORD_CONSUMER, RECORD_CONSUMER_STATE, RECORD_CONSUMER_PENDING,
+                                            RECORD_SOURCE};
 #define APPLIED_MIN (VALUE_CRC_SIZE + 8u)
 
-typedef enum phase { GIVE_DEFINITION, GIVE_RUNS, GIVE_ROWS, GIVE_RECORDS, GIVE_EXPIRY, GIVE_END, GIVE_OVER } phase_t;
+typedef enum phase {
+    GIVE_DEFINITION,
+    GIVE_RUNS,
+    GIVE_ROWS,
+    GIVE_RECORDS,
+    GIVE_SOURCES,
+    GIVE_EXPIRY,
+    GIVE_END,
+    GIVE_OVER
+} phase_t;
 
 /* Where it stands among the rows of one of the tables whose keys begin so; the row is read. */
 typedef struct row {
@@ -35,7 +46,9 @@ struct giving {
     row_t ids;
     row_t records;
     row_t expiry;
-    uint32_t kind; /* of records: which of them */
+    uint32_t kind;                  /* of records: which of them */
+    uint8_t source[KEY_RECORD_MAX]; /* the last one that was given .. */
+    uint32_t source_size;           /* .. 0: none yet */
     uint32_t numbers_size;
     uint32_t note_size;
     uint8_t numbers[LOG_STATE_MAX];
@@ -297,6 +310,15 @@ static status_t give_row(giving_t *giving, buffer_t *to) {
     return status == STATUS_OK && named ? row_step(giving, ids, DB_ID_ORDER) : status;
 }
 
+static status_t give_kept(uint32_t kind, bytes_t key, bytes_t value, buffer_t *to) {
+    uint8_t at[8] = {'C', (uint8_t)kind};
+    store_be16(at + 2, (uint16_t)key.size);
+    store_be32(at + 4, value.size);
+    status_t status = buffer_append(to, at, sizeof at);
+    status = status == STATUS_OK ? buffer_append(to, key.at, key.size) : status;
+    return status == STATUS_OK ? buffer_append(to, value.at, value.size) : status;
+}
+
 static status_t give_consumer(giving_t *giving, buffer_t *to) {
     row_t *row = &giving->records;
     status_t status = row_look(giving, row, DB_RECORDS);
@@ -307,20 +329,45 @@ static status_t give_consumer(giving_t *giving, buffer_t *to) {
         giving->kind++;
         if (giving->kind == COPIED_KINDS) {
             giving->phase = GIVE_EXPIRY;
+        } else if (copied_kinds[giving->kind] == RECORD_SOURCE && env_hides(giving->stream->store->env)) {
+            giving->phase = GIVE_SOURCES;
         } else {
             records_begin(giving);
         }
         return STATUS_OK;
     }
-    uint8_t at[8] = {'C', row->prefix[0]};
-    bytes_t key = bytes_after(row->key, row->prefix_size);
-    bytes_t value = bytes_after(row->value, VALUE_CRC_SIZE);
-    store_be16(at + 2, (uint16_t)key.size);
-    store_be32(at + 4, value.size);
-    status = buffer_append(to, at, sizeof at);
-    status = status == STATUS_OK ? buffer_append(to, key.at, key.size) : status;
-    status = status == STATUS_OK ? buffer_append(to, value.at, value.size) : status;
+    status =
+        give_kept(row->prefix[0], bytes_after(row->key, row->prefix_size), bytes_after(row->value, VALUE_CRC_SIZE), to);
     return status == STATUS_OK ? row_step(giving, row, DB_RECORDS) : status;
+}
+
+typedef struct sources {
+    giving_t *giving;
+    buffer_t *to;
+    uint32_t left;
+    status_t status;
+} sources_t;
+
+static bool give_source(void *context, bytes_t key, bytes_t value) {
+    sources_t *sources = context;
+    sources->status = give_kept(RECORD_SOURCE, bytes_after(key, 4), value, sources->to);
+    sources->giving->source_size = key.size;
+    (void)bytes_write(sources->giving->source, key);
+    return --sources->left > 0 && sources->status == STATUS_OK;
+}
+
+/* Of a sealed store, whose keys are in another order in the snapshot: as they are now. */
+static status_t give_sources(giving_t *giving, buffer_t *to) {
+    sources_t sources = {.giving = giving, .to = to, .left = GIVE_SOURCES_STEP};
+    uint8_t id[4];
+    store_be32(id, giving->stream->id);
+    status_t status = store_record_each(giving->stream->store, RECORD_SOURCE, bytes_of(id, sizeof id),
+                                        bytes_of(giving->source, giving->source_size), give_source, &sources);
+    if (status_unknown(status)) {
+        return status;
+    }
+    giving->phase = sources.left > 0 ? GIVE_EXPIRY : GIVE_SOURCES;
+    return sources.status;
 }
 
 static status_t give_expiry(giving_t *giving, buffer_t *to) {
@@ -360,6 +407,7 @@ static status_t give_next(giving_t *giving, buffer_t *to) {
     case GIVE_RUNS: return give_run(giving, to);
     case GIVE_ROWS: return give_row(giving, to);
     case GIVE_RECORDS: return give_consumer(giving, to);
+    case GIVE_SOURCES: return give_sources(giving, to);
     case GIVE_EXPIRY: return give_expiry(giving, to);
     case GIVE_END: return give_end(giving, to);
     case GIVE_OVER: break;

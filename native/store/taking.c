@@ -60,11 +60,11 @@ static status_t take_run(store_stream_t *stream, taking_t *taking, uint64_t from
     return status;
 }
 
-static bool is_consumers(uint8_t kind) {
+static bool is_copied(uint8_t kind) {
     return memchr(copied_kinds, kind, sizeof copied_kinds) != NULL;
 }
 
-static status_t take_out_consumers(const store_stream_t *stream) {
+static status_t take_out_records(const store_stream_t *stream) {
     uint8_t id[4];
     store_be32(id, stream->id);
     for (uint32_t i = 0; i < sizeof copied_kinds; i++) {
@@ -79,7 +79,7 @@ static status_t take_out_consumers(const store_stream_t *stream) {
 /* Behind the last run. */
 static status_t take_clean(store_stream_t *stream, taking_t *taking, uint32_t *steps) {
     status_t status = taking->cleaned ? STATUS_OK : take_out(stream, taking, taking->have_seq, steps);
-    status = status == STATUS_OK && !taking->cleaned ? take_out_consumers(stream) : status;
+    status = status == STATUS_OK && !taking->cleaned ? take_out_records(stream) : status;
     taking->cleaned = status == STATUS_OK;
     return status;
 }
@@ -182,12 +182,12 @@ static status_t take_copied_id(store_stream_t *stream, bytes_t *left) {
     return put_id(stream, id, load_be64(head.at + 1), (int64_t)load_be64(head.at + 9));
 }
 
-static status_t take_consumers_record(const store_stream_t *stream, bytes_t *left) {
+static status_t take_one_record(const store_stream_t *stream, bytes_t *left) {
     uint8_t full[KEY_RECORD_MAX];
     bytes_t head = BYTES_NONE;
     bytes_t key = BYTES_NONE;
     bytes_t value = BYTES_NONE;
-    if (!front(left, 8, &head) || !is_consumers(head.at[1]) || !front(left, load_be16(head.at + 2), &key)
+    if (!front(left, 8, &head) || !is_copied(head.at[1]) || !front(left, load_be16(head.at + 2), &key)
         || !front(left, load_be32(head.at + 4), &value) || key.size > sizeof full - 4) {
         return STATUS_CORRUPT;
     }
@@ -241,7 +241,7 @@ static status_t take_one(store_stream_t *stream, taking_t *taking, bytes_t *left
     case 'X': return take_pair(stream, taking, left, steps);
     case 'M': return take_copied(stream, left);
     case 'I': return take_copied_id(stream, left);
-    case 'C': return take_consumers_record(stream, left);
+    case 'C': return take_one_record(stream, left);
     case 'E': return take_end(taking, left);
     default: return STATUS_CORRUPT;
     }

@@ -48,7 +48,7 @@ def ended(server: servers.Server) -> None:
 
 
 @contextlib.contextmanager
-def three(kind: str, folder: Path) -> Iterator[list[servers.Server]]:
+def three(kind: str, folder: Path, config: str = CONFIG) -> Iterator[list[servers.Server]]:
     """Three servers that are not started yet."""
     made: list[servers.Server] = []
     with contextlib.ExitStack() as stack:
@@ -56,7 +56,7 @@ def three(kind: str, folder: Path) -> Iterator[list[servers.Server]]:
             place = folder / f"s{number}"
             place.mkdir()
             first = made[0].ports["route_port"] if made else "{route_port}"
-            text = CONFIG.replace("{first}", str(first))
+            text = config.replace("{first}", str(first))
             made.append(servers.make(kind, text, place, name=f"s{number}", meta=META[kind]))
         for server in made:
             stack.callback(ended, server)

@@ -53,6 +53,12 @@ static inline void client_of_anything(void) {
         append.has_expected_subject_seq = true;
         append.expected_subject_seq = last;
         break;
+    case 7: /* of a source, of which only the position is kept now and then */
+        append.source_key = text("o");
+        append.source_seq = numbers;
+        append.source_ts = world.now.wall_ns;
+        append.subject = below(3) == 0 ? BYTES_NONE : append.subject;
+        break;
     default: break;
     }
     (void)ask(ASK_PUBLISH, &append, 0, numbers);

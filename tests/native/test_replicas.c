@@ -204,6 +204,42 @@ static void nonsense(void) {
     CHECK(done > 30);
 }
 
+/* ---- sources ----------------------------------------------------------------------------------------------------- */
+
+static void source_says(uint64_t seq, const char *id, const char *subject, append_verdict_t verdict) {
+    const append_t append = {.subject = text(subject),
+                             .msg_id = text(id),
+                             .source_key = text("o"),
+                             .source_seq = seq,
+                             .source_ts = (int64_t)seq * 10};
+    while (!ask(ASK_PUBLISH, &append, 0, seq)) {
+        world_step();
+    }
+    uint64_t token = ops_count;
+    world_until(all_heard);
+    CHECK_EQ_U64(verdict, ops[token].verdict);
+    world_pass(NS_PER_SECOND);
+    for (uint32_t at = 0; at < 3; at++) {
+        bytes_t value = BYTES_NONE;
+        CHECK_EQ_I64(STATUS_OK, store_record_get(world.node[at].rig.store, RECORD_SOURCE,
+                                                 bytes_of((const uint8_t *)"\0\0\0\1o", 5), &value));
+        CHECK_EQ_U64(16, value.size);
+        CHECK_EQ_U64(seq, load_be64(value.at));
+        CHECK_EQ_U64(seq * 10, load_be64(value.at + 8));
+    }
+}
+
+static void source_positions(void) {
+    config = rig_config();
+    begin_replicas(3, 9);
+    source_says(5, "x", "s.1", APPEND_STORED);
+    source_says(9, "x", "s.1", APPEND_DUPLICATE);
+    source_says(12, "", "", APPEND_BAD_SUBJECT);
+    source_says(13, "y", "s.1", APPEND_STORED);
+    CHECK_EQ_U64(2, rig_state(world.node[0].stream[0]).messages);
+    world_end();
+}
+
 /* ---- time -------------------------------------------------------------------------------------------------------- */
 
 static void publish_some(uint32_t count) {
@@ -300,6 +336,7 @@ int main(void) {
     RUN("a purge of many messages ends behind a kill of all in its middle", purge_ends);
     RUN("an entry that is nonsense ends no server", nonsense);
     RUN("markers of lives that end together get the same sequences at all members", markers_in_order);
+    RUN("members know how far a source has come, also by what is not stored", source_positions);
     RUN("messages age by the time of the log", ages_by_the_log);
     return TEST_RESULT();
 }

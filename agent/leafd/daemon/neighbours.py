@@ -46,8 +46,8 @@ class JetStreamNeighbours:
         """By stream and slot: the account, and the domain of the slot's origin, where it is another one."""
 
     def stream_changed(self, stream: Stream, last_sequence: int) -> None:
-        """Tells the mirrors and sources what this stream takes from where."""
-        slots = tuple(slots_of(stream, self._domain))
+        """Tells the mirrors and sources what this stream takes from where. Of several servers the leader takes in."""
+        slots = tuple(slots_of(stream, self._domain)) if stream.group is None or stream.led else ()
         self._replicas.set_slots(stream.id, slots, last_sequence)
         ways = {
             one.number: (one.account, one.origin.domain) for one in slots if one.origin.domain not in ("", one.domain)
@@ -56,6 +56,11 @@ class JetStreamNeighbours:
             self._ways[stream.id] = ways
         else:
             self._ways.pop(stream.id, None)
+
+    def stream_led(self, stream: Stream, last_sequence: int, positions: dict[str, tuple[int, int]]) -> None:
+        """The stream's slots begin behind these positions."""
+        self._replicas.begin_anew(stream.id, positions)
+        self.stream_changed(stream, last_sequence)
 
     def stream_removed(self, stream: Stream) -> None:
         """Ends the stream's slots."""

@@ -60,7 +60,7 @@ def _copy_of(
 
     stream = jetstream.catalogue.stream(stream_id)
     slots = tuple(slots_of(stream, domain)) if stream is not None else ()
-    if stream is None or not slots:
+    if stream is None or not slots or stream.group is not None:  # else the group's others have it
         return None
     config = stream.config
     return Copy(

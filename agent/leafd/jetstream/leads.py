@@ -2,6 +2,7 @@
 
     the plane leads --> Led events: here, each consumer as this disk has it, that was all --> taken up --> stream.led
     the plane leads no more --> the consumers are forgotten; their records stay, with whoever leads next
+    a mirror or sources --> taken in by who leads alone, from the positions that its disk has
     the log has another definition --> the stream is made like that; its log waits for it
 
 Only a configuration with `meta_size` imports this. Not here: deliveries and the log (native/jetstream/replicated.h).
@@ -24,19 +25,24 @@ TOGETHER: Final = 64
 Records = list[tuple[int, int, bytes]]
 """Stored consumers: the plane's numbers of the stream and of the consumer, and its definition."""
 Load = Callable[[Records, set[int]], Awaitable[None]]
+Positions = dict[str, tuple[int, int]]
+"""Of sources, by their keys: the origin's sequence that was taken last, and the newest stamp."""
+Source = Callable[[Stream, Positions | None], Awaitable[None]]
 Define = Callable[[Stream, bytes], Awaitable[bool]]
 AGAIN_S: Final = 1.0
 """A definition that the stream could not be given is tried again."""
 
 
 class Leads:
-    """The streams of several that this server leads. load: takes stored consumers up. define: gives a stream another
-    definition; False: not now."""
+    """The streams of several that this server leads. load: takes stored consumers up. source: has a mirror or sources
+    begin at these positions, or end (None). define: gives a stream another definition; False: not now."""
 
-    def __init__(self, catalogue: Catalogue, placing: Placing, load: Load, define: Define) -> None:
-        self._catalogue, self._placing, self._load, self._define = catalogue, placing, load, define
+    def __init__(self, catalogue: Catalogue, placing: Placing, load: Load, source: Source, define: Define) -> None:
+        self._catalogue, self._placing = catalogue, placing
+        self._load, self._source, self._define = load, source, define
         self._coming: dict[int, Records] = {}
-        """By stream."""
+        """By stream; so are ..."""
+        self._positions: dict[int, Positions] = {}
 
     def take(self, event: t.Led) -> None:
         """This server leads a stream of several, whose consumers follow; or it does so no more."""
@@ -49,19 +55,24 @@ class Leads:
         elif event.code in (t.LedCode.NO_MORE, t.LedCode.HERE):
             stream.lead, stream.led = stream.lead + 1, False
             stream.lose_consumers()
-            self._coming[stream.id] = []
+            self._coming[stream.id], self._positions[stream.id] = [], {}
+            self._placing.go_on(partial(self._source, stream, None))
         elif event.code == t.LedCode.CONSUMER:
             self._coming.setdefault(stream.id, []).append((stream.id, event.consumer, event.definition))
+        elif event.code == t.LedCode.SOURCE:
+            sequence, newest_ts = (int.from_bytes(event.definition[at : at + 8], "big") for at in (0, 8))
+            key = event.definition[16:].decode("utf-8", "replace")
+            self._positions.setdefault(stream.id, {})[key] = sequence, newest_ts
         else:
-            records = self._coming.pop(stream.id, [])
-            self._placing.go_on(partial(self._take_over, stream, stream.lead, records))
+            records, positions = self._coming.pop(stream.id, []), self._positions.pop(stream.id, {})
+            self._placing.go_on(partial(self._take_over, stream, stream.lead, records, positions))
 
     async def _redefine(self, stream: Stream, definition: bytes, ended: trio.Event) -> None:
         while self._catalogue.stream(stream.id) is stream and not await self._define(stream, definition):  # noqa: ASYNC110
             await trio.sleep(AGAIN_S)
         ended.set()
 
-    async def _take_over(self, stream: Stream, lead: int, records: Records) -> None:
+    async def _take_over(self, stream: Stream, lead: int, records: Records, positions: Positions) -> None:
         async with stream.lock:
             if stream.lead != lead:
                 return
@@ -69,3 +80,5 @@ class Leads:
             for at in range(0, len(records), TOGETHER):
                 await self._load(records[at : at + TOGETHER], set())
             stream.led = stream.lead == lead
+            if stream.led:
+                await self._source(stream, positions)

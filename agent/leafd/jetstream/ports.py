@@ -63,6 +63,9 @@ class Neighbours(Protocol):
     def stream_changed(self, stream: Stream, last_sequence: int) -> None:
         """A stream was loaded, made or updated: its mirror or sources may be new. last_sequence: of the store, now."""
 
+    def stream_led(self, stream: Stream, last_sequence: int, positions: dict[str, tuple[int, int]]) -> None:
+        """This server leads a stream of several, whose sources have come so far: by their keys, sequence and stamp."""
+
     def stream_removed(self, stream: Stream) -> None:
         """A stream is gone with everything in it."""
 
@@ -173,6 +176,9 @@ class Alone:
     """Neighbours of a server that has none: no links, unknown clients."""
 
     def stream_changed(self, stream: Stream, last_sequence: int) -> None:
+        """Tells nobody."""
+
+    def stream_led(self, stream: Stream, last_sequence: int, positions: dict[str, tuple[int, int]]) -> None:
         """Tells nobody."""
 
     def stream_removed(self, stream: Stream) -> None:

@@ -164,7 +164,8 @@ class JetStream:
         from leafd.jetstream.leads import Leads
 
         self._context.placing = placing
-        self._leads = Leads(self.catalogue, placing, self._load_consumers, partial(streams.defined, self._context))
+        source, define = partial(streams.sourced, self._context), partial(streams.defined, self._context)
+        self._leads = Leads(self.catalogue, placing, self._load_consumers, source, define)
         self._elsewhere = Elsewhere(self._context, placing, self.answer)
         return self._elsewhere
 

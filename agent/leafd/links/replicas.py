@@ -15,6 +15,7 @@ Not here: the state of one slot (replica.py), where its answers come (asking.py)
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Final
 
@@ -109,6 +110,17 @@ class Replicas:
         """A stored control record; takes the ones that are origins' identities."""
         if key.startswith(IDENTITY_RECORD):
             self._identities[key] = value.decode()
+
+    def begin_anew(self, stream: int, positions: dict[str, tuple[int, int]]) -> None:
+        """Another server may have driven the sources of this stream since, and come so far. What it has seen of who
+        the origins are is not known here."""
+        for number in self._numbers.get(stream, set()).copy():
+            self._end((stream, number))
+        for key, position in positions.items():
+            self._progress[stream, key] = position
+        own = IDENTITY_RECORD + f"{stream}/".encode()
+        for known in [key for key in self._identities if key.startswith(own)]:
+            del self._identities[known]
 
     # ---- news
 
@@ -552,7 +564,8 @@ class Replicas:
         async def end() -> None:
             self._delete_consumer(active)
             if active.ingesting:
-                await self._stop_ingest(active)
+                with suppress(t.PlaneError):  # the plane has ended it: another server leads its stream
+                    await self._stop_ingest(active)
 
         running = active.ingesting or active.replica.state is State.RUNNING
         if running or active.consumer or active.jobs:

@@ -6,6 +6,7 @@ Not here: what a configuration may be (stream_rules.py), single messages (messag
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final, TypeVar
@@ -199,8 +200,8 @@ def check_replicable(context: Context, config: StreamConfig) -> None:
         raise errors.STREAM_REPLICAS_NOT_SUPPORTED.error()
     others = {
         "memory storage": config.storage != FILE,
-        "a mirror": config.mirror is not None,
-        "sources": bool(config.sources),
+        # What is behind a message that was refused would be in the log already.
+        "discard new and sources": config.discard == "new" and (config.mirror is not None or bool(config.sources)),
         "republish": config.republish is not None,
         "message schedules": config.allow_msg_schedules,
         "counters": config.allow_msg_counter,
@@ -302,6 +303,21 @@ async def agreed(context: Context, stream: Stream, config: StreamConfig, author:
         return await context.plane.stream_state(stream.id)
     except t.PlaneError as error:
         raise refused(error, errors.STREAM_UPDATE) from None
+
+
+async def sourced(context: Context, stream: Stream, positions: dict[str, tuple[int, int]] | None) -> None:
+    """The mirror or sources of a stream of several begin behind these positions, where this server leads it; None: they
+    end here."""
+    if stream.config.mirror is None and not stream.config.sources:
+        return
+    state = None
+    if positions is not None:
+        with suppress(t.PlaneError):  # led by another server again, or gone
+            state = await context.plane.stream_state(stream.id)
+    if state is not None and positions is not None:
+        context.neighbours.stream_led(stream, state.last_seq, positions)
+    elif not stream.led:
+        context.neighbours.stream_changed(stream, 0)
 
 
 async def defined(context: Context, stream: Stream, definition: bytes) -> bool:

@@ -1,0 +1,121 @@
+/* replicated_sources.c: what a mirror or sources bring to a stream that several servers keep (replicated.h).
+ *
+ *     ingest.c --> an append, as bytes --> proposed --> committed --> what was to be said to its origin
+ *                      `--> no room: it waits, and so does all that comes behind it, until the log has room
+ *
+ * An origin sends no more than it has been told room for, and it is told when all is committed. So what waits is
+ * bounded by that; beyond ASKED_MAX nothing is taken, and the origin is asked again later. Where this server leads
+ * no more all of it is let go: nobody was told that it was taken.
+ */
+#include "base/check.h"
+#include "jetstream/commands.h"
+#include "jetstream/js.h"
+#include "jetstream/publish.h"
+#include "jetstream/replicated_private.h"
+#include "store/append.h"
+
+/* STATUS_AGAIN: the log has no room. */
+static status_t propose_packed(js_t *js, replicated_t *replicated, asked_what_t what, bytes_t asker, bytes_t packed) {
+    uint64_t before = asked_size(&replicated->asked);
+    uint64_t token = asked_put(&replicated->asked, what, asker);
+    if (token == 0) {
+        return STATUS_AGAIN;
+    }
+    status_t status = replica_publish_packed(replicated->replica, packed, token, *js->now);
+    replicated_went(replicated, before, status);
+    return status;
+}
+
+/* false: it waits. */
+static bool propose_one(js_t *js, replicated_t *replicated, const asked_t *head, bytes_t bytes) {
+    bytes_t asker = BYTES_NONE;
+    asked_what_t what = (asked_what_t)head->what;
+    if (what == ASKED_SAY) {
+        return asked_ride(&replicated->asked, ASKED_SAY, bytes) == STATUS_OK;
+    }
+    if (what == ASKED_FORGET) {
+        asker = bytes_of(bytes.at, sizeof(plane_command_t));
+        bytes = bytes_after(bytes, sizeof(plane_command_t));
+    }
+    return propose_packed(js, replicated, what, asker, bytes) == STATUS_OK;
+}
+
+void replicated_propose_taken(js_t *js, replicated_t *replicated) {
+    asked_queue_t *taken = &replicated->taken;
+    asked_t head;
+    bytes_t bytes;
+    if (!replicated_proposes(replicated)) {
+        replicated_forget(js, taken);
+    }
+    for (uint32_t done = 0; done < QUEUED_STEP && asked_first(taken, &head, &bytes); done++) {
+        if (head.what == ASKED_SAY && asked_empty(&replicated->asked)) {
+            replicated_say_now(replicated, bytes); /* all before it is committed */
+        } else if (!propose_one(js, replicated, &head, bytes)) {
+            return;
+        }
+        check(asked_take(taken, &head, &bytes));
+    }
+    asked_trim(taken);
+}
+
+status_t replicated_take(js_t *js, const stream_t *stream, const append_t *append) {
+    replicated_t *replicated = stream->replicated;
+    text_t name;
+    append_t renamed = *append;
+    renamed.waits = false;
+    renamed.subject =
+        append->subject.size != 0 ? js_stored_subject(js, stream, append->subject, &name) : append->subject;
+    if (!replicated_proposes(replicated)) {
+        return STATUS_CLOSED;
+    }
+    status_t status = STATUS_INVALID;
+    if (renamed.subject.size != 0) {
+        status = replica_pack(replicated->replica, &renamed, &replicated->packed);
+    }
+    if (status == STATUS_INVALID) { /* no stream here takes it */
+        const append_t position = {
+            .source_key = append->source_key, .source_seq = append->source_seq, .source_ts = append->source_ts};
+        if (position.source_key.size == 0) {
+            return STATUS_OK;
+        }
+        status = replica_pack(replicated->replica, &position, &replicated->packed);
+    }
+    if (status != STATUS_OK) {
+        return status == STATUS_INVALID ? STATUS_INVALID : STATUS_FULL;
+    }
+    bytes_t packed = bytes_of(replicated->packed.at, (uint32_t)replicated->packed.size);
+    if (asked_empty(&replicated->taken)
+        && propose_packed(js, replicated, ASKED_TAKEN, BYTES_NONE, packed) == STATUS_OK) {
+        return STATUS_OK;
+    }
+    return asked_ride(&replicated->taken, ASKED_TAKEN, packed) == STATUS_OK ? STATUS_OK : STATUS_FULL;
+}
+
+void replicated_say_taken(js_t *js, const stream_t *stream, bytes_t subject, bytes_t header) {
+    replicated_t *replicated = stream->replicated;
+    status_t status = replicated_say(replicated, &replicated->taken, subject, header);
+    (void)status; /* its origin asks again */
+    replicated_propose_taken(js, replicated);
+}
+
+void replicated_forget_source(js_t *js, const plane_command_t *command, const stream_t *stream, bytes_t key) {
+    replicated_t *replicated = stream->replicated;
+    const plane_command_t kept = command_kept(command);
+    const append_t nowhere = {.source_key = key};
+    status_t status = replicated_proposes(replicated) ? STATUS_OK : STATUS_CLOSED;
+    buffer_t *scratch = &js->scratch;
+    if (status == STATUS_OK) {
+        status = replica_pack(replicated->replica, &nowhere, &replicated->packed);
+    }
+    scratch->size = 0;
+    status = status == STATUS_OK ? buffer_append(scratch, &kept, sizeof kept) : status;
+    status = status == STATUS_OK ? buffer_append(scratch, replicated->packed.at, replicated->packed.size) : status;
+    if (status == STATUS_OK) {
+        status = asked_ride(&replicated->taken, ASKED_FORGET, bytes_of(scratch->at, (uint32_t)scratch->size));
+    }
+    if (status != STATUS_OK) {
+        js_done(js, command, status);
+        return;
+    }
+    replicated_propose_taken(js, replicated);
+}
