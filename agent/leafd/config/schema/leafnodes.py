@@ -194,7 +194,8 @@ class LeafNodes(Section):
     )
     reconnect: Duration = option(
         SECOND,
-        "How long to wait before a hub is dialled again whose link was lost.",
+        "How long to wait before a hub is dialled again whose link was lost. A hub that refuses the login again and "
+        "again is dialled less often, up to a minute apart.",
         aliases=("reconnect_delay", "reconnect_interval"),
         gt=0,
     )
