@@ -456,8 +456,10 @@ def stored(server: servers.Server) -> list[Any]:
         peer.publish("store/b/c", b"1", qos=1)
         peer.expect(PUBACK)
         peer.round_trip()
+        deadline = time.monotonic() + mqtt.PATIENCE_S  # nats-server's PUBACK does not wait for the stream
+        while (state := nats.request("$JS.API.STREAM.INFO.S")["state"])["messages"] < 2 and time.monotonic() < deadline:
+            time.sleep(0.05)
         last = nats.request("$JS.API.STREAM.MSG.GET.S", last_by_subj="store.b.c").get("message", {})
-        state = nats.request("$JS.API.STREAM.INFO.S")["state"]
         nats.request("$JS.API.STREAM.DELETE.S")
         return ["error" in made, state["messages"], last.get("subject"), last.get("data"), last.get("hdrs")]
 
