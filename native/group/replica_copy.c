@@ -21,10 +21,12 @@
  * - A member with half a state applies nothing, takes no entries and so acknowledges none. It cannot be elected: a
  *   majority has all that its leader's log had done with when it said that this member needs a copy.
  * - A snapshot may be older than the log's beginning. The leader keeps the log as it is and wants the next one soon.
+ * - Copies that do not fit are said to the operator when there were several in a row, and tried more seldom then.
  * - A snapshot keeps pages of LMDB from being used again, so it ends by time, too.
  */
 #include "base/check.h"
 #include "group/replica_private.h"
+#include "store/alarms.h"
 #include "store/timeline.h"
 
 #define COPY_VERSION 1
@@ -45,6 +47,8 @@
 #define RETRY_NS (5 * NS_PER_MS) /* the rest of a part, or what found no room */
 #define UNUSED_NS (10 * NS_PER_SECOND)
 #define GIVING_NS (600 * NS_PER_SECOND)
+#define SPOILED_FEW 3u /* copies: then it is said, and the next one comes a minute later */
+#define SPOILED_NS (60 * NS_PER_SECOND)
 
 void copier_begin(replica_t *replica) {
     buffer_init(&replica->copier.bytes, UINT32_MAX);
@@ -192,6 +196,21 @@ static void forget_copy(copier_t *copier, moment_t now) {
     copier->ask_ns = now.mono_ns + AGAIN_NS;
 }
 
+/* What came is not what was counted there, or none of a copy at all. */
+static void copy_spoiled(replica_t *replica, moment_t now) {
+    copier_t *copier = &replica->copier;
+    uint32_t stream = store_stream_id(replica->stream);
+    forget_copy(copier, now);
+    if (++copier->spoiled >= SPOILED_FEW) {
+        copier->ask_ns = now.mono_ns + SPOILED_NS;
+    }
+    if (copier->spoiled == SPOILED_FEW) {
+        store_alarm(store_stream_store(replica->stream), ALARM_CORRUPT, stream, 0,
+                    "%u copies of stream %u that its leader gave do not fit together: this server stays behind",
+                    copier->spoiled, stream);
+    }
+}
+
 static void hear_part(replica_t *replica, const group_said_t *said, moment_t now) {
     copier_t *copier = &replica->copier;
     if (said->bytes.size < PART_HEAD || copier->pending || !copier->asking) {
@@ -248,12 +267,15 @@ static void copier_finish(replica_t *replica, moment_t now) {
     if (group_restore(replica->group, &copier->said, write_end, &ending, now)) {
         copier->half = false;
         copier->copied++;
+        copier->spoiled = 0;
         copier->offered_ns = 0;
         group_halve(replica->group, false);
         forget_copy(copier, now);
         buffer_trim(&copier->bytes, 0);
+    } else if (ending.status == STATUS_CORRUPT) {
+        copy_spoiled(replica, now);
     } else if (ending.status != STATUS_FULL) {
-        forget_copy(copier, now); /* what came is not what was counted there */
+        forget_copy(copier, now);
     }
 }
 
@@ -288,7 +310,9 @@ static void take_part(replica_t *replica, moment_t now) {
     if (status == STATUS_AGAIN) {
         return;
     }
-    if (status != STATUS_OK) {
+    if (status == STATUS_CORRUPT) {
+        copy_spoiled(replica, now);
+    } else if (status != STATUS_OK) {
         forget_copy(copier, now);
     } else if (taking->whole) {
         copier_finish(replica, now);

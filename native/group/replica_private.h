@@ -26,8 +26,9 @@ typedef struct copier {
     int64_t begun_ns;
     int64_t used_ns;
     /* of one who needs a copy */
-    uint32_t copied; /* so often, since the start */
-    bool half;       /* .. of whose state there is a part already */
+    uint32_t copied;  /* so often, since the start */
+    uint32_t spoiled; /* so many in a row, whose records contradict themselves or what is here */
+    bool half;        /* .. of whose state there is a part already */
     bool asking;
     bool pending; /* a part is to be taken in */
     uint64_t id;  /* 0: it asks for a new one */

@@ -239,11 +239,42 @@ static void nonsense(void) {
     world_end();
 }
 
+/* A leader whose copies do not fit together is asked for three, and then each minute; it is said once. */
+static void spoiled_copies_are_said(void) {
+    static const uint8_t offer[] = {1, 'O'};
+    static const uint8_t part[15] = {1, 'P', [9] = 1, [14] = 0xff};
+    store_alarm_t alarm;
+    uint32_t said = 0;
+    begin_with(config_drawn(0), 99);
+    uint32_t behind = one_but(world_leader(0));
+    replica_t *replica = replicas[behind];
+    copier_t *copier = &replica->copier;
+    group_said_t word = {.of_leader = true};
+    for (uint32_t copies = 1; copies <= 3; copies++) {
+        word.bytes = bytes_of(offer, sizeof offer);
+        copier_hear(replica, &word, world.now);
+        world.now.mono_ns += NS_PER_SECOND;
+        copier_turn(replica, world.now);
+        CHECK(copier->asking);
+        word.bytes = bytes_of(part, sizeof part);
+        copier_hear(replica, &word, world.now);
+        copier_turn(replica, world.now);
+        CHECK_EQ_U64(copies, copier->spoiled);
+        CHECK_EQ_I64(world.now.mono_ns + (copies < 3 ? 1 : 60) * NS_PER_SECOND, copier->ask_ns);
+    }
+    while (store_alarm_next(store_stream_store(replica->stream), &alarm)) {
+        said += strstr(alarm.text, "3 copies of stream 1 that its leader gave do not fit together") != NULL;
+    }
+    CHECK_EQ_U64(1, said);
+    world_end();
+}
+
 int main(void) {
     RUN("who was away for too long gets a copy, and is the same in the end", away_for_long);
     RUN("a copy that is cut off at either end comes to its end all the same", cut_off_copies);
     RUN("a new member gets a copy", new_member);
     RUN("a copy comes to its end though the power fails at any write of it", power_cuts);
     RUN("parts of a leader who lies end no server, and leave a stream whose numbers fit together", nonsense);
+    RUN("copies that do not fit together are said, and asked for each minute", spoiled_copies_are_said);
     return TEST_RESULT();
 }
