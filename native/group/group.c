@@ -293,10 +293,16 @@ status_t group_make(const group_options_t *options, moment_t now, group_t **out)
     if (founders->count > 0 && !among(founders, self)) {
         return STATUS_INVALID;
     }
-    bytes_t bytes = bytes_of(members, frame_write_members(members, founders));
+    check(!options->grown || founders->count == 1);
+    const ledger_promise_t promise = {.term = options->grown ? 1 : 0,
+                                      .floor = options->grown ? 1 : 0,
+                                      .floor_term = options->grown ? 1 : 0,
+                                      .name = options->name,
+                                      .members = bytes_of(members, frame_write_members(members, founders)),
+                                      .note = options->note};
     status_t status = group_new(options, out);
     if (status == STATUS_OK) {
-        status = store_ledger_make(options->store, options->number, options->name, bytes, &(*out)->ledger);
+        status = store_ledger_begin(options->store, options->number, &promise, &(*out)->ledger);
     }
     loading.start.fresh = options->at_once;
     loading.start.first = founders->count > 0 && same_disk(founders->at[0].id, self);

@@ -91,6 +91,10 @@ typedef struct group_options {
     /* The first members, this disk among them; NULL: this disk alone. Of none, it waits until a leader lets it in. */
     const raft_config_t *founders;
     bool at_once; /* the first of them leads as soon as a majority is there, and not after an election's time */
+    /* There is a state already, which is that of no log: it is taken for the one after a first entry that nobody has,
+     * so that whoever joins gets a copy. note: of it (group_note). Of this disk alone. */
+    bool grown;
+    bytes_t note;
 } group_options_t;
 
 /* A member as it is now, for reports. */

@@ -43,29 +43,6 @@ typedef enum entry_what {
 #define HAS_MSG_ID 2048u
 #define FLAGS 0x0f7fu
 
-/* ---- the note ---------------------------------------------------------------------------------------------------- */
-
-void replica_note(replica_t *replica) {
-    uint8_t at[REPLICA_HALF_SIZE];
-    store_be64(at, (uint64_t)store_stream_age(replica->stream));
-    store_be64(at + 8, (uint64_t)store_stream_wall(replica->stream));
-    store_be64(at + 16, replica->rolling);
-    store_be64(at + 24, replica->rolling_seq);
-    at[REPLICA_NOTE_SIZE] = 1;
-    group_note(replica->group, bytes_of(at, replica->copier.half ? REPLICA_HALF_SIZE : REPLICA_NOTE_SIZE));
-}
-
-bool replica_noted(replica_t *replica, bytes_t note) {
-    if (note.size != REPLICA_NOTE_SIZE && note.size != REPLICA_HALF_SIZE) {
-        return note.size == 0; /* a group that is new has none */
-    }
-    store_stream_time(replica->stream, (int64_t)load_be64(note.at), (int64_t)load_be64(note.at + 8));
-    replica->rolling = load_be64(note.at + 16);
-    replica->rolling_seq = load_be64(note.at + 24);
-    replica->copier.half = note.size == REPLICA_HALF_SIZE;
-    return true;
-}
-
 /* ---- entries as bytes -------------------------------------------------------------------------------------------- */
 
 typedef struct entry_numbers {

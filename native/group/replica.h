@@ -70,6 +70,10 @@ replica_t *replica_open(store_stream_t *stream, replica_hooks_t hooks);
 /* The hooks of the group that is to be made or loaded for it; then the group itself, before any turn of it. */
 void replica_hook(replica_t *replica, group_hooks_t *hooks);
 void replica_join(replica_t *replica, group_t *group);
+/* A stream that is there, and went by the store's time, goes by that of its log from now on: what the group that is to
+ * be made for it begins with. */
+#define REPLICA_NOTE_SIZE 32u
+bytes_t replica_grown(replica_t *replica, uint8_t note[REPLICA_NOTE_SIZE], moment_t now);
 /* Before its stream is closed. */
 void replica_close(replica_t *replica);
 

@@ -81,6 +81,7 @@ static bool giving_begin(replica_t *replica, raft_disk_t to, uint64_t have_seq, 
     group_hold(replica->group, to, group_floor(replica->group), now);
     if (store_give_begin(replica->stream, group_number(replica->group), have_seq, &copier->giving, &index)
         != STATUS_OK) {
+        store_checkpoint_want(store_stream_store(replica->stream)); /* LMDB has nothing of it yet, perhaps */
         return false;
     }
     if (index < group_floor(replica->group) || index <= last || !group_has_members(replica->group, index)) {

@@ -7,9 +7,9 @@
 #include "group/replica.h"
 #include "store/copying.h"
 
-/* What is on the disk with how far the log is applied: age 8, wall clock 8, index and sequence of the append whose
- * rollup is not at its end 8 each (0: none). One byte more: the state is that of no index, since a copy is coming. */
-#define REPLICA_NOTE_SIZE 32u
+/* What is on the disk with how far the log is applied, REPLICA_NOTE_SIZE bytes: age 8, wall clock 8, index and sequence
+ * of the append whose rollup is not at its end 8 each (0: none). One byte more: the state is that of no index, since a
+ * copy is coming. */
 #define REPLICA_HALF_SIZE 33u
 
 _Static_assert(REPLICA_HALF_SIZE <= LEDGER_NOTE_MAX, "the note finds room");
@@ -68,7 +68,7 @@ struct replica {
     bool defined;      /* .. and the stream is like that */
 };
 
-/* replica.c */
+/* replica_note.c */
 void replica_note(replica_t *replica);
 /* Goes on as a note says. false: it is none. */
 bool replica_noted(replica_t *replica, bytes_t note);

@@ -38,6 +38,7 @@ bool job_turn(const js_t *js);        /* has this tick a step left? */
 bool job_refused(const js_t *js, const js_account_t *account);
 void job_wait(js_t *js, job_t *job); /* the same for one that has made its first step */
 void jobs_step(js_t *js);
+bool jobs_wait(const js_t *js, const stream_t *stream); /* are there any of that one? */
 void jobs_forget(js_t *js, const stream_t *stream);
 
 #define SEARCH_MESSAGES 8192u /* one step looks at so many messages, or subjects */

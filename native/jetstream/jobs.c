@@ -94,6 +94,14 @@ void jobs_step(js_t *js) {
     js->job_work = 0;
 }
 
+bool jobs_wait(const js_t *js, const stream_t *stream) {
+    const job_t *job = js->jobs;
+    while (job != NULL && job->stream != stream) {
+        job = job->next;
+    }
+    return job != NULL;
+}
+
 void jobs_forget(js_t *js, const stream_t *stream) {
     job_t *job = js->jobs;
     js->jobs = js->jobs_last = NULL;

@@ -324,9 +324,12 @@ static status_t group_begin(js_t *js, const stream_t *stream, uint64_t name, con
                             bool waits) {
     replicated_t *replicated = stream->replicated;
     group_t *group = NULL;
-    const group_options_t options = options_of(js, stream, name, founders);
+    uint8_t note[REPLICA_NOTE_SIZE];
+    group_options_t options = options_of(js, stream, name, founders);
     status_t status = groups_load(js->groups, options, *js->now, &group);
     if (status == STATUS_NOT_FOUND && (founders->count > 0) != waits) {
+        options.grown = founders->count == 1; /* this server had the stream alone */
+        options.note = options.grown ? replica_grown(replicated->replica, note, *js->now) : BYTES_NONE;
         status = groups_make(js->groups, options, *js->now, &group);
     }
     if (status == STATUS_OK && group_name(group) != name) {

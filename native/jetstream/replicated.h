@@ -34,6 +34,8 @@
 bool replicated_may(const stream_config_t *config);
 /* Right behind store_stream_open. subjects: packed, as a command has them. */
 LEAF_MUST_USE status_t replicated_open(js_t *js, stream_t *stream, bytes_t subjects);
+/* Likewise for one that this server had alone. Its consumers are loaded anew once it leads. STATUS_AGAIN: later. */
+LEAF_MUST_USE status_t replicated_share(js_t *js, stream_t *stream, bytes_t subjects);
 /* What the disk has of its group goes, before its stream does. STATUS_FULL: later; it goes on as it was. */
 LEAF_MUST_USE status_t replicated_remove(js_t *js, stream_t *stream);
 void replicated_free(js_t *js, stream_t *stream);

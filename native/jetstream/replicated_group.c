@@ -4,9 +4,11 @@
  *                                                                control: STREAM_PUT --> the entry is applied
  */
 #include "base/copies.h"
+#include "consume/consume.h"
 #include "exchange/strings.h"
 #include "group/shown.h"
 #include "jetstream/commands.h"
+#include "jetstream/job.h"
 #include "jetstream/js.h"
 #include "jetstream/replicated_private.h"
 
@@ -69,10 +71,31 @@ void stream_group_alter(js_t *js, const plane_command_t *command, stream_t *stre
         js_done(js, command, replicated == NULL || wrong ? STATUS_INVALID : STATUS_AGAIN);
         return;
     }
+    if (command->arg == META_LEARN && group_floor(replicated->group) == 0) {
+        /* The definition that the stream was made with is in no entry: who joins gets a copy, which begins with it, and
+         * not the log from its first entry on. */
+        store_checkpoint_want(js->stores[STORE_FILE]);
+        groups_stir(js->groups, replicated->group);
+        js_done(js, command, STATUS_AGAIN);
+        return;
+    }
     const raft_disk_t id = {.peer = disk.peer, .disk = disk.disk};
     bool begun = group_alter(replicated->group, (raft_change_t)command->arg, id, *js->now);
     groups_stir(js->groups, replicated->group);
     js_done(js, command, begun ? STATUS_OK : STATUS_AGAIN);
+}
+
+status_t replicated_share(js_t *js, stream_t *stream, bytes_t subjects) {
+    consume_flush(js->consume); /* what there is of its consumers is read again from the disk */
+    if (!consume_flushed(js->consume) || jobs_wait(js, stream)) {
+        return STATUS_AGAIN; /* a purge that is not at its end is in no log */
+    }
+    status_t status = replicated_open(js, stream, subjects);
+    if (status == STATUS_OK) {
+        stream_unlisten(js, stream);
+        replicated_lose_consumers(js, stream->replicated);
+    }
+    return status;
 }
 
 /* ---- its definition ---------------------------------------------------------------------------------------------- */

@@ -323,8 +323,10 @@ static status_t stream_make(js_t *js, const plane_command_t *command, const defi
     subscriptions_t added = {0};
     bool shared = (definition->config.flags & STREAM_REPLICATED) != 0;
     bool was_shared = fresh ? shared : stream->replicated != NULL;
-    if (shared != was_shared || (shared && (definition->republishes || !replicated_may(&definition->config)))) {
+    if ((was_shared && !shared) || (shared && (definition->republishes || !replicated_may(&definition->config)))) {
         status = STATUS_INVALID;
+    } else if (shared && !was_shared) {
+        status = replicated_share(js, stream, bytes_of(definition->subjects.at, definition->subjects.left));
     } else if (!shared || replicated_leads(stream)) {
         status = subscriptions_add(js, stream, &definition->config, definition->name, definition->subjects, &added);
     }

@@ -129,7 +129,7 @@ void raft_init(raft_t *raft, const raft_start_t *start, int64_t now_ns) {
     raft->configs[1] = start->configs[1];
     raft->commit = start->commit;
     raft->firm = start->trail.last;
-    check(!start->fresh || (start->term == 0 && start->trail.last == 0));
+    check(!start->fresh || (start->trail.count == 0 && start->term == start->trail.base_term));
     raft->first = start->first && start->fresh;
     raft->heard_ns = RULE(QUIET_START) && !start->fresh ? now_ns : now_ns - raft->times.election_ns;
     raft_set_due(raft, now_ns);

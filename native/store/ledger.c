@@ -251,8 +251,7 @@ static status_t nothing_there(void *context, const ledger_entry_t *entry) {
     return STATUS_EXISTS;
 }
 
-status_t store_ledger_make(store_t *store, uint32_t group, uint64_t name, bytes_t members, ledger_t **out) {
-    ledgers_t *ledgers = &store->ledgers;
+status_t store_ledger_begin(store_t *store, uint32_t group, const ledger_promise_t *promise, ledger_t **out) {
     status_t status = store_ledger_open(store, group, nothing_there, NULL, out);
     if (status == STATUS_OK) { /* an empty one */
         store_ledger_close(*out);
@@ -265,17 +264,18 @@ status_t store_ledger_make(store_t *store, uint32_t group, uint64_t name, bytes_
         return STATUS_FULL;
     }
     status = ledger_new(store, group, out);
-    const ledger_promise_t promise = {.name = name, .members = members};
-    status = status == STATUS_OK ? promise_write(store, group, &promise) : status;
+    status = status == STATUS_OK ? promise_write(store, group, promise) : status;
     if (status != STATUS_OK) {
         free(*out);
         *out = NULL;
         return status;
     }
+    (*out)->floor = (*out)->applied = (*out)->last = promise->floor;
+    store_ledger_note(*out, promise->note);
     applied_write(*out);
-    promise_keep(*out, &promise);
+    promise_keep(*out, promise);
     (*out)->written = true;
-    ledgers->at[ledgers->count++] = *out;
+    store->ledgers.at[store->ledgers.count++] = *out;
     return STATUS_OK;
 }
 
@@ -532,9 +532,9 @@ status_t store_ledger_reset(ledger_t *ledger, uint64_t index, uint64_t term, byt
     if (!written) {
         return STATUS_FULL;
     }
-    entries_remove(ledger, ledger->floor, ledger->last);
     const ledger_promise_t change = {.floor = index, .floor_term = term, .members = members};
-    check(promise_change(ledger, &change, true) == STATUS_OK);
+    check(promise_change(ledger, &change, true) == STATUS_OK); /* first: it asks for the room that is left for both */
+    entries_remove(ledger, ledger->floor, ledger->last);
     ledger->floor = ledger->applied = ledger->last = index;
     return STATUS_OK;
 }

@@ -52,6 +52,7 @@ typedef struct ledger_promise {
     uint64_t disk;   /* on which it was made; store_ledger_make and store_ledger_promise fill it in */
     uint64_t name;   /* of the group, among all servers */
     bytes_t members; /* at the floor, as its owner writes them; valid as what store_record_get gives */
+    bytes_t note;    /* store_ledger_begin's alone: what is written with how far it is applied */
 } ledger_promise_t;
 
 typedef struct ledger { /* only ledger.c writes to it */
@@ -102,9 +103,16 @@ LEAF_MUST_USE status_t store_ledger_open(store_t *store, uint32_t group, ledger_
                                          ledger_t **out);
 /* One that nothing was written to since: it may be opened again. */
 void store_ledger_close(ledger_t *ledger);
-/* A new one, with nothing below its first entry. STATUS_EXISTS; STATUS_FULL: no room, later. */
-LEAF_MUST_USE status_t store_ledger_make(store_t *store, uint32_t group, uint64_t name, bytes_t members,
-                                         ledger_t **out);
+/* A new one, whose promise is this. With a floor, what is there is the state after it, and the log begins behind it.
+ * STATUS_EXISTS; STATUS_FULL: no room, later. */
+LEAF_MUST_USE status_t store_ledger_begin(store_t *store, uint32_t group, const ledger_promise_t *promise,
+                                          ledger_t **out);
+/* A new one, with nothing below its first entry. */
+LEAF_MUST_USE static inline status_t store_ledger_make(store_t *store, uint32_t group, uint64_t name, bytes_t members,
+                                                       ledger_t **out) {
+    const ledger_promise_t promise = {.name = name, .members = members};
+    return store_ledger_begin(store, group, &promise, out);
+}
 /* Of all groups that this store has a promise of, those behind `after`. false from visit ends it. */
 LEAF_MUST_USE status_t store_ledger_each(store_t *store, bool (*visit)(void *context, uint32_t group), void *context);
 /* LEDGER_UNKNOWN: neither may it vote nor may it be taken for a new one. */

@@ -363,10 +363,6 @@ def test_what_replicas_lack_is_refused(tmp_path: Path) -> None:
         batch = {"Nats-Batch-Id": "b", "Nats-Batch-Sequence": "1", "Nats-Batch-Commit": "1"}
         answer = await client.request("s.a", b"x", timeout=20, headers=batch)
         assert json.loads(answer.data)["error"]["err_code"] == 10174
-        answer = await client.request(
-            "$JS.API.STREAM.UPDATE.S", json.dumps({**plain, "num_replicas": 1}).encode(), timeout=20
-        )
-        assert json.loads(answer.data)["error"]["err_code"] == 10074
         await client.close()
 
     with three(L, tmp_path) as made:

@@ -392,8 +392,10 @@ static void refused(void) {
     CHECK_EQ_I64(STATUS_OK, put_stream(rig_stream, false));
     CHECK_EQ_I64(STATUS_OK, open_meta());
     CHECK_EQ_I64(STATUS_INVALID, join(GROUP, 1)); /* a stream of this server alone */
-    CHECK_EQ_I64(STATUS_INVALID, put_stream(replicated(), false));
     CHECK_EQ_I64(STATUS_INVALID, status_of((plane_command_t){.op = COMMAND_STREAM_GROUP_LOOK, .target = 1}));
+    CHECK_EQ_I64(STATUS_OK, put_stream(replicated(), false));    /* from now on it is one of several .. */
+    CHECK_EQ_I64(STATUS_INVALID, put_stream(rig_stream, false)); /* .. and stays so */
+    CHECK_EQ_I64(STATUS_OK, join(GROUP, 1));
     rig_close_and_remove(plane);
 }
 

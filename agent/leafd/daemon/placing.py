@@ -17,7 +17,6 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -26,11 +25,13 @@ import trio
 
 from leafd import native_types as t
 from leafd.cluster.letters import Letters
-from leafd.cluster.placement import Site, Wish, choose, choose_more
+from leafd.cluster.placement import Site, Wish, choose
 from leafd.cluster.presence import Presence
+from leafd.cluster.sharing import resize, share
 from leafd.cluster.table import StreamRow, Table, UnreadError, read_row, write_row
 from leafd.config.schema.gateway import cluster_name
 from leafd.daemon import rescue
+from leafd.daemon.members import Members
 from leafd.daemon.orders import Orders
 from leafd.daemon.replicas import Replicas
 from leafd.daemon.stream_rows import check_account, config_of, group_of, shown
@@ -52,7 +53,6 @@ if TYPE_CHECKING:
     from leafd.native_plane import Plane
 
 SITE_S: Final = 1.0
-TEND_S: Final = 2.0
 LED_AGAIN_S: Final = 0.5
 DECIDED_S: Final = 5.0
 """How long the leader has for one decision, .."""
@@ -90,9 +90,11 @@ class Placing:
         self._letters = Letters(plane.meta_send, self._serve, self._heard, guard)
         self._orders = Orders(meta, plane, self._site_of)
         self.replicas = Replicas(plane, meta, jetstream.catalogue, jetstream.settings)
-        self.join, self.led, self.step_down = self.replicas.join, self.replicas.led, self.replicas.step_down
+        self.join, self.step_down = self.replicas.join, self.replicas.step_down
         self.cluster_of = self.replicas.cluster_of
         self._announcer = rescue.Announcer(self._letters.tell)
+        self.members = Members(meta, lambda: self.table, self.replicas, self._ask_leader)
+        self.without = self.members.without
         meta.take_letter = self._letters.receive
         meta.on_rows.append(self._take_rows)
         meta.on_left.append(self._forget)
@@ -108,7 +110,7 @@ class Placing:
             nursery.start_soon(self._tell_site)
             nursery.start_soon(self._reconcile)
             nursery.start_soon(self._join_all)
-            nursery.start_soon(self._tend)
+            nursery.start_soon(self.members.run, self._guard)
             task_status.started()
 
     def go_on(self, work: Callable[[], Awaitable[None]]) -> None:
@@ -119,32 +121,6 @@ class Placing:
     async def _join_all(self) -> None:
         with self._guard.around("the streams of several servers"):
             await self.replicas.join_all()
-
-    async def _tend(self) -> None:
-        while True:
-            await trio.sleep(TEND_S)
-            with self._guard.around("the members of streams of several servers"):
-                await self.replicas.tend(self._members_of, self._told_members)
-
-    def _members_of(self, stream: Stream) -> dict[int, int]:
-        """The servers that are to keep the stream, each with the disk that it has now, 0: it is no member."""
-        try:
-            row = self.table.get(stream.account.name, stream.name)
-        except UnreadError:
-            return {}
-        if row is None or row.config is None or row.created != stream.created:
-            return {}
-        disks = {member.peer: member.disk for member in self._meta.members}
-        return {peer: disks.get(peer, 0) for peer in row.peers}
-
-    async def _told_members(self, stream: Stream, members: dict[int, int]) -> None:
-        """The group's members are these, as the table wants it: which disks they have is written there."""
-        row = self.table.get(stream.account.name, stream.name)
-        if row is None or stream.group is None or dict(row.members) == members:
-            return
-        about = {"account": row.account, "name": row.name, "created": row.created, "group": stream.group.name}
-        with suppress(ApiError):  # later
-            await self._ask_leader({"op": "members", "members": sorted(members.items()), **about})
 
     async def _conversation(self, work: Callable[[], Awaitable[None]]) -> None:
         with self._guard.around("a JetStream conversation"):
@@ -292,6 +268,7 @@ class Placing:
             index.put(row.name, config.subjects)
         self._unsettled[row.key] = row
         self._news.set()
+        self.members.look()
 
     def _row(self, account: str, name: str) -> StreamRow | None:
         """The row of a stream. Raises ApiError: there is one that cannot be read."""
@@ -356,6 +333,11 @@ class Placing:
             raise errors.NO_SUITABLE_PEERS.error(why=chosen)
         return next((peer for peer, site in sites.items() if site is chosen), self.own)
 
+    async def led(self, stream: Stream) -> None:
+        """Returns when a server leads the stream's group, or none does for long."""
+        await self.replicas.led(stream)
+        self.members.look()
+
     # ---- changes of it
 
     async def claim(self, account: str, config: StreamConfig, created: int, author: str) -> None:
@@ -364,7 +346,7 @@ class Placing:
 
     async def change(self, account: str, config: StreamConfig, created: int, author: str) -> None:
         """A stream of this server is like that from now on."""
-        await self._ask_leader(self._wish("change", account, config, created, author))
+        await self.members.patiently(self._wish("change", account, config, created, author))
 
     async def drop(self, account: str, name: str, created: int = 0) -> None:
         """The stream is deleted. created: of that one alone."""
@@ -431,26 +413,35 @@ class Placing:
                     self._check_limits(found)
                 return await self._write(self._shared(found))
             case "change":
-                if not is_there or wish["created"] != row.created or wish["peer"] not in row.peers:
+                if not is_there or wish["created"] != row.created or wish["peer"] not in (*row.peers, *row.leaving):
                     raise errors.STREAM_NOT_FOUND.error()
+                leader = int(wish["peer"])
                 if row.members:
                     wish = {**wish, "peer": row.peer, "server": row.server, "cluster": row.cluster}
                 found = await self._checked(row, wish)
                 self._check_limits(found, row)
-                return await self._write(found)
+                return await self._write(self._shared(found, leader=leader))
             case "drop":
                 if not is_there or wish["created"] not in (0, row.created):
                     return OK
-                gone = (*row.gone, *((peer, row.created) for peer in row.peers))
-                return await self._write(replace(row, config=None, gone=gone, group=0, members=(), founders=()))
+                gone = (*row.gone, *((peer, row.created) for peer in (*row.peers, *row.leaving)))
+                cleared = replace(row, config=None, gone=gone, group=0, members=(), founders=(), leaving=())
+                return await self._write(cleared)
+            case "without":
+                if not is_there or wish["created"] != row.created:
+                    raise errors.STREAM_NOT_FOUND.error()
+                changed = self._shared(row, leader=int(wish["leader"]), but=int(wish["peer"]))
+                return await self._write(changed) if wish["peer"] in row.peers else OK
             case "members":
                 if not is_there or (wish["created"], wish["group"]) != (row.created, row.group):
                     raise errors.STREAM_NOT_FOUND.error()
                 members = tuple((peer, disk) for peer, disk in wish["members"])
                 same = {peer for peer, _ in members} == set(row.peers)
-                if not same or members == row.members:
+                if not same or (members == row.members and not row.leaving):
                     return OK
-                return await self._write(replace(row, members=members, founders=row.founders or row.members))
+                founders = row.founders or row.members
+                gone = (*row.gone, *((peer, row.created) for peer in row.leaving))
+                return await self._write(replace(row, members=members, founders=founders, leaving=(), gone=gone))
             case "gone":
                 gone = tuple(one for one in row.gone if one != (wish["peer"], wish["created"]))
                 return await self._write(replace(row, gone=gone)) if gone != row.gone else OK
@@ -460,24 +451,26 @@ class Placing:
         account, rows = self._jetstream.catalogue.by_name.get(row.account), self.table.streams.get(row.account, {})
         check_account(account, rows, row, before)
 
-    def _shared(self, row: StreamRow) -> StreamRow:
-        """With the servers that are to keep it, where it is to be kept by several. Raises ApiError."""
+    def _shared(self, row: StreamRow, *, leader: int = 0, but: int = 0) -> StreamRow:
+        """With the servers that are to keep it, as many as its configuration says, without `but`. leader: of its group,
+        0: it is new. Raises ApiError."""
         config = config_of(row)
-        if config.num_replicas <= 1:
-            return replace(row, group=0, members=(), founders=())
-        disks = {member.peer: member.disk for member in self._meta.members}
-        sites = {peer: site for peer in disks if (site := self._site_of(peer)) is not None}
+        count, there = max(config.num_replicas, 1), len(row.members) or 1
+        if leader and count == there and not but:
+            return row
+        if not leader and count == 1:
+            return replace(row, group=0, members=(), founders=(), leaving=())
+        members = self._meta.members
+        servers = {one.peer: (one.disk, site) for one in members if (site := self._site_of(one.peer)) is not None}
         tags = config.placement.tags if config.placement is not None else ()
         wish = Wish("", tags, max(config.max_bytes, 0), config.storage != MEMORY)
-        first = sites.get(row.peer)
-        count, whole = config.num_replicas, len(sites) == len(disks)
-        chosen = choose_more(wish, first, sites.values(), count, all_there=whole) if first is not None else ""
-        if isinstance(chosen, str):
-            raise errors.NO_SUITABLE_PEERS.error(why=chosen)
-        peers = [next(peer for peer, site in sites.items() if site is one) for one in chosen]
-        random.shuffle(peers)  # the first one leads first
-        members = tuple((peer, disks[peer]) for peer in peers)
-        return replace(row, group=random.getrandbits(63) | 1, members=members, founders=())
+        if not leader:
+            changed = share(row, wish, servers, count, all_there=len(servers) == len(members))
+        else:
+            changed = resize(row, wish, servers, count, leader=leader, but=but)
+        if isinstance(changed, str):
+            raise errors.PEER_REMAP.error() if but else errors.NO_SUITABLE_PEERS.error(why="" if leader else changed)
+        return changed
 
     async def _checked(self, row: StreamRow, wish: Mapping[str, Any]) -> StreamRow:
         wanted = {name: wish[name] for name in ("peer", "server", "cluster", "created", "author", "config")}
@@ -539,7 +532,7 @@ class Placing:
         try:
             for peer, created in row.gone:
                 if peer == self.own:
-                    await self._elsewhere.end(account, row.name, created)
+                    await self._elsewhere.end(account, row.name, created, deleted=row.config is None)
                     about = {"account": row.account, "name": row.name, "created": created}
                     await self._ask_leader({"op": "gone", "peer": self.own, **about})
             if row.config is not None and self.own in row.peers:
@@ -567,7 +560,8 @@ class Placing:
             return
         where = shown(account, config.name)
         if row is not None and ((self.own, created) in row.gone or row.config is not None):
-            is_other = row.config is not None and (row.created != created or self.own not in row.peers)
+            kept = (*row.peers, *row.leaving)
+            is_other = row.config is not None and (row.created != created or self.own not in kept)
             if is_other:
                 text = f"{where} is another one on {row.server}: this server's is kept, and apart"
                 self._warn_once(account, config.name, text)

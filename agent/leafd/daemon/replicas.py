@@ -40,8 +40,10 @@ class Replicas:
         self._plane, self._meta, self._catalogue, self._settings = plane, meta, catalogue, settings
         self._joined: set[int] = set()
         """Streams, by the plane's numbers."""
+        self._settled: dict[int, tuple[int, dict[int, int]]] = {}
+        """By stream: the lead in which its members were seen to be the ones that are wanted, which are these."""
         self._wished: dict[int, Change | None] = {}
-        """By stream: a member is removed when that is wanted twice, since a new leader has not heard of all yet."""
+        """By stream: a disk is gone when that is found twice, since a new leader has not heard of all yet."""
 
     async def join_all(self) -> None:
         """Joins the groups of the streams that this server had at its start."""
@@ -66,22 +68,34 @@ class Replicas:
     async def tend(
         self,
         wanted: Callable[[Stream], dict[int, int]],
-        tell: Callable[[Stream, dict[int, int]], Awaitable[None]],
-    ) -> None:
-        """One change of members of each group that this server leads, if one is wanted. wanted: the servers that are to
-        keep a stream, with their disks. tell: takes those that keep it, once they are the ones."""
+        tell: Callable[[Stream, dict[int, int]], Awaitable[bool]],
+    ) -> bool:
+        """One change of members of each group that this server leads, if one is wanted. Returns whether there is more
+        to do soon. wanted: the servers that are to keep a stream, with their disks. tell: takes those that keep it,
+        once they are the ones; True: that was known, so nothing is to be done until another one leads or is wanted."""
+        more = False
         for stream in [one for one in self._catalogue.streams() if one.group is not None and one.led]:
             servers = wanted(stream)
+            state = (stream.lead, servers)
+            if self._settled.get(stream.id) == state:
+                continue
             with suppress(t.PlaneError):  # it leads no more, or a change is under way
                 look, members = await self.look(stream)
                 if not servers or look.role != LEADER or not look.leased:
                     continue
                 change = next_change(members, servers, self._meta.peer)
                 before, self._wished[stream.id] = self._wished.get(stream.id), change
-                if change is not None and (change.what != REMOVE or change == before):
+                sure = change is not None and (change.what != REMOVE or change.peer not in servers)
+                more = more or sure
+                voters = {one.peer for one in members if one.voter}
+                if change is not None and (sure or change == before):
                     await self._plane.stream_group_alter(stream.id, change.what, (change.peer, change.disk))
                 elif change is None and {one.peer for one in members} == servers.keys():
-                    await tell(stream, {one.peer: one.disk for one in members})
+                    if await tell(stream, {one.peer: one.disk for one in members}):
+                        self._settled[stream.id] = state
+                elif change is None and self._meta.peer not in servers and servers.keys() <= voters:
+                    await self._plane.stream_group_transfer(stream.id, next(iter(servers)))  # who takes this one out
+        return more
 
     async def look(self, stream: Stream) -> tuple[MetaLook, tuple[MetaMember, ...]]:
         """The group as this server sees it. Raises PlaneError."""

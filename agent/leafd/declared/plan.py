@@ -109,6 +109,8 @@ class _Planning:
         if not changes:
             return Step(stream, Action.NOTHING)
         try:
+            if config.num_replicas != there.config.num_replicas:
+                raise errors.STREAM_REPLICAS_NOT_SUPPORTED.error()
             self._stream_configs[stream.key] = config = check_update(there.config, config)
         except ApiError as error:
             loss = _whole(there)

@@ -285,6 +285,8 @@ class Elsewhere:
                 if name not in account.aside and name not in account.restoring:
                     await streams.placed(self._context, wanted)
                     return True
+            elif stream.created == wanted.created and stream.group is None and wanted.group is not None:
+                await streams.shared(self._context, stream, wanted.config, wanted.author, wanted.group)
             elif stream.created == wanted.created and stream.group is not None:
                 await self._placing.join(stream)
                 if stream.led and stream.config != wanted.config:  # who led it before came to no end with the change
@@ -293,12 +295,12 @@ class Elsewhere:
                 await streams.changed(self._context, stream, wanted.config, wanted.author)
         return False
 
-    async def end(self, account: JetStreamAccount, name: str, created: int) -> None:
-        """A stream that was deleted is not here any more. Raises ApiError."""
+    async def end(self, account: JetStreamAccount, name: str, created: int, *, deleted: bool) -> None:
+        """A stream that was deleted, or is others' now, is not here any more. Raises ApiError."""
         async with account.lock:
             stream = account.streams.get(name)
             if stream is not None and stream.created == created:
-                await streams.remove(self._context, stream)
+                await streams.removed(self._context, stream, deleted=deleted)
 
 
 def _stream_in(line: Endpoint, tokens: list[str]) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 from leafd.gojson import JsonError, decode
 from leafd.jetstream import errors
 from leafd.jetstream.endpoints.consumers import check_led
-from leafd.jetstream.models.requests import StepDownRequest
+from leafd.jetstream.models.requests import PeerRemoveRequest, StepDownRequest
 from leafd.jetstream.ports import Placing
 from leafd.jetstream.registry import Call, endpoint
 
@@ -63,7 +63,14 @@ async def consumer_step_down(call: Call, _request: None) -> dict[str, Any]:
 
 @endpoint("STREAM.PEER.REMOVE.*", "stream_remove_peer_response", checks=())
 async def remove_peer(call: Call, _request: None) -> dict[str, Any]:
-    """There is no other server with the messages."""
-    _placing(call)
-    call.stream(call.name(3))
-    raise errors.PEER_REMAP.error()
+    """Another server keeps the stream in the place of that one."""
+    placing = _placing(call)
+    stream = call.stream(call.name(3))
+    try:
+        peer = decode(PeerRemoveRequest, call.body, strict=False).peer if call.body.strip() else ""
+    except JsonError as error:
+        raise errors.INVALID_JSON.error(err=error) from None
+    if not peer:
+        raise errors.BAD_REQUEST.error()
+    await placing.without(stream, peer)
+    return {"success": True}

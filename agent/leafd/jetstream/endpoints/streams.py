@@ -18,6 +18,7 @@ from leafd.gojson import JsonError
 from leafd.gotime import now_ns
 from leafd.jetstream import errors
 from leafd.jetstream.catalogue import (
+    Group,
     JetStreamAccount,
     Stream,
     author_of,
@@ -53,6 +54,10 @@ NAMES_LIMIT: Final = 1024
 LIST_LIMIT: Final = 256
 SUBJECTS_LIMIT: Final = 100_000
 LISTED_WEIGHT: Final = 512
+SHARE_ATTEMPTS: Final = 20
+SHARE_AGAIN_S: Final = 0.1
+SHARED_S: Final = 5.0
+"""How long an answer waits for this server to lead, and to know its consumers again."""
 _GENERAL: Final = errors.STREAM_GENERAL
 _State = TypeVar("_State")
 _Item = TypeVar("_Item")
@@ -257,8 +262,10 @@ async def update(call: Call, request: StreamConfigRequest) -> dict[str, Any]:
     stream = call.stream(name)
     old = stream.config
     config = check_update(old, static_stream(config))
-    if stream.group is not None:
+    if stream.group is not None or config.num_replicas > 1:
         check_replicable(context, config)
+    if stream.group is None and config.num_replicas > 1 and (config.mirror is not None or config.sources):
+        raise invalid("a mirror or a stream with sources may not get replicas later in leafd")
     check_update_room(account, context.catalogue, context.settings, old, config)
     _check_consumer_limits(stream, config.consumer_limits)
     await check_overlap(call.account, config)
@@ -266,10 +273,14 @@ async def update(call: Call, request: StreamConfigRequest) -> dict[str, Any]:
     author = await author_for(call.asker, config)
     if context.placing is not None:
         await context.placing.change(account.name, config, stream.created, author)
+    group = context.placing.group(account.name, name) if context.placing is not None else None
     try:
-        state = await (changed if stream.group is None else agreed)(context, stream, config, author)
+        if stream.group is None and group is not None:
+            state = await shared(context, stream, config, author, group)
+        else:
+            state = await (changed if stream.group is None else agreed)(context, stream, config, author)
     except ApiError:
-        if context.placing is not None and stream.group is None:  # else its servers come to what the table has
+        if context.placing is not None and group is None:  # else its servers come to what the table has
             await context.placing.change(account.name, old, stream.created, stream.author)
         raise
     context.advisories.stream(stream, "UPDATED", "modify")
@@ -289,6 +300,34 @@ async def changed(
         raise refused(error, errors.STREAM_UPDATE) from None
     stream.author, stream.denied = new.author, new.denied
     context.catalogue.change_stream(stream, config)
+    context.neighbours.stream_changed(stream, state.last_seq)
+    return state
+
+
+async def shared(context: Context, stream: Stream, config: StreamConfig, author: str, group: Group) -> t.StreamState:
+    """A stream that this server has had alone is one of several, in a group that begins with what is here. The caller
+    holds the account's lock."""
+    assert context.placing is not None
+    new = replace(stream, config=config, author=author, denied=frozenset(), group=group)
+    for attempt in range(SHARE_ATTEMPTS):
+        try:
+            await put(context, new)
+            break
+        except t.PlaneError as error:  # AGAIN: a purge is under way, or its consumers wait for the disk
+            if error.status != t.Status.AGAIN or attempt + 1 == SHARE_ATTEMPTS:
+                raise refused(error, errors.STREAM_UPDATE) from None
+            await trio.sleep(SHARE_AGAIN_S)
+    stream.author, stream.denied, stream.group = new.author, new.denied, new.group
+    context.catalogue.change_stream(stream, config)
+    try:
+        await context.placing.join(stream)
+        with trio.move_on_after(SHARED_S):
+            while not stream.led:  # noqa: ASYNC110
+                await trio.sleep(SHARE_AGAIN_S)
+        await context.placing.led(stream)
+        state = await context.plane.stream_state(stream.id)
+    except t.PlaneError as error:
+        raise refused(error, errors.STREAM_UPDATE) from None
     context.neighbours.stream_changed(stream, state.last_seq)
     return state
 
@@ -361,15 +400,21 @@ async def remove(context: Context, stream: Stream) -> None:
     """A stream and all it has is gone when this returns. The caller holds the account's lock."""
     if context.placing is not None:
         await context.placing.drop(stream.account.name, stream.name, stream.created)
+    await removed(context, stream, deleted=True)
+
+
+async def removed(context: Context, stream: Stream, *, deleted: bool) -> None:
+    """A stream is here no more. deleted: nor anywhere else. The caller holds the account's lock."""
     async with Held(stream.lock):
         try:
             await context.plane.stream_remove(stream.id)
         except t.PlaneError as error:
             raise refused(error, errors.STREAM_DELETE) from None
         context.catalogue.remove_stream(stream)
-        for consumer in stream.listed():
+        for consumer in stream.listed() if deleted else ():
             context.advisories.consumer(stream, consumer, "DELETED", "delete")
-        context.advisories.stream(stream, "DELETED", "delete")
+        if deleted:
+            context.advisories.stream(stream, "DELETED", "delete")
         context.neighbours.stream_removed(stream)
         context.takers.removed(stream)
 

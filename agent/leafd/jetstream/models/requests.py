@@ -46,6 +46,15 @@ class StepDownRequest(Struct):
 
 
 @dataclass(frozen=True, slots=True)
+class PeerRemoveRequest(Struct):
+    """STREAM.PEER.REMOVE."""
+
+    go_name: ClassVar[str] = "JSApiStreamRemovePeerRequest"
+
+    peer: str = wire(TEXT, "peer")
+
+
+@dataclass(frozen=True, slots=True)
 class StreamNamesRequest(Struct):
     """STREAM.NAMES."""
 

@@ -302,8 +302,6 @@ def check_update(old: StreamConfig, new: StreamConfig) -> StreamConfig:
     """Refuses what an update may not change; fills in what sealing brings with it. `new` was checked() already."""
     if new.allow_msg_counter:
         _check_counter(new)  # once more, since delete markers have turned on the TTLs that it refuses
-    if new.num_replicas != old.num_replicas:
-        raise errors.STREAM_REPLICAS_NOT_SUPPORTED.error()
     if new.storage != old.storage:
         raise invalid("stream configuration update can not change storage type")
     if new.retention != old.retention and WORKQUEUE in (new.retention, old.retention):

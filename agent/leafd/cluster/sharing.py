@@ -1,0 +1,78 @@
+"""The servers that are to keep a stream together, when it is made, when it is to be kept by more or fewer of them, and
+when one of them is to keep it no more.
+
+    a server's alone --> kept by several   its server begins a group alone, with what it has; the others join that
+    more             --> those with the fewest streams join          fewer --> the others leave
+    less one         --> another one takes its place
+
+Who leaves takes part until those that are to keep it are the group's members, and deletes what it has only then: until
+then its vote may be needed. Nobody who was told to delete it is taken in before he has said that it is done: a disk
+that forgets what it acknowledged must not be counted among those that have it.
+
+Pure. Not here: what a group does about it (membership.py), who decides (daemon/placing.py).
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+from leafd.cluster.placement import Site, Wish, choose_more
+from leafd.cluster.table import StreamRow
+
+FOUNDED: Final = ((0, 0),)
+"""No disk: a group that lets servers in and out is founded by nobody any more."""
+Servers = Mapping[int, tuple[int, Site]]
+"""Those that are there: their disks, and what they told of themselves."""
+
+
+def share(row: StreamRow, wish: Wish, servers: Servers, count: int, *, all_there: bool = False) -> StreamRow | str:
+    """The row of a new stream that several servers found; or what is wrong, in nats-server's words. all_there: no
+    server is away that might do."""
+    others = {peer: one for peer, one in servers.items() if peer != row.peer}
+    chosen = _more(wish, row.cluster, others, count - 1, all_there=all_there) if row.peer in servers else ""
+    if isinstance(chosen, str):
+        return chosen
+    peers = [row.peer, *chosen]
+    random.shuffle(peers)  # the first one leads first
+    return replace(row, group=_new_group(), members=tuple((peer, servers[peer][0]) for peer in peers), founders=())
+
+
+def resize(row: StreamRow, wish: Wish, servers: Servers, count: int, *, leader: int, but: int = 0) -> StreamRow | str:
+    """The row of a stream that so many are to keep, without `but`. leader: it stays, if anybody does."""
+    there = row.members or ((row.peer, servers[row.peer][0] if row.peer in servers else 0),)
+    kept = sorted((one for one in there if one[0] != but), key=lambda one: (one[0] != leader, one[0] not in servers))
+    kept = kept[:count]
+    if len(kept) < count:
+        gone = {peer for peer, created in row.gone if created == row.created}
+        free = {peer: one for peer, one in servers.items() if peer not in gone | {but, *(peer for peer, _ in kept)}}
+        chosen = _more(wish, row.cluster, free, count - len(kept))
+        if isinstance(chosen, str):
+            return chosen
+        kept += [(peer, servers[peer][0]) for peer in chosen]
+    if not row.members and kept[0][1] == 0:
+        return ", peer offline"
+    peers = {peer for peer, _ in kept}
+    leaving = tuple(sorted({*row.leaving, *(peer for peer, _ in row.members)} - peers))
+    changed = replace(row, members=tuple(kept), leaving=leaving, founders=FOUNDED if row.members else (kept[0],))
+    if not row.members:
+        changed = replace(changed, group=_new_group())
+    if changed.peer not in peers:
+        peer = kept[0][0]
+        changed = replace(changed, peer=peer, server=servers[peer][1].name if peer in servers else row.server)
+    return changed
+
+
+def _new_group() -> int:
+    return random.getrandbits(63) | 1
+
+
+def _more(wish: Wish, cluster: str, free: Servers, count: int, *, all_there: bool = False) -> list[int] | str:
+    """So many of the free ones, in that cluster."""
+    sites = [site for _, site in free.values()]
+    chosen = choose_more(wish, Site("", cluster), sites, count + 1, all_there=all_there)
+    if isinstance(chosen, str):
+        return chosen
+    return [next(peer for peer, (_, site) in free.items() if site is one) for one in chosen[1:]]

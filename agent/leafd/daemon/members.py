@@ -1,0 +1,101 @@
+"""The members of the groups of streams, as the servers' table wants them: the groups that this server leads are brought
+to that, step by step, and the table is told when they are there.
+
+Only a configuration with `meta_size` imports this. Not here: the next step (cluster/membership.py), who is to keep a
+stream (cluster/sharing.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
+
+import trio
+
+from leafd.cluster.table import Table, UnreadError
+from leafd.jetstream import errors
+from leafd.jetstream.errors import ApiError
+
+if TYPE_CHECKING:
+    from leafd.daemon.meta_group import MetaGroup
+    from leafd.daemon.replicas import Replicas
+    from leafd.guard import Guard
+    from leafd.jetstream.catalogue import Stream
+
+TEND_S: Final = 2.0
+SOON_S: Final = 0.2
+"""The next step of several."""
+ATTEMPTS: Final = 10
+AGAIN_S: Final = 0.3
+NOBODY: Final = (errors.PEER_REMAP.err_code, errors.NO_SUITABLE_PEERS.err_code)
+Ask = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
+
+
+class Members:
+    """The members of those groups that this server leads. ask: the leader of all servers decides."""
+
+    def __init__(self, meta: MetaGroup, table: Callable[[], Table], replicas: Replicas, ask: Ask) -> None:
+        self._meta, self._table, self._replicas, self._ask = meta, table, replicas, ask
+        self._news = trio.Event()
+
+    async def run(self, guard: Guard) -> None:
+        """Tends the groups until it is cancelled."""
+        more = False
+        while True:
+            with trio.move_on_after(SOON_S if more else TEND_S):
+                await self._news.wait()
+            self._news, more = trio.Event(), False
+            with guard.around("the members of streams of several servers"):
+                more = await self._replicas.tend(self._wanted, self._told)
+
+    def look(self) -> None:
+        """The table wants other members, perhaps."""
+        self._news.set()
+
+    def _wanted(self, stream: Stream) -> dict[int, int]:
+        """The servers that are to keep the stream, each with the disk that it has now, 0: it is no member."""
+        try:
+            row = self._table().get(stream.account.name, stream.name)
+        except UnreadError:
+            return {}
+        if row is None or row.config is None or row.created != stream.created:
+            return {}
+        disks = {member.peer: member.disk for member in self._meta.members}
+        return {peer: disks.get(peer, 0) for peer in row.peers}
+
+    async def _told(self, stream: Stream, members: dict[int, int]) -> bool:
+        """The group's members are these, as the table wants it: which disks they have is written there. Returns whether
+        the table had it so."""
+        row = self._table().get(stream.account.name, stream.name)
+        if row is None or stream.group is None:
+            return False
+        if dict(row.members) == members and not row.leaving:
+            return True
+        about = {"account": row.account, "name": row.name, "created": row.created, "group": stream.group.name}
+        with suppress(ApiError):  # later
+            await self._ask({"op": "members", "members": sorted(members.items()), **about})
+        return False
+
+    async def without(self, stream: Stream, server: str) -> None:
+        """Another server keeps the stream in the place of that one. Raises ApiError."""
+        peer = next((one for one in self._wanted(stream) if self._meta.named(one) == server), 0)
+        if not peer:
+            raise errors.CLUSTER_PEER_NOT_MEMBER.error()
+        if stream.group is None:
+            raise errors.PEER_REMAP.error()
+        about = {"account": stream.account.name, "name": stream.name, "created": stream.created}
+        await self.patiently({"op": "without", "peer": peer, "leader": self._meta.peer, **about})
+
+    async def patiently(self, wish: dict[str, Any]) -> None:
+        """Asks again while the one server that could take the stream has yet to delete what it had of it."""
+        for attempt in range(ATTEMPTS):
+            try:
+                await self._ask(wish)
+                return
+            except ApiError as error:
+                row = self._table().get(wish["account"], wish["name"])
+                waits = row is not None and (row.gone or row.leaving)
+                if error.err_code not in NOBODY or not waits or attempt + 1 == ATTEMPTS:
+                    raise
+                await trio.sleep(AGAIN_S)

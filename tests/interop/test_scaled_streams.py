@@ -1,0 +1,157 @@
+"""The number of servers that keep a stream changes, and one takes another one's place, as at nats-servers: what is
+there stays, and who is to have it has it.
+
+Three nats-servers walk the same way, which proves the test. Not here: which servers are chosen
+(tests/unit/cluster/test_sharing.py), the order of a group's steps (test_membership.py), copies (test_replicas_grown.c).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from pathlib import Path
+from typing import Any
+
+import nats.errors
+from nats.aio.client import Client
+
+from tests import servers
+from tests.interop.test_meta_group import L, R, leader_of, three
+from tests.rig.official import one_each
+from tests.rig.reports import report
+from tests.rig.waiting import until
+
+CONFIG = {"name": "S", "subjects": ["s.>"], "allow_direct": True}
+
+
+async def said(client: Client, subject: str, body: object = None) -> dict[str, Any]:
+    """What a server says, also that it refuses; a nats-server that has just got a stream may say nothing."""
+    payload = json.dumps(body).encode() if body is not None else b""
+    found: dict[str, Any] = {}
+
+    async def heard() -> bool:
+        found.clear()
+        with contextlib.suppress(nats.errors.Error):
+            found.update(json.loads((await client.request(f"$JS.API.{subject}", payload, timeout=5)).data))
+        return bool(found) and found.get("error", {}).get("err_code") != 10008
+
+    await until(heard, lambda: f"{subject} is not answered: {found}")
+    return found
+
+
+def kept_by(made: list[servers.Server]) -> dict[str, int]:
+    """The servers that have the stream, and how many messages each has."""
+    found: dict[str, int] = {}
+    for number, server in enumerate(made):
+        accounts = report(server, "jsz?acc=A&streams=true").get("account_details") or [{}]
+        found |= {f"s{number}": one["state"]["messages"] for one in accounts[0].get("stream_detail") or ()}
+    return found
+
+
+async def settled(client: Client, made: list[servers.Server], count: int, messages: int, *, but: str = "") -> list[str]:
+    """The stream's servers, its leader first, once there are so many, all of them with everything, and nobody else."""
+    names: list[str] = []
+
+    async def there() -> bool:
+        cluster = (await said(client, "STREAM.INFO.S")).get("cluster", {})
+        rows = cluster.get("replicas", ())
+        names[:] = [cluster.get("leader", ""), *(row["name"] for row in rows)]
+        level = all(row["current"] for row in rows) and but not in names and "" not in names
+        return level and len(names) == count and kept_by(made) == dict.fromkeys(names, messages)
+
+    await until(there, lambda: f"not kept by {count}: {names}")
+    return names
+
+
+async def walk(made: list[servers.Server]) -> list[object]:
+    """What clients are told on the way."""
+    found: list[object] = []
+
+    async def resize(client: Client, count: int) -> None:
+        info = await said(client, "STREAM.UPDATE.S", CONFIG | {"num_replicas": count})
+        found.append(info.get("error") or (info["config"]["num_replicas"], info["state"]["messages"]))
+
+    async def publish(client: Client, count: int) -> None:
+        for _ in range(count):
+            answer: dict[str, Any] = {}
+
+            async def taken(heard: dict[str, Any] = answer) -> bool:
+                with contextlib.suppress(nats.errors.NoRespondersError, nats.errors.TimeoutError):
+                    heard.update(json.loads((await client.request("s.a", b"x", timeout=2)).data))
+                return bool(heard)
+
+            await until(taken, "nobody takes a message")
+            found.append(answer.get("seq"))
+
+    async def without(client: Client, peer: object) -> None:
+        body = {"peer": peer} if peer is not None else None
+        found.append({**await said(client, "STREAM.PEER.REMOVE.S", body), "type": ""})
+
+    async with one_each(made) as (first, second, third):
+        await said(first, "STREAM.CREATE.S", CONFIG | {"num_replicas": 1})
+        consumer = {"durable_name": "d", "ack_policy": "explicit", "ack_wait": 10**9}
+        await said(second, "CONSUMER.DURABLE.CREATE.S.d", {"stream_name": "S", "config": consumer})
+        await publish(third, 5)
+        pulled = await (await first.jetstream().pull_subscribe_bind("d", "S")).fetch(3)
+        await pulled[0].ack_sync()
+        for wrong in (None, "", "nobody", "s9"):
+            await without(first, wrong)
+        await resize(second, 3)
+        await publish(first, 3)
+        names = await settled(third, made, 3, 8)
+        await resize(third, 5)
+        await without(first, names[1])  # there is nobody who could take its place
+        assert sorted(await settled(third, made, 3, 8)) == sorted(names)
+        await resize(first, 2)
+        two = await settled(second, made, 2, 8)
+        await without(first, two[1])
+        await publish(second, 1)
+        other = await settled(third, made, 2, 9, but=two[1])
+        await without(second, other[0])  # who leads
+        moved = await settled(third, made, 2, 9, but=other[0])
+        await publish(third, 1)
+        await resize(first, 1)
+        await settled(second, made, 1, 10)
+        assert moved
+        taken, again = await third.jetstream().pull_subscribe_bind("d", "S"), set[int]()
+        heard: list[object] = []
+
+        async def delivered() -> bool:
+            try:
+                again.update(message.metadata.sequence.stream for message in await taken.fetch(10, timeout=2))
+            except nats.errors.Error as error:
+                heard.append(error)
+            return len(again) == 9
+
+        await until(delivered, lambda: f"not delivered again: {again}, {heard[-3:]}")
+    return [*found, sorted(again)]
+
+
+async def harmed(made: list[servers.Server]) -> None:
+    """The one that leads is killed while others are let in, and comes back."""
+    async with one_each(made) as clients:
+        leader = (await said(clients[0], "STREAM.INFO.S"))["cluster"]["leader"]
+        await said(clients[0], "STREAM.UPDATE.S", CONFIG | {"num_replicas": 3})
+    killed = made[int(leader[1])]
+    killed.kill()
+    await asyncio.sleep(1)
+    killed.start()
+    async with one_each([killed]) as (client,):
+        await settled(client, made, 3, 10)
+
+
+def test_a_stream_is_kept_by_more_and_fewer_servers_and_by_others_as_at_nats_servers(tmp_path: Path) -> None:
+    """What was not acknowledged is delivered again, and a leader that dies while others are let in goes on with it."""
+    told: list[list[object]] = []
+    for kind in (R, L):
+        place = tmp_path / kind
+        place.mkdir()
+        with three(kind, place) as made:
+            for server in made:
+                server.start()
+            leader_of(made)
+            told.append(asyncio.run(walk(made)))
+            if kind == L:
+                asyncio.run(harmed(made))
+    assert told[0] == told[1]

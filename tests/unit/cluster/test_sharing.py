@@ -1,0 +1,95 @@
+"""Which servers keep a stream together, when that is to be more of them, fewer, or another one."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+from leafd.cluster.placement import Site, Wish
+from leafd.cluster.sharing import FOUNDED, resize, share
+from leafd.cluster.table import StreamRow, read_row, write_row
+
+A, B, C, D, E = 1, 2, 3, 4, 5
+
+
+def servers(*peers: int, cluster: str = "c") -> dict[int, tuple[int, Site]]:
+    return {peer: (10 * peer, Site(f"s{peer}", cluster, free=100, streams=peer)) for peer in peers}
+
+
+def alone() -> StreamRow:
+    return StreamRow("A", "S", A, "s1", "c", created=7, config={"name": "S"})
+
+
+def resized(row: StreamRow, count: int, *, there: tuple[int, ...] = (A, B, C, D, E), but: int = 0) -> StreamRow:
+    changed = resize(row, Wish(), servers(*there), count, leader=row.peer, but=but)
+    assert isinstance(changed, StreamRow), changed
+    assert read_row(0, write_row(changed)) == changed
+    return changed
+
+
+def test_a_new_stream_is_founded_by_all_of_its_servers() -> None:
+    """Its own server is one of them."""
+    row = share(alone(), Wish(), servers(A, B, C, D), 3)
+    assert isinstance(row, StreamRow)
+    assert set(row.members) == {(A, 10), (B, 20), (C, 30)}
+    assert (row.founders, row.group != 0) == ((), True)
+    assert share(alone(), Wish(), servers(A, B), 3) == ", peer offline"
+
+
+def test_a_servers_own_stream_is_shared_by_a_group_that_it_founds_alone() -> None:
+    """The others have nothing of it, and wait to be let in."""
+    row = resized(alone(), 3)
+    assert row.members == ((A, 10), (B, 20), (C, 30))
+    assert (row.founders, row.leaving, row.peer) == (((A, 10),), (), A)
+    assert row.group != 0
+
+
+def test_who_leaves_takes_part_until_the_others_are_the_members() -> None:
+    """Nobody founds the group again, as one that comes back with its old disk would."""
+    three = resized(alone(), 3)
+    one = resized(three, 1)
+    assert (one.members, one.leaving, one.founders, one.group) == (((A, 10),), (B, C), FOUNDED, three.group)
+    again = resized(one, 2)
+    assert (again.members, again.leaving) == (((A, 10), (B, 20)), (C,))
+
+
+def test_who_was_told_to_delete_it_is_not_taken_in_before_that_is_done() -> None:
+    """Its disk forgets what it has acknowledged."""
+    row = replace(resized(resized(alone(), 3), 1), leaving=(), gone=((B, 7), (C, 6)))
+    assert resized(row, 2).peers == (A, C)  # C has to delete an older one of that name
+    assert resize(row, Wish(), servers(A, B), 2, leader=A) == ", peer offline"
+
+
+def test_another_one_takes_the_place_of_one_that_keeps_it_no_more() -> None:
+    """Also of the one that leads, and of one that is away."""
+    three = resized(alone(), 3)
+    assert resized(three, 3, but=B).peers == (A, C, D)
+    assert resized(three, 3, but=B, there=(A, C, E)).peers == (A, C, E)
+    moved = resized(three, 3, but=A)
+    assert (moved.peers, moved.peer, moved.server, moved.leaving) == ((B, C, D), B, "s2", (A,))
+    assert resize(three, Wish(), servers(A, B, C), 3, leader=A, but=B) == ", peer offline"
+
+
+def test_servers_that_are_away_are_the_first_to_leave_but_for_the_leader() -> None:
+    """What they have is behind, perhaps."""
+    row = resized(alone(), 5)
+    assert resized(row, 3, there=(A, D, E)).peers == (A, D, E)
+
+
+def test_other_clusters_get_none_of_it() -> None:
+    """A group's members are near each other."""
+    there = servers(A, B) | servers(C, D, cluster="other")
+    assert resize(alone(), Wish(), there, 3, leader=A) == ", peer offline"
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_whatever_is_wanted_nobody_keeps_it_and_leaves(seed: int) -> None:
+    """And there are as many as were asked for."""
+    draw, row = random.Random(seed), alone()
+    for _ in range(30):
+        count = draw.randrange(1, 5)
+        row = resized(row, count) if draw.random() < 0.7 or not row.members else resized(row, count, but=row.peers[-1])
+        assert len(row.peers) == len(set(row.peers)) == count or (count == 1 and not row.members)
+        assert not set(row.peers) & set(row.leaving)
+        assert row.peer in row.peers
