@@ -24,7 +24,6 @@ static bool config_changed(const raft_t *raft, raft_change_t change, raft_disk_t
     case RAFT_PROMOTE:
         if (place == RAFT_MEMBERS_MAX || config->at[place].voter) return false;
         if (raft->progress[place].match + RAFT_NEAR < raft->trail.last) return false;
-        if (raft->progress[place].match < raft->trail.base) return false; /* however short the log, it needs a copy */
         config->at[place].voter = true;
         return true;
     case RAFT_REMOVE:
