@@ -96,7 +96,7 @@ def test_boxes_that_need_somebody_come_first(hub: Server) -> None:
     for one in rows:
         row = boxz[one["name"]]
         assert one["at"] == (row["since"] if row["linked"] else row["seen"])
-        assert one["version"] == row.get("version", "")
+        assert one["version"] == (f"leafd {row['leafd']}" if row.get("leafd") else row.get("version", ""))
         assert one["address"] == row.get("address", "")
 
 
