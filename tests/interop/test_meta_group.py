@@ -63,6 +63,18 @@ def three(kind: str, folder: Path, config: str = CONFIG) -> Iterator[list[server
         yield made
 
 
+@contextlib.contextmanager
+def led(kind: str, folder: Path) -> Iterator[list[servers.Server]]:
+    """Three servers of that kind, in a folder of theirs, that are up and have a leader."""
+    place = folder / kind
+    place.mkdir()
+    with three(kind, place) as made:
+        for server in made:
+            server.start()
+        leader_of(made)
+        yield made
+
+
 def group_at(server: servers.Server) -> dict[str, Any]:
     """What a server says of the group."""
     found: dict[str, Any] = report(server, "jsz").get("meta_cluster", {})

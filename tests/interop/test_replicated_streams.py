@@ -21,7 +21,7 @@ import pytest
 from nats.aio.client import Client
 
 from tests import servers
-from tests.interop.test_meta_group import L, R, leader_of, three
+from tests.interop.test_meta_group import L, R, led
 from tests.rig.official import connect, one_each
 from tests.rig.reports import report
 from tests.rig.waiting import eventually, until
@@ -238,10 +238,7 @@ async def wiped(made: list[servers.Server]) -> None:
 @pytest.mark.parametrize("kind", [R, L])
 def test_publishing_goes_on_when_the_leader_of_a_stream_is_killed(kind: str, tmp_path: Path) -> None:
     """What was acknowledged is there, once and in order, at all three."""
-    with three(kind, tmp_path) as made:
-        for server in made:
-            server.start()
-        leader_of(made)
+    with led(kind, tmp_path) as made:
         publisher = asyncio.run(walk(made))
         assert len(publisher.acknowledged) == MESSAGES
         assert publisher.longest_s < AGAIN_S
@@ -318,12 +315,7 @@ def test_the_definition_of_a_stream_changes_at_all_servers_as_at_nats_servers(tm
     """Asked for at any server, also when the leader was just killed, and known to that one when it is back."""
     told: list[list[object]] = []
     for kind in (R, L):
-        place = tmp_path / kind
-        place.mkdir()
-        with three(kind, place) as made:
-            for server in made:
-                server.start()
-            leader_of(made)
+        with led(kind, tmp_path) as made:
             told.append(asyncio.run(change(made)))
     assert told[0] == told[1]
 
@@ -365,8 +357,5 @@ def test_what_replicas_lack_is_refused(tmp_path: Path) -> None:
         assert json.loads(answer.data)["error"]["err_code"] == 10174
         await client.close()
 
-    with three(L, tmp_path) as made:
-        for server in made:
-            server.start()
-        leader_of(made)
+    with led(L, tmp_path) as made:
         asyncio.run(refused(made[0]))

@@ -17,7 +17,7 @@ import nats.errors
 from nats.aio.client import Client
 
 from tests import servers
-from tests.interop.test_meta_group import L, R, leader_of, three
+from tests.interop.test_meta_group import L, R, led
 from tests.rig.official import one_each
 from tests.rig.reports import report
 from tests.rig.waiting import until
@@ -148,12 +148,7 @@ def test_a_stream_is_kept_by_more_and_fewer_servers_and_by_others_as_at_nats_ser
     """What was not acknowledged is delivered again, and a leader that dies while others are let in goes on with it."""
     told: list[list[object]] = []
     for kind in (R, L):
-        place = tmp_path / kind
-        place.mkdir()
-        with three(kind, place) as made:
-            for server in made:
-                server.start()
-            leader_of(made)
+        with led(kind, tmp_path) as made:
             told.append(asyncio.run(walk(made)))
             if kind == L:
                 asyncio.run(harmed(made))

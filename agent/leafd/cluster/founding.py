@@ -254,8 +254,7 @@ class Founding:
         if self.kept.founded:
             self.other = self.other if members == self.kept.members else members
         elif members:
-            self._drop()
-            self._save(Promises(self.kept.promised, self.kept.accepted, members, founded=True))
+            self.follow(members)
 
     def follow(self, members: Members) -> None:
         """The group of that list is in the place of the one that this disk knows."""

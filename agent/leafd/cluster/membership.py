@@ -17,18 +17,12 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import Final, NamedTuple, Protocol
 
-from leafd.cluster.council import LEARN, PROMOTE, REMOVE
+from leafd.cluster.council import LEARN, PROMOTE, REMOVE, MemberSeen
 
 
-class Seen(Protocol):
+class Seen(MemberSeen, Protocol):
     """A member of the group, as its leader sees it."""
 
-    @property
-    def peer(self) -> int: ...
-    @property
-    def disk(self) -> int: ...
-    @property
-    def voter(self) -> int: ...
     @property
     def heard_ns(self) -> int: ...
 
