@@ -7,16 +7,27 @@ compiler, and its test is left out unless LEAFD_HISTORIES is set.
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+import time
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from tests.crash.histories.judge import Verdict, build, judged
-from tests.crash.histories.workload import Append, History, Touch
+from tests.crash.histories.clocks import Clock, before, built
+from tests.crash.histories.judge import Verdict, build, judged, silences
+from tests.crash.histories.pulling import Delivery
+from tests.crash.histories.workload import CONSUMERS, Append, History, Touch
+from tests.servers import LEAFD
 
-GOOD = [Append(0, 10, 20, 1), Append(1, 15, 30, 2), Append(2, 40, 50, 4), Append(3, 40), Append(4, 60, 70, refused="x")]
+
+def append(number: int, call: int, answered: int = 0, seq: int = 0, refused: str = "") -> Append:
+    return Append("n.0", number, call, answered, seq, refused)
+
+
+GOOD = [append(0, 10, 20, 1), append(1, 15, 30, 2), append(2, 40, 50, 4), append(3, 40), append(4, 60, 70, refused="x")]
 STORED = {0: 1, 1: 2, 3: 3, 2: 4}
 
 
@@ -49,6 +60,72 @@ def test_a_refused_number_that_is_there_is_found() -> None:
 def test_a_number_before_one_that_was_acknowledged_earlier_is_found() -> None:
     late = [replace(GOOD[0], seq=3), GOOD[1], replace(GOOD[2], seq=1)]
     assert verdict(late, {0: 3, 1: 2, 2: 1}).disordered == [2]
+
+
+# ---- consumers -------------------------------------------------------------------------------------------------------
+
+H, Q = CONSUMERS["H"], CONSUMERS["Q"]
+PULLED = [
+    Delivery("H", 0, 1, 25, 35),
+    Delivery("H", 1, 2, 30),
+    Delivery("H", 1, 2, 50, 60),
+    Delivery("H", 2, 4, 55, 70),
+]
+
+
+def consumed(deliveries: list[Delivery]) -> Verdict:
+    history = History(appends=GOOD, deliveries=deliveries, consumers=[H])
+    return judged(history, STORED, Counter(STORED.keys()), None)
+
+
+def test_what_is_delivered_again_before_its_acknowledgement_is_confirmed_is_good() -> None:
+    assert consumed(PULLED).good
+    assert consumed([*PULLED, Delivery("H", 0, 1, 34)]).good, "asked for before, arrived whenever"
+
+
+def test_a_number_that_is_delivered_to_nobody_is_found() -> None:
+    assert consumed(PULLED[:3]).undelivered == [2]
+    assert consumed([]).undelivered == [0, 1, 2]
+
+
+def test_a_number_that_is_asked_for_and_comes_after_its_confirmed_acknowledgement_is_found() -> None:
+    assert consumed([*PULLED, Delivery("H", 0, 1, 36)]).again == [0]
+
+
+def test_a_number_that_is_delivered_and_not_in_the_stream_is_found() -> None:
+    assert consumed([*PULLED, Delivery("H", 4, 5, 80)]).phantoms == [4]
+    assert consumed([*PULLED, Delivery("H", 3, 2, 80)]).phantoms == [3], "at another sequence"
+
+
+def test_numbers_of_the_work_queue_are_known_by_deliveries_alone() -> None:
+    queued = [Append("q", 7, 10, 20, 1), Append("q", 8, 15, 30, 2)]
+    history = History(appends=[*GOOD, *queued], consumers=[Q])
+    history.deliveries = [Delivery("Q", 7, 1, 40, 50)]
+    found = judged(history, STORED, Counter(STORED.keys()), None)
+    assert (found.lost, found.undelivered) == ([], [8])
+
+
+def test_the_longest_silence_is_told_with_and_without_times_of_several_faults() -> None:
+    seconds = [1, 2, 9, 10, 15]
+    history = History(appends=[append(number, 0, one * 10**9, number + 1) for number, one in enumerate(seconds)])
+    assert silences(history, []) == (7.0, 7.0)
+    assert silences(history, [(3.0, 4.0)]) == (7.0, 5.0)
+    assert silences(history, [(3.0, 4.0), (12.0, 20.0)]) == (7.0, 1.0)
+
+
+def test_a_clock_that_steps_is_what_a_program_reads_and_elapsed_time_is_not(tmp_path: Path) -> None:
+    clock = Clock(tmp_path / "clock")
+    text = "import time; print(time.time(), time.clock_gettime(time.CLOCK_BOOTTIME))"
+    line = [*before(LEAFD, built(LEAFD, tmp_path), clock), sys.executable, "-c", text]
+    for ahead_s in (7200, -86_400, 0):
+        clock.step_to(ahead_s)
+        wall, elapsed = time.time(), time.clock_gettime(time.CLOCK_BOOTTIME)
+        said = [float(word) for word in subprocess.run(line, capture_output=True, check=True).stdout.split()]
+        assert 0 <= said[0] - ahead_s - wall < 30
+        assert 0 <= said[1] - elapsed < 30
+
+
+# ---- registers -------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")

@@ -18,37 +18,55 @@ import tempfile
 import time
 from collections import Counter
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from tests.crash.histories.cluster import CLIENTS, FAULTS, META, Cluster, Faults, cluster
-from tests.crash.histories.judge import HEAD, Verdict, build, judged
-from tests.crash.histories.workload import STREAM, History, Workload, asked, connected
-from tests.interop.test_replicated_streams import state_at
+from nats.aio.client import Client
+
+from tests import servers
+from tests.crash.histories import clocks
+from tests.crash.histories.cluster import CLIENTS, CLOCKS, FAULTS, META, Cluster, Faults, cluster
+from tests.crash.histories.judge import HEAD, Verdict, build, judged, silences
+from tests.crash.histories.workload import CONSUMERS, QUEUE, STREAM, History, Workload, asked, connected
 from tests.packaging.machine import propagation
+from tests.rig.reports import report
 
 INSIDE: Final = "LEAFD_HISTORIES_INSIDE"
+MADE_S: Final = 20.0
 WELL_S: Final = 120.0
 """So long after the last fault at most, until all servers have the same."""
 PAGE: Final = 1000
+INVALID: Final = 10052
+"""Error code: a stream is not to be had like that."""
 
 
-async def made() -> None:
-    """The stream, once the servers can make one."""
+async def made() -> bool:
+    """The streams and their consumers, once the servers can make them. Returns whether they keep the work queue."""
     client = await connected(0)
-    until = time.monotonic() + WELL_S
-    while True:
-        said = await asked(client, "$JS.API.STREAM.CREATE.H", json.dumps(STREAM).encode())
-        if "config" in said:
-            break
+    await _made(client, f"$JS.API.STREAM.CREATE.{STREAM['name']}", STREAM)
+    await _made(client, CONSUMERS["H"].made_at, CONSUMERS["H"].request())
+    try:
+        await _made(client, f"$JS.API.STREAM.CREATE.{QUEUE['name']}", QUEUE)
+        await _made(client, CONSUMERS["Q"].made_at, CONSUMERS["Q"].request())
+    except AssertionError as error:
+        print(f"no work queue: {error}", flush=True)
+        return False
+    finally:
+        await client.close()
+    return True
+
+
+async def _made(client: Client, subject: str, body: dict[str, Any]) -> None:
+    """Raises AssertionError with what the servers say."""
+    until = time.monotonic() + MADE_S
+    while "config" not in (said := await asked(client, subject, json.dumps(body).encode())):
         assert time.monotonic() < until, said
+        assert said.get("error", {}).get("err_code") != INVALID, said
         await asyncio.sleep(0.5)
-    await client.close()
 
 
 async def played(history: History, seconds: float, faults: Faults, seed: int) -> None:
     """The clients' part, with faults at their side."""
-    workload = Workload(history, seed)
-    await made()
+    workload = Workload(history, seed, queue=await made())
     faults.start()
     running = asyncio.create_task(workload.run())
     await asyncio.wait([running], timeout=seconds)
@@ -58,18 +76,28 @@ async def played(history: History, seconds: float, faults: Faults, seed: int) ->
     await running
 
 
-def differing(one: Cluster) -> str:
-    """What the servers have, once they have the same: "". Else what each has, when that takes too long."""
+def state_at(server: servers.Server) -> dict[str, dict[str, Any]]:
+    """The streams as that server has them."""
+    accounts = report(server, "jsz?accounts=true&streams=true").get("account_details", ())
+    streams = [one for account in accounts for one in account.get("stream_detail", ())]
+    names = ("messages", "bytes", "first_seq", "last_seq")
+    return {one["name"]: {name: one["state"].get(name) for name in names} for one in streams}
+
+
+def differing(one: Cluster) -> tuple[str, int]:
+    """What the servers have, once they have the same: "". Else what each has, when that takes too long. And what the
+    work queue has."""
     until = time.monotonic() + WELL_S
     while True:
         states = []
         for number, server in enumerate(one.servers):
             with one.switch.at(number):
                 states.append(state_at(server))
-        if all(state == states[0] and state["messages"] for state in states):
-            return ""
+        left = max(state.get("Q", {}).get("messages") or 0 for state in states)
+        if all(state == states[0] and state.get("H", {}).get("messages") for state in states):
+            return "", left
         if time.monotonic() > until:
-            return " / ".join(str([state["messages"], state["last_seq"]]) for state in states)
+            return " / ".join(json.dumps(state) for state in states).replace("|", "/"), left
         time.sleep(0.5)
 
 
@@ -81,7 +109,7 @@ async def contents(number: int) -> tuple[dict[int, int], Counter[int]]:
     while time.monotonic() < until:
         inbox = client.new_inbox()
         subscription = await client.subscribe(inbox)
-        body = json.dumps({"seq": last + 1, "next_by_subj": "n", "batch": PAGE}).encode()
+        body = json.dumps({"seq": last + 1, "next_by_subj": "n.*", "batch": PAGE}).encode()
         await client.publish("$JS.API.DIRECT.GET.H", body, reply=inbox)
         try:
             while (message := await subscription.next_msg(timeout=5)).data:
@@ -106,17 +134,25 @@ def play(kind: str, arguments: argparse.Namespace, folder: Path, program: Path |
     place = folder / kind
     place.mkdir()
     history = History()
-    with cluster(kind, place) as one, one.switch.at(CLIENTS):
-        faults = Faults(one, [name for name in arguments.faults.split(",") if name], arguments.seed)
+    names = [name for name in arguments.faults.split(",") if name]
+    served = servers.LEAFD if kind == servers.LEAFD else servers.REFERENCE
+    clocked = clocks.built(served, Path(arguments.built or folder)) if set(names) & set(CLOCKS) else None
+    with cluster(kind, place, clocked) as one, one.switch.at(CLIENTS):
+        one.random.seed(arguments.seed)
+        faults = Faults(one, names, arguments.seed)
         asyncio.run(played(history, arguments.seconds, faults, arguments.seed))
-        print(f"{kind}: {len(history.appends)} numbers, {len(history.touches)} touches", flush=True)
-        differ = differing(one)
+        counts = f"{len(history.appends)} numbers, {len(history.touches)} touches, {len(history.deliveries)} deliveries"
+        print(f"{kind}: {counts}", flush=True)
+        differ, left = differing(one)
         verdict = judged(history, *asyncio.run(contents(0)), program)
-        verdict.differ = differ
+        verdict.differ, verdict.left, verdict.silence_s = differ, left, silences(history, faults.several)
+        verdict.helped = one.helped
         if not verdict.good and arguments.keep:
             for server in one.servers:
                 Path(arguments.keep, f"{kind}-{server.directory.name}.log").write_text(server.log)
             Path(arguments.keep, f"{kind}-touches.json").write_bytes(history.touched())
+            Path(arguments.keep, f"{kind}-verdict.txt").write_text(repr(verdict))
+            Path(arguments.keep, f"{kind}-numbers.json").write_bytes(history.numbered())
     return verdict
 
 
@@ -127,6 +163,7 @@ def main() -> int:
     parser.add_argument("--faults", default=",".join(FAULTS))
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--no-registers", action="store_true")
+    parser.add_argument("--built", default="", help="a folder in which programs stay that were built for this")
     parser.add_argument("--keep", default="", help="a folder for logs of what failed")
     arguments = parser.parse_args()
     if INSIDE not in os.environ:
@@ -136,7 +173,7 @@ def main() -> int:
         return subprocess.run(command, env=environment).returncode
     with tempfile.TemporaryDirectory(prefix="leafd-histories-") as directory:
         folder = Path(directory)
-        program = None if arguments.no_registers else build(folder)
+        program = None if arguments.no_registers else build(Path(arguments.built or folder))
         verdicts = {kind: play(kind, arguments, folder, program) for kind in arguments.kinds}
     print(HEAD)
     for kind, verdict in verdicts.items():

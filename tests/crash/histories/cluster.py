@@ -19,7 +19,9 @@ from typing import Final
 
 from tests import servers
 from tests.crash.disk import Disk
+from tests.crash.histories import clocks
 from tests.crash.test_power import LOG_LOST, cut
+from tests.rig.reports import report
 from tests.rig.template import Process
 from tests.switch import Switch, address, switched
 
@@ -43,6 +45,9 @@ META: Final = {"leafd": "meta_size: 3", "nats-server": "", "nats-server-always":
 LASTS_S: Final = (1.0, 6.0)
 REST_S: Final = (2.0, 5.0)
 SLOW: Final = (0.4, 0.05)
+STEPS_S: Final = (-400 * 86_400, -7200, -3, 3, 7200, 30 * 86_400)
+SEVERAL: Final = ("kill", "power", "stop", "clock", "restart-wrong")
+"""Faults that several servers may have at once."""
 
 
 @dataclass
@@ -52,13 +57,20 @@ class Cluster:
     switch: Switch
     servers: list[servers.Server]
     disks: list[Disk]
+    clocks: list[clocks.Clock] = field(default_factory=list)
+    """None: the servers have this machine's."""
+    before: list[list[str]] = field(default_factory=lambda: [[], [], []])
+    """The words before each server's command."""
+    random: random.Random = field(default_factory=lambda: random.Random(1))
+    helped: int = 0
+    """Starts of servers that had given up their streams."""
     away: set[int] = field(default_factory=set)
     """Those that a fault has ended."""
 
     def start(self, number: int) -> None:
         """Raises ServerDied."""
         with self.switch.at(number):
-            self.servers[number].start()
+            self.servers[number].start(before=self.before[number])
         self.away.discard(number)
 
     def kill(self, number: int) -> None:
@@ -77,8 +89,9 @@ class Cluster:
 
 
 @contextlib.contextmanager
-def cluster(kind: str, folder: Path) -> Iterator[Cluster]:
-    """Three servers that run, in a mount namespace that belongs to the caller. kind: a key of META."""
+def cluster(kind: str, folder: Path, clocked: Path | None = None) -> Iterator[Cluster]:
+    """Three servers that run, in a mount namespace that belongs to the caller. kind: a key of META. clocked: what they
+    need to have clocks that step (clocks.py)."""
     routes = ", ".join(f'"nats-route://{address(number)}:6222"' for number in range(3))
     program = servers.LEAFD if kind == servers.LEAFD else servers.REFERENCE
     with switched(4) as switch, contextlib.ExitStack() as stack:
@@ -93,6 +106,9 @@ def cluster(kind: str, folder: Path) -> Iterator[Cluster]:
             server = servers.make(program, text, place, store=disk.mounted / "store", **more)
             made.servers.append(server)
             made.disks.append(disk)
+            if clocked is not None:
+                made.clocks.append(clocks.Clock(place / "clock"))
+                made.before[number] = clocks.before(program, clocked, made.clocks[number])
             stack.callback(_ended, server, disk)
         for number in range(3):
             made.start(number)
@@ -164,13 +180,42 @@ def slowed(one: Cluster, numbers: list[int], wait: Wait) -> None:
 
 
 def filled(one: Cluster, numbers: list[int], wait: Wait) -> None:
-    """The disk is full."""
+    """The disk is full. A server that has given up its streams for that (nats-server does, until its next start) is
+    started again once there is room, as its operator would."""
     files = [one.disks[number].mounted / "filler" for number in numbers]
     for file in files:
         _fill(file)
     wait()
     for file in files:
         file.unlink(missing_ok=True)
+    for number in numbers:
+        with one.switch.at(number):
+            given_up = "account_details" not in report(one.servers[number], "jsz?accounts=true")
+        if given_up:
+            one.helped += 1
+            one.servers[number].stop()
+            one.start(number)
+
+
+def stepped(one: Cluster, numbers: list[int], wait: Wait) -> None:
+    """Their wall clocks are wrong by hours, this way or that, and are put right."""
+    for number in numbers:
+        one.clocks[number].step_to(one.random.choice(STEPS_S))
+    wait()
+    for number in numbers:
+        one.clocks[number].step_to(0)
+
+
+def restarted_wrong(one: Cluster, numbers: list[int], wait: Wait) -> None:
+    """kill -9, and a start with a clock that is wrong by hours, as of a box without a battery, until a time server is
+    heard."""
+    for number in numbers:
+        one.kill(number)
+        one.clocks[number].step_to(one.random.choice(STEPS_S))
+        one.start(number)
+    wait()
+    for number in numbers:
+        one.clocks[number].step_to(0)
 
 
 def _fill(file: Path) -> None:
@@ -195,18 +240,25 @@ FAULTS: Final = {
     "one-way": one_way,
     "slow": slowed,
     "full": filled,
+    "clock": stepped,
+    "restart-wrong": restarted_wrong,
 }
+CLOCKS: Final = ("clock", "restart-wrong")
+"""Those that need clocks that step."""
+AFTER_S: Final = 10.0
+"""So long after a fault what clients see is counted as its own."""
 
 
 class Faults(threading.Thread):
-    """One fault after the other until end(). said: what happened, for people."""
+    """One fault after the other until end(). several: see there."""
 
     def __init__(self, one: Cluster, names: list[str], seed: int) -> None:
         super().__init__(daemon=True)
         self._cluster, self._names, self._random = one, names, random.Random(seed)
         self._ended = threading.Event()
         self._began = time.monotonic()
-        self.said: list[str] = []
+        self.several: list[tuple[float, float]] = []
+        """When more than one server was at fault, and right after it."""
         self.failed: BaseException | None = None
 
     def end(self) -> None:
@@ -220,11 +272,13 @@ class Faults(threading.Thread):
         try:
             while self._names and not self._ended.wait(self._random.uniform(*REST_S)):
                 name = self._random.choice(self._names)
-                some = [1, 1, 1, 2, 3] if name in ("kill", "power", "stop") else [1]
+                some = [1, 1, 1, 2, 3] if name in SEVERAL else [1]
                 numbers = sorted(self._random.sample(range(3), self._random.choice(some)))
-                self.said.append(f"{time.monotonic() - self._began:7.1f} s  {name} {numbers}")
-                print(self.said[-1], flush=True)
+                began = time.monotonic()
+                print(f"{began - self._began:7.1f} s  {name} {numbers}", flush=True)
                 FAULTS[name](self._cluster, numbers, self._wait)
+                if len(numbers) > 1:
+                    self.several.append((began, time.monotonic() + AFTER_S))
         except BaseException as error:
             self.failed = error
 

@@ -1,5 +1,7 @@
 """What a history must be, whatever failed meanwhile: acknowledged numbers are in the stream, once, at the sequence that
 the acknowledgement names, in the order in which they were acknowledged; registers changed as if one after the other.
+A consumer has delivered each number of its subject that was acknowledged to the publisher, and none that a client asks
+for after its own acknowledgement was confirmed. A work queue is empty when all are acknowledged.
 
 The order of registers is searched by porcupine (porcupine/main.go), which others made. Not here: what clients saw
 (workload.py).
@@ -7,24 +9,32 @@ The order of registers is searched by porcupine (porcupine/main.go), which other
 
 from __future__ import annotations
 
+import bisect
+import itertools
 import subprocess
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from tests.crash.histories.workload import Append, History
+from tests.crash.histories.workload import CONSUMERS, Append, History
 
 PROGRAM: Final = Path(__file__).parent / "porcupine"
 
 
 @dataclass
 class Verdict:
-    """Counts; all but the first three are faults of the servers."""
+    """Counts; all but the first six are faults of the servers."""
 
     numbers: int = 0
     acknowledged: int = 0
     changes: int = 0
+    delivered: int = 0
+    confirmed: int = 0
+    silence_s: tuple[float, float] = (0.0, 0.0)
+    """The longest time without any acknowledgement of a number, and the longest while one server at most was at
+    fault."""
     lost: list[int] = field(default_factory=list)
     doubled: list[int] = field(default_factory=list)
     misplaced: list[int] = field(default_factory=list)
@@ -33,6 +43,16 @@ class Verdict:
     """Published after another one was acknowledged, and before it in the stream."""
     foreign: list[int] = field(default_factory=list)
     """In the stream, and refused."""
+    undelivered: list[int] = field(default_factory=list)
+    """Acknowledged, and delivered to nobody."""
+    again: list[int] = field(default_factory=list)
+    """Delivered to a pull that was asked for after their acknowledgement was confirmed."""
+    phantoms: list[int] = field(default_factory=list)
+    """Delivered, and not in the stream, or with another sequence."""
+    left: int = 0
+    """In the work queue at the end."""
+    helped: int = 0
+    """Servers that had to be started again by hand."""
     registers: str = ""
     differ: str = ""
     """What one server has and another has not."""
@@ -40,38 +60,77 @@ class Verdict:
     @property
     def good(self) -> bool:
         faults = (self.lost, self.doubled, self.misplaced, self.disordered, self.foreign, self.registers, self.differ)
-        return not any(faults)
+        return not any((*faults, self.undelivered, self.again, self.phantoms, self.left))
 
     def row(self, name: str) -> str:
         """As a line of a table."""
         counts = [self.lost, self.doubled, self.misplaced, self.disordered, self.foreign]
-        cells = [name, self.numbers, self.acknowledged, *map(len, counts), self.changes]
-        cells += [self.registers or "one order", self.differ or "equal"]
+        consumed = [self.undelivered, self.again, self.phantoms]
+        cells = [name, self.numbers, self.acknowledged, *map(len, counts), self.confirmed, *map(len, consumed)]
+        cells += [self.left, self.changes, self.registers or "one order", self.differ or "equal"]
+        cells.append(self.helped)
+        cells += [" / ".join(f"{one:.1f}" for one in self.silence_s)]
         return "| " + " | ".join(map(str, cells)) + " |"
 
 
 HEAD: Final = (
-    "| servers | numbers | acknowledged | lost | doubled | elsewhere | out of order | refused, there | changes | "
-    "registers | servers |\n|---|---|---|---|---|---|---|---|---|---|---|"
+    "| servers | numbers | acknowledged | lost | doubled | elsewhere | out of order | refused, there | consumed | "
+    "undelivered | again | phantoms | left | changes | registers | servers at the end | started by hand | "
+    "longest silence, s |\n" + "|---" * 18 + "|"
 )
 
 
 def judged(history: History, stored: dict[int, int], counted: Counter[int], program: Path | None) -> Verdict:
     """stored: sequence of each number that the stream has at the end; counted: how often it has each. program: the
     judge of registers, None: they are not judged."""
-    known = [one for one in history.appends if one.seq]
+    kept = [one for one in history.appends if one.subject != CONSUMERS["Q"].subject]
+    known = [one for one in kept if one.seq]
     changes = sum(one.change and one.done == "yes" for one in history.touches)
-    verdict = Verdict(len(history.appends), len(known), changes)
+    verdict = Verdict(len(history.appends), sum(one.seq > 0 for one in history.appends), changes)
     verdict.lost = [one.number for one in known if one.number not in stored]
     verdict.doubled = [number for number, count in counted.items() if count > 1]
     there = [one for one in known if one.number in stored]
     verdict.misplaced = [one.number for one in there if stored[one.number] != one.seq]
     verdict.disordered = disordered(there)
     verdict.foreign = [one.number for one in history.appends if one.refused and one.number in stored]
+    _judge_consumers(history, stored, verdict)
     if program is not None:
         done = subprocess.run([program], input=history.touched(), capture_output=True, timeout=1800)
         verdict.registers = "" if done.returncode == 0 else (done.stdout + done.stderr).decode().strip()
     return verdict
+
+
+def _judge_consumers(history: History, stored: dict[int, int], verdict: Verdict) -> None:
+    subjects = {consumer.subject for consumer in history.consumers}
+    named = {one.number: one.seq for one in history.appends if one.seq}
+    delivered = {one.number for one in history.deliveries}
+    first = dict[int, int]()
+    for one in history.deliveries:
+        if one.confirmed:
+            first[one.number] = min(first.get(one.number, one.confirmed), one.confirmed)
+    verdict.delivered, verdict.confirmed = len(history.deliveries), len(first)
+    known = (one for one in history.appends if one.seq and one.subject in subjects)
+    verdict.undelivered = [one.number for one in known if one.number not in delivered]
+    verdict.again = [one.number for one in history.deliveries if one.pulled > first.get(one.number, one.pulled)]
+    for one in history.deliveries:
+        there = stored if one.stream == CONSUMERS["H"].stream else named
+        if there.get(one.number, one.seq if there is named else 0) != one.seq:
+            verdict.phantoms.append(one.number)
+
+
+def silences(history: History, several: Iterable[tuple[float, float]]) -> tuple[float, float]:
+    """The longest time in which no number was acknowledged, and the longest one that has nothing of these times, in
+    which several servers were at fault."""
+    moments = sorted(one.answered / 1e9 for one in history.appends if one.seq)
+    times = sorted(several)
+    ends = [end for _, end in times]
+    longest, apart = 0.0, 0.0
+    for before, after in itertools.pairwise(moments):
+        longest = max(longest, after - before)
+        at = bisect.bisect_left(ends, before)
+        if at == len(times) or times[at][0] > after:
+            apart = max(apart, after - before)
+    return longest, apart
 
 
 def disordered(known: list[Append]) -> list[int]:

@@ -1,8 +1,9 @@
 """What clients do while servers fail, and what they saw: numbers appended to a stream, registers read and changed.
 
-Every number is published once; who has no answer goes on with the next one, and does not know. A register is a subject
-of the same stream: its value is changed by whoever expects the sequence that he has read (compare-and-set). Values are
-unique. Times are the clients' own clock, which is one. Not here: what the histories mean (judge.py).
+Every number is published once; who has no answer goes on with the next one, and does not know. Each eighth is for a
+durable consumer, and some go into a work queue. A register is a subject of the same stream: its value is changed by
+whoever expects the sequence that he has read (compare-and-set). Values are unique. Times are the clients' own clock,
+which is one. Not here: consumers (pulling.py), what the histories mean (judge.py).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import nats.errors
 from nats.aio.client import Client
 
 from tests.crash.histories.cluster import PORT
+from tests.crash.histories.pulling import Consumer, Delivery, drain, pull_until
 from tests.switch import address
 
 REGISTERS: Final = 4
@@ -31,12 +33,18 @@ FLYING: Final = 16
 PAUSE_S: Final = 0.02
 STREAM: Final[dict[str, Any]] = {
     "name": "H",
-    "subjects": ["n", "r.*"],
+    "subjects": ["n.*", "r.*"],
     "num_replicas": 3,
     "allow_direct": True,
     "discard": "new",
     "max_msgs": 5_000_000,
 }
+QUEUE: Final[dict[str, Any]] = {"name": "Q", "subjects": ["q"], "num_replicas": 3, "retention": "workqueue"}
+ROWS: Final = 8
+"""Subjects of numbers: the consumer has the first one's."""
+QUEUED: Final = 4
+"""Numbers that one client has under way to the queue."""
+CONSUMERS: Final = {"H": Consumer("H", "n.0"), "Q": Consumer("Q", "q")}
 WRONG_LAST: Final = 10071
 """Error code: the last sequence is another one."""
 
@@ -45,6 +53,7 @@ WRONG_LAST: Final = 10071
 class Append:
     """A number that was published. seq 0: without an answer; refused: with an error."""
 
+    subject: str
     number: int
     call: int
     answered: int = 0
@@ -72,11 +81,18 @@ class History:
 
     appends: list[Append] = field(default_factory=list)
     touches: list[Touch] = field(default_factory=list)
+    deliveries: list[Delivery] = field(default_factory=list)
+    consumers: list[Consumer] = field(default_factory=list)
     processes: itertools.count[int] = field(default_factory=itertools.count)
 
     def touched(self) -> bytes:
         """As the judge of registers reads it."""
         return json.dumps([asdict(one) for one in self.touches]).encode()
+
+    def numbered(self) -> bytes:
+        """For people."""
+        appends, deliveries = map(asdict, self.appends), map(asdict, self.deliveries)
+        return json.dumps({"appends": list(appends), "deliveries": list(deliveries)}).encode()
 
 
 async def connected(number: int) -> Client:
@@ -105,29 +121,41 @@ async def asked(client: Client, subject: str, body: bytes, headers: dict[str, st
 
 
 class Workload:
-    """Clients at all servers, until `ended` is set."""
+    """Clients at all servers, until `ended` is set. queue: the servers keep a work queue, too."""
 
-    def __init__(self, history: History, seed: int) -> None:
-        self.history, self.ended = history, asyncio.Event()
+    def __init__(self, history: History, seed: int, *, queue: bool) -> None:
+        self.history, self.ended, self._queue = history, asyncio.Event(), queue
+        history.consumers = [CONSUMERS["H"], *([CONSUMERS["Q"]] if queue else [])]
+        self._drained = asyncio.Event()
         self._numbers = itertools.count()
         self._values = itertools.count(1)
         self._random = random.Random(seed)
 
     async def run(self) -> None:
-        """Returns when it has ended, and no answer is waited for any more."""
-        async with asyncio.TaskGroup() as group:
-            for number in range(3):
-                client = await connected(number)
-                for _ in range(FLYING):
-                    group.create_task(self._append(client))
-                for register in range(REGISTERS):
-                    group.create_task(self._touch(client, register))
+        """Returns when it has ended, no answer is waited for any more, and the consumers have nothing left."""
+        async with asyncio.TaskGroup() as all_of_them:
+            clients = [await connected(number) for number in range(3)]
+            for client in clients:
+                for consumer in self.history.consumers:
+                    found = self.history.deliveries
+                    all_of_them.create_task(pull_until(self._drained, client, consumer, found))
+            async with asyncio.TaskGroup() as group:
+                for client in clients:
+                    for _ in range(FLYING):
+                        group.create_task(self._append(client, ""))
+                    for _ in range(QUEUED if self._queue else 0):
+                        group.create_task(self._append(client, "q"))
+                    for register in range(REGISTERS):
+                        group.create_task(self._touch(client, register))
+            await drain(clients[0], self.history.consumers)
+            self._drained.set()
 
-    async def _append(self, client: Client) -> None:
+    async def _append(self, client: Client, subject: str) -> None:
         while not self.ended.is_set():
-            one = Append(next(self._numbers), time.monotonic_ns())
+            number = next(self._numbers)
+            one = Append(subject or f"n.{number % ROWS}", number, time.monotonic_ns())
             self.history.appends.append(one)
-            said = await asked(client, "n", str(one.number).encode())
+            said = await asked(client, one.subject, str(number).encode())
             if "error" in said:  # which names a sequence, too: 0
                 one.refused = str(said["error"].get("description"))
             elif said:
