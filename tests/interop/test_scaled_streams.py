@@ -10,10 +10,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import random
 from pathlib import Path
 from typing import Any
 
 import nats.errors
+import pytest
 from nats.aio.client import Client
 
 from tests import servers
@@ -153,3 +155,37 @@ def test_a_stream_is_kept_by_more_and_fewer_servers_and_by_others_as_at_nats_ser
             if kind == L:
                 asyncio.run(harmed(made))
     assert told[0] == told[1]
+
+
+async def hurried(made: list[servers.Server], seed: int) -> None:
+    """Changes of which each comes before the one before is carried out, and messages between them."""
+    drawn = random.Random(seed)
+    count, sent = 3, 0
+    async with one_each(made) as clients:
+        await said(clients[0], "STREAM.CREATE.S", CONFIG | {"num_replicas": count})
+        await settled(clients[1], made, count, 0)
+        await asyncio.sleep(1)  # its leader has nothing more to do
+        for there_and_back in (1, count):
+            await said(clients[0], "STREAM.UPDATE.S", CONFIG | {"num_replicas": there_and_back})
+        await settled(clients[1], made, count, 0)
+        for _ in range(8):
+            if drawn.random() < 0.3:
+                await said(drawn.choice(clients), "STREAM.PEER.REMOVE.S", {"peer": f"s{drawn.randrange(3)}"})
+            else:
+                count = drawn.choice([one for one in (1, 2, 3) if one != count])
+                info = await said(drawn.choice(clients), "STREAM.UPDATE.S", CONFIG | {"num_replicas": count})
+                assert info["config"]["num_replicas"] == count, info
+            with contextlib.suppress(nats.errors.Error):
+                await clients[0].request("s.a", b"x", timeout=1)
+                sent += 1
+            await asyncio.sleep(drawn.choice((0, 0.1, 0.5)))
+        state = (await said(clients[1], "STREAM.INFO.S"))["state"]
+        assert state["messages"] >= sent
+        await settled(clients[2], made, count, state["messages"])
+
+
+@pytest.mark.parametrize("seed", (1, 2))
+def test_changes_that_come_faster_than_they_are_carried_out_end_as_the_last_one_says(tmp_path: Path, seed: int) -> None:
+    """The stream is kept by as many servers as were asked for last, each with all its messages."""
+    with led(L, tmp_path) as made:
+        asyncio.run(hurried(made, seed))

@@ -79,6 +79,7 @@ class Replicas:
             state = (stream.lead, servers)
             if self._settled.get(stream.id) == state:
                 continue
+            self._settled.pop(stream.id, None)  # it holds no more, also where the same servers are wanted again
             with suppress(t.PlaneError):  # it leads no more, or a change is under way
                 look, members = await self.look(stream)
                 if not servers or look.role != LEADER or not look.leased:
