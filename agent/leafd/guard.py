@@ -71,6 +71,13 @@ class Guard:
         if self._log is not None:
             self._log.exception(f"Unexpected error in {place}{more}: please report it", error)
 
+    def run(self, place: str, work: Callable[..., object], *arguments: Any) -> None:
+        """As around(), of one call: at a fifth of its price, for what each login does."""
+        try:
+            work(*arguments)
+        except Exception as error:
+            self.caught(place, error)
+
     @contextmanager
     def around(self, place: str) -> Iterator[None]:
         """A block whose unexpected exceptions are counted and go no further."""

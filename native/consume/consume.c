@@ -57,6 +57,7 @@ void consume_free(consume_t *consume) {
     table_free(&consume->groups);
     table_free(&consume->consumers);
     free(consume->heap);
+    free(consume->asking);
     free(consume->orphans);
     buffer_free(&consume->header);
     buffer_free(&consume->pinned);
@@ -97,7 +98,30 @@ static group_t *consumers_group_make(consume_t *consume, store_stream_t *stream)
     return group;
 }
 
-/* Takes the consumer into its group, the table and the timer heap's room. */
+/* Whether it is to be looked at when somebody subscribes or leaves. */
+static bool asks_for_interest(const consumer_t *consumer) {
+    return consumer_is_push(consumer) && (consumer->setup.config.flags & CONSUMER_ATTENDED) == 0;
+}
+
+static void asking_put(consumer_t *consumer) {
+    consume_t *consume = consumer->consume;
+    consumer->asking_index = NOT_ASKING;
+    if (asks_for_interest(consumer)) {
+        consumer->asking_index = (uint32_t)consume->asking_count;
+        consume->asking[consume->asking_count++] = consumer;
+    }
+}
+
+static void asking_take(const consumer_t *consumer) {
+    consume_t *consume = consumer->consume;
+    if (consumer->asking_index != NOT_ASKING) {
+        consumer_t *last = consume->asking[--consume->asking_count];
+        consume->asking[consumer->asking_index] = last;
+        last->asking_index = consumer->asking_index;
+    }
+}
+
+/* Takes the consumer into its group, the table, the list of those that ask and the timer heap's room. */
 static status_t consumer_enter(consumer_t *consumer) {
     group_t *group = consumer->group;
     consume_t *consume = consumer->consume;
@@ -108,6 +132,10 @@ static status_t consumer_enter(consumer_t *consumer) {
         status = array_reserve(&consume->heap, &consume->heap_capacity, table_count(&consume->consumers) + 1u, HEAP_MIN,
                                sizeof(consumer_t *));
     }
+    if (status == STATUS_OK && asks_for_interest(consumer)) {
+        status = array_reserve(&consume->asking, &consume->asking_capacity, consume->asking_count + 1u, CONSUMERS_MIN,
+                               sizeof(consumer_t *));
+    }
     if (status == STATUS_OK) {
         status = table_put(&consume->consumers, consumer_key(group->stream_id, consumer->setup.id), consumer);
     }
@@ -115,6 +143,7 @@ static status_t consumer_enter(consumer_t *consumer) {
     consumer->group_index = group->count;
     group->consumers[group->count++] = consumer;
     concern_forget(&group->concern);
+    asking_put(consumer);
     consumer->due_ns = NEVER;
     consumer->heap_index = (uint32_t)consume->heap_count;
     consume->heap[consume->heap_count++] = consumer;
@@ -220,6 +249,7 @@ void consumer_leave(consumer_t *consumer) {
     consumer_t *last = group->consumers[--group->count];
     group->consumers[consumer->group_index] = last;
     last->group_index = consumer->group_index;
+    asking_take(consumer);
     concern_forget(&group->concern);
 }
 
@@ -398,8 +428,8 @@ void consume_unblocked(consume_t *consume) {
 static void review_interest(consume_t *consume) {
     consume->interest_changed = false;
     consume_unblocked(consume); /* the receiver that was full may be the one that is gone */
-    for (uint32_t i = 0; i < consume->heap_count; i++) {
-        if (consumer_is_push(consume->heap[i])) push_review(consume->heap[i]);
+    for (uint64_t i = 0; i < consume->asking_count; i++) {
+        push_review(consume->asking[i]);
     }
 }
 

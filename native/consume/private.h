@@ -49,6 +49,7 @@
 #define ACK_PREFIX_MAX (8 + 255 + 1 + 255 + 1)
 #define ACK_REPLY_MAX (ACK_PREFIX_MAX + 5 * 21)
 #define STATUS_MAX 512
+#define NOT_ASKING UINT32_MAX
 #define DEFAULT_ACK_WAIT_NS (30 * NS_PER_SECOND)
 
 typedef struct consumer_list {
@@ -142,6 +143,7 @@ struct consumer {
 
     int64_t due_ns; /* key in the timer heap */
     uint32_t heap_index, group_index;
+    uint32_t asking_index; /* of consume.asking; NOT_ASKING: another one */
     serving_t serving;
     consumer_t *before, *after;
     uint32_t prefix_size; /* of ack_prefix */
@@ -155,6 +157,8 @@ struct consume {
     group_t *last_group;       /* the stream of the last hook call */
     consumer_t **heap;
     uint64_t heap_count, heap_capacity;
+    consumer_t **asking; /* those that wait for interest in a subject: of thousands of sessions it is none */
+    uint64_t asking_count, asking_capacity;
     consumer_list_t ready, blocked;
     consumer_t *dirty;
     int64_t flush_after_ns; /* what is dirty waits for a flush, which may come from then on */

@@ -2,6 +2,7 @@
  * heartbeats (whose text pull requests share). */
 #include <stdio.h>
 
+#include "base/visits.h"
 #include "consume/deliver.h"
 #include "consume/private.h"
 #include "text/decimal.h"
@@ -86,6 +87,7 @@ bool push_wanted(const consumer_t *consumer) {
 }
 
 void push_review(consumer_t *consumer) {
+    visits_add(1);
     bool interest = push_wanted(consumer);
     if (interest == consumer->push.active) return;
     consumer->push.active = interest;

@@ -201,28 +201,35 @@ void peer_sweep_begin(plane_t *plane) {
     plane->more = plane->more || leftovers_wait(&plane->leftovers);
     replies_expire_some(plane, &plane->sweep_left);
     gateway_replies_expire_some(plane, &plane->sweep_left);
-    while (plane->leaving != NULL) {
-        peer_t *peer = plane->leaving;
-        plane->leaving = peer->next_doomed;
-        peer->next_doomed = plane->doomed;
-        plane->doomed = peer;
-    }
 }
 
-void peer_sweep(plane_t *plane) {
+static bool peer_has_left(plane_t *plane, peer_t *peer) {
+    visits_add(1);
+    return drop_some_subscriptions(plane, peer, &plane->sweep_left)
+           && replies_forget_some(plane, peer, &plane->sweep_left)
+           && permissions_forget_some(peer->permissions, &plane->sweep_left);
+}
+
+static void queue_to_leave(plane_t *plane) {
     while (plane->doomed != NULL) {
         peer_t *peer = plane->doomed;
         plane->doomed = peer->next_doomed;
-        if (plane->sweep_left != 0 && drop_some_subscriptions(plane, peer, &plane->sweep_left)
-            && replies_forget_some(plane, peer, &plane->sweep_left)
-            && permissions_forget_some(peer->permissions, &plane->sweep_left)) {
-            uint32_t cost = peer->conn.writing ? SWEEP_CLOSE : SWEEP_PEER;
-            plane->sweep_left -= cost < plane->sweep_left ? cost : plane->sweep_left;
-            peer_free(plane, peer);
-        } else {
-            peer->next_doomed = plane->leaving;
-            plane->leaving = peer;
-            plane->more = true;
-        }
+        peer->next_doomed = NULL;
+        *(plane->leaving == NULL ? &plane->leaving : &plane->leaving_last->next_doomed) = peer;
+        plane->leaving_last = peer;
     }
+}
+
+/* Those whose turn has not come are not even looked at: of thousands that leave at once that would be a walk over all
+ * in each turn. */
+void peer_sweep(plane_t *plane) {
+    queue_to_leave(plane);
+    while (plane->leaving != NULL && plane->sweep_left != 0 && peer_has_left(plane, plane->leaving)) {
+        peer_t *peer = plane->leaving;
+        plane->leaving = peer->next_doomed;
+        uint32_t cost = peer->conn.writing ? SWEEP_CLOSE : SWEEP_PEER;
+        plane->sweep_left -= cost < plane->sweep_left ? cost : plane->sweep_left;
+        peer_free(plane, peer);
+    }
+    plane->more = plane->more || plane->leaving != NULL;
 }

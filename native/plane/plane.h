@@ -88,7 +88,8 @@ struct plane {
     peer_t *dirty;    /* touched in this turn */
     output_t output;
     peer_t *doomed;
-    peer_t *leaving;       /* doomed, and their subscriptions were too many for one turn */
+    peer_t *leaving; /* doomed, and go in their turn: not all of thousands in one */
+    peer_t *leaving_last;
     peer_t *shedding;      /* who introduces itself anew, and has some of the old ones left */
     leftovers_t leftovers; /* of imports that a reload took away */
     uint32_t sweep_left;   /* of SWEEP_MAX, in this turn */

@@ -1,9 +1,11 @@
 /* test_consume_bound.c: how many messages may wait for one of those consumers whose receivers come and go. */
+#include "base/visits.h"
 #include "consume/private.h"
 #include "consume_rig.h"
 
 #define INTEREST 1
 #define MOST 10
+#define SESSIONS 3000
 
 static consumer_setup_t setup_of(uint32_t number) {
     static bytes_t filters[1] = {BYTES_LITERAL("s.>")};
@@ -148,6 +150,28 @@ static void whoever_else_has_none(void) {
     CHECK_EQ_U64(0, consume_passed_over(rig.consume));
 }
 
+/* What subscribes or leaves says nothing of a receiver that is said to come and go. */
+static void nobody_asks_for_them(void) {
+    rig_start(INTEREST);
+    bool again;
+    for (uint32_t i = 0; i < SESSIONS; i++) (void)attended(i);
+    consumer_setup_t setup = setup_of(SESSIONS);
+    setup.config.flags = CONSUMER_PUSH;
+    consumer_t *plain = rig_add(&setup);
+    rig_run();
+    (void)visits_take();
+    for (uint32_t i = 0; i < 10; i++) {
+        consume_interest_changed(rig.consume);
+        consume_tick(rig.consume, rig.now, &again);
+    }
+    uint64_t visits = visits_take();
+    CHECK(visits >= 10); /* the one that asks for interest is looked at */
+    CHECK(visits < SESSIONS);
+    consumer_remove(plain, rig.now);
+    consume_interest_changed(rig.consume);
+    consume_tick(rig.consume, rig.now, &again);
+}
+
 int main(void) {
     RUN("where too many wait the oldest go, and the newest are delivered", the_oldest_go);
     RUN("what is in flight stays, and is not counted", what_is_in_flight_stays);
@@ -155,6 +179,7 @@ int main(void) {
     RUN("a bound counts for what waits already, and ends", a_bound_that_changes);
     RUN("a turn passes over so many messages of all", a_turn_at_a_time);
     RUN("consumers of others have no such bound", whoever_else_has_none);
+    RUN("thousands of them are not looked at when somebody subscribes", nobody_asks_for_them);
     rig_end();
     return TEST_RESULT();
 }

@@ -9,6 +9,8 @@ from __future__ import annotations
 class KeptLog:
     """Keeps each line: its level and its text."""
 
+    debug_on = True
+
     def __init__(self) -> None:
         self.lines: list[tuple[str, str]] = []
 
@@ -32,6 +34,8 @@ class KeptLog:
 
 class QuietLog:
     """Takes lines and forgets them."""
+
+    debug_on = False
 
     def debug(self, text: str) -> None: ...
     def info(self, text: str, **about: str) -> None: ...

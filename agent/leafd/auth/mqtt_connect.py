@@ -17,7 +17,9 @@ from leafd.records import dataclass
 
 LEVEL_5: Final = 5
 VERSIONS: Final = {4: "3.1.1", LEVEL_5: "5"}
-_NAME: Final = b"MQTT"
+_NAME: Final = b"\0\4MQTT"
+_HEAD_BYTES: Final = 10
+"""Name, level, flags and keep alive."""
 _NUMBER_BYTES_MAX: Final = 4
 _PASSWORD: Final = 0x40
 _USER: Final = 0x80
@@ -44,11 +46,12 @@ class MqttConnect:
     @property
     def claimed(self) -> tuple[str | None, str | None]:
         """User and password. Raises NoConnect."""
-        found = _Bytes(self.credentials)
-        flags = found.take(1)[0]
-        user = found.text() if flags & _USER else None
+        packet, flags, at, user = self.credentials, self.credentials[0], 1, None
+        if flags & _USER:
+            found, at = _data(packet, at)
+            user = _text(found)
         # Bytes that are no text match no password that somebody has.
-        return user, found.data().decode(errors="surrogateescape") if flags & _PASSWORD else None
+        return user, _data(packet, at)[0].decode(errors="surrogateescape") if flags & _PASSWORD else None
 
     @property
     def fields(self) -> dict[str, Any]:
@@ -66,64 +69,79 @@ class MqttConnect:
 
 def mqtt_connect(packet: bytes) -> MqttConnect:
     """Reads a whole packet. Raises NoConnect."""
-    found = _Bytes(packet)
-    found.take(1)
-    found.take(found.number() - (len(packet) - found.at))  # nothing, where the size is right
-    if found.data() != _NAME:
-        raise NoConnect("the protocol is not MQTT")
-    level, flags = found.take(2)
-    if level not in VERSIONS:
-        raise NoConnect(f"the protocol's level is {level}")
-    keep_alive_s = int.from_bytes(found.take(2))
-    found.properties(level)
-    client_id = found.text()
-    if flags & _WILL:
-        found.properties(level)
-        found.data()
-        found.data()
-    credentials = bytes([flags & (_USER | _PASSWORD)]) + packet[found.at :]
-    read = MqttConnect(level, client_id, bool(flags & _CLEAN), keep_alive_s, credentials)
+    head, begin, end, rest = _places(packet)
+    keep_alive_s = int.from_bytes(packet[head + 8 : head + 10])
+    clean = bool(packet[head + 7] & _CLEAN)
+    credentials = _credentials(packet, head, rest)
+    read = MqttConnect(packet[head + 6], _text(packet[begin:end]), clean, keep_alive_s, credentials)
     _ = read.claimed  # whoever asks later has one that can be read
     return read
 
 
-class _Bytes:
-    """A cursor over the rest of a packet."""
+def credentials_of(packet: bytes) -> bytes:
+    """The part of a packet about the user, without reading the rest of it. Raises NoConnect."""
+    head, _, _, rest = _places(packet)
+    return _credentials(packet, head, rest)
 
-    def __init__(self, packet: bytes) -> None:
-        self._packet = packet
-        self.at = 0
 
-    def take(self, size: int) -> bytes:
-        """The next bytes."""
-        found = self._packet[self.at : self.at + size] if size >= 0 else b""
-        if len(found) != size:
-            raise NoConnect("the packet is shorter than it says")
-        self.at += size
-        return found
+def level_of(packet: bytes) -> int:
+    """The version of a packet that can be read: 4 is 3.1.1."""
+    return packet[_number(packet, 1)[1] + 6]
 
-    def number(self) -> int:
-        """A number of one to four bytes, seven bits each, the lowest first."""
-        value = 0
-        for place in range(_NUMBER_BYTES_MAX):
-            byte = self.take(1)[0]
-            value |= (byte & 0x7F) << (7 * place)
-            if byte < 0x80:
-                return value
-        raise NoConnect("a number does not end")
 
-    def data(self) -> bytes:
-        """Bytes behind their size."""
-        return self.take(int.from_bytes(self.take(2)))
+def _credentials(packet: bytes, head: int, rest: int) -> bytes:
+    return bytes((packet[head + 7] & (_USER | _PASSWORD),)) + packet[rest:]
 
-    def text(self) -> str:
-        """The same as text."""
-        try:
-            return self.data().decode()
-        except UnicodeDecodeError:
-            raise NoConnect("a text is not UTF-8") from None
 
-    def properties(self, level: int) -> None:
-        """Passed over: none of them is part of a login."""
-        if level == LEVEL_5:
-            self.take(self.number())
+def _places(packet: bytes) -> tuple[int, int, int, int]:
+    """The places where the packet's own head begins, where its client identifier begins and ends, and where the part
+    about the user begins."""
+    size, head = _number(packet, 1)
+    if head + size != len(packet) or size < _HEAD_BYTES:
+        raise NoConnect("the packet has another size than it says")
+    if packet[head : head + 6] != _NAME:
+        raise NoConnect("the protocol is not MQTT")
+    level, flags = packet[head + 6], packet[head + 7]
+    if level not in VERSIONS:
+        raise NoConnect(f"the protocol's level is {level}")
+    begin = _behind_properties(packet, head + _HEAD_BYTES, level) + 2
+    _, end = _data(packet, begin - 2)
+    rest = end
+    if flags & _WILL:
+        _, topic = _data(packet, _behind_properties(packet, end, level))
+        _, rest = _data(packet, topic)
+    return head, begin, end, rest
+
+
+def _number(packet: bytes, at: int) -> tuple[int, int]:
+    """A number of one to four bytes, seven bits each, the lowest first; and where it ends."""
+    value = 0
+    for place, byte in enumerate(packet[at : at + _NUMBER_BYTES_MAX]):
+        value |= (byte & 0x7F) << (7 * place)
+        if byte < 0x80:
+            return value, at + place + 1
+    raise NoConnect("a number does not end")
+
+
+def _data(packet: bytes, at: int) -> tuple[bytes, int]:
+    """Bytes behind their size; and where they end."""
+    begin = at + 2
+    end = begin + int.from_bytes(packet[at:begin])
+    if end > len(packet) or begin > len(packet):
+        raise NoConnect("the packet is shorter than it says")
+    return packet[begin:end], end
+
+
+def _text(found: bytes) -> str:
+    try:
+        return found.decode()
+    except UnicodeDecodeError:
+        raise NoConnect("a text is not UTF-8") from None
+
+
+def _behind_properties(packet: bytes, at: int, level: int) -> int:
+    """Passed over: none of them is part of a login."""
+    if level != LEVEL_5:
+        return at
+    size, begin = _number(packet, at)
+    return begin + size

@@ -12,6 +12,7 @@ from leafd.accounts.graph import Account, Graph
 from leafd.auth.authors import author_of
 from leafd.auth.common import common_rights
 from leafd.auth.connect import MQTT_CLIENT
+from leafd.auth.mqtt_connect import MqttConnect, credentials_of, level_of, mqtt_connect
 from leafd.auth.policy import Policy, Rights
 from leafd.auth.verdict import CLIENT_TYPE, MQTT_TYPE, MQTT_WEB_TYPE, WEB_TYPE
 from leafd.logins.info_lines import verdict_flags
@@ -19,11 +20,13 @@ from leafd.records import dataclass
 from leafd.turns import ITEM_WEIGHT, aside
 
 if TYPE_CHECKING:
-    from leafd.auth.mqtt_connect import MqttConnect
     from leafd.auth.verdict import Proof, Verdict
     from leafd.certificates import Certificate
 
 ASSIGNED_BYTES: Final = 11
+PACKET_KEPT_BYTES: Final = 256
+"""A will may be large, and no login needs it."""
+_NO_RIGHTS: Final = Rights()
 _PAYLOAD_MAX: Final = (1 << 31) - 1
 _NUMBERS: Final = {CLIENT_TYPE: "cid", WEB_TYPE: "wid", MQTT_TYPE: "mid", MQTT_WEB_TYPE: "mid_ws"}
 """What lines of the log call a connection's number, as with nats-server."""
@@ -45,27 +48,47 @@ class Web:
 class Mqtt:
     """The facts in the CONNECT of a client that speaks MQTT."""
 
-    connect: MqttConnect | None = None
+    said: bytes | MqttConnect | None = None
+    """The packet as it came, which is read again where somebody asks; of a large one what a login needs of it."""
     assigned: str = ""
     """The identifier that it was given, having none."""
 
     @property
+    def connect(self) -> MqttConnect | None:
+        """The facts of its CONNECT; None: it has not come."""
+        return mqtt_connect(self.said) if isinstance(self.said, bytes) else self.said
+
+    @property
     def client_id(self) -> str:
         """The client identifier."""
-        return self.assigned or (self.connect.client_id if self.connect is not None else "")
+        connect = self.connect
+        return self.assigned or (connect.client_id if connect is not None else "")
+
+    @property
+    def level(self) -> int:
+        """The number of its version; 0: not known yet."""
+        if isinstance(self.said, bytes):
+            return level_of(self.said)
+        return 0 if self.said is None else self.said.level
 
     def read(self, packet: bytes) -> dict[str, Any]:
         """CONNECT as the fields of a client's. Raises NoConnect."""
-        from leafd.auth.mqtt_connect import mqtt_connect  # here: most servers have no listener for it
+        connect = mqtt_connect(packet)
+        self.said = packet if len(packet) <= PACKET_KEPT_BYTES else connect
+        self.assigned = "" if connect.client_id else secrets.token_hex(ASSIGNED_BYTES)
+        return connect.fields | {MQTT_CLIENT: self.assigned or connect.client_id}
 
-        self.connect = mqtt_connect(packet)
-        self.assigned = "" if self.connect.client_id else secrets.token_hex(ASSIGNED_BYTES)
-        return self.fields
+    def let_in(self, packet: bytes) -> bytes:
+        """Keeps the CONNECT of one that the plane has let in, which has an identifier, and returns what it says of the
+        user. Raises NoConnect."""
+        self.said = packet if len(packet) <= PACKET_KEPT_BYTES else mqtt_connect(packet)
+        return credentials_of(packet)
 
     @property
     def fields(self) -> dict[str, Any]:
         """The fields of a client's CONNECT, as the packet that was read last has them."""
-        return {} if self.connect is None else self.connect.fields | {MQTT_CLIENT: self.client_id}
+        connect = self.connect
+        return {} if connect is None else connect.fields | {MQTT_CLIENT: self.assigned or connect.client_id}
 
 
 @dataclass(slots=True)
@@ -80,7 +103,7 @@ class Client:
     """The fields of its CONNECT; None: it has none yet, or they are in mqtt."""
     account: Account | None = None
     user: str = ""
-    rights: Rights = field(default_factory=Rights)
+    rights: Rights = _NO_RIGHTS
     proof: Proof | None = None
     """In operator mode: its JWT."""
     policy: Policy | None = None
@@ -123,9 +146,7 @@ class Client:
 
     def known_by(self, line: bytes) -> bytes:
         """The part of its CONNECT, which has been read, that decides on its login: of MQTT what it says of the user."""
-        if self.mqtt is None or self.mqtt.connect is None:
-            return line
-        return self.mqtt.connect.credentials
+        return line if self.mqtt is None else credentials_of(line)
 
     @property
     def known_kind(self) -> int:

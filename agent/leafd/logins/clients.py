@@ -50,6 +50,8 @@ ACCOUNT_FULL: Final = "maximum account active connections exceeded"
 CLIENT_GUESSES: Final = "clients"
 SERVER_FULL: Final = "maximum connections exceeded"
 CHANGES_AT_ONCE: Final = 256
+_KINDS: Final = (int(t.ConnKind.CLIENT), int(t.ConnKind.MQTT))
+_OF_CLIENTS: Final = (t.Line, t.Closed, t.Secured, t.Proxied, t.Refused)
 
 
 class Clients:
@@ -238,26 +240,27 @@ class Clients:
 
     def handle(self, event: t.Event) -> bool:
         """Takes an event if it is of a client connection."""
+        if isinstance(event, t.Opened) and event.kind in _KINDS:
+            self._guarded(event.connection, self._opened, event)
+            return True
+        if not isinstance(event, _OF_CLIENTS) or (client := self._clients.get(event.connection)) is None:
+            return False
         match event:
-            case t.Opened(kind=t.ConnKind.CLIENT | t.ConnKind.MQTT):
-                self._guarded(event.connection, self._opened, event)
-                return True
-            case t.Proxied() if event.connection in self._clients:
-                self._clients[event.connection].stands_behind(event, self._log.error)
-                return True
-            case t.Secured() if event.connection in self._clients:
-                self._guarded(event.connection, self._secured, self._clients[event.connection], event)
-                return True
-            case t.Line() if event.connection in self._clients:
-                self._guarded(event.connection, self._line, self._clients[event.connection], event)
-                return True
-            case t.Refused() if event.connection in self._clients:
-                self._refused(self._clients[event.connection], event)
-                return True
-            case t.Closed() if event.connection in self._clients:
-                self._closed(event)
-                return True
-        return False
+            case t.Line():
+                self._guarded(event.connection, self._line, client, event)
+            case t.Closed():
+                self._closed(client, event)
+            case t.Secured():
+                self._guarded(event.connection, self._secured, client, event)
+            case t.Proxied():
+                client.stands_behind(event, self._log.error)
+            case t.Refused():
+                self._refused(client, event)
+        return True
+
+    def _debug(self, client: Client, text: str) -> None:
+        if self._log.debug_on:
+            self._log.debug(f"{client.log_name} - {text}")
 
     def _guarded(self, connection: int, work: Callable[..., None], *arguments: Any) -> None:
         """Runs work for a connection: an unforeseen error in it costs that connection alone."""
@@ -275,7 +278,7 @@ class Clients:
             return
         terms = self._terms if mqtt is None else self._terms.of(client)
         self._clients[client.connection] = client
-        self._log.debug(f"{client.log_name} - Client connection created")
+        self._debug(client, "Client connection created")
         if terms.secure is None:
             self._deadlines.add(client.connection, terms.timeout_s)
 
@@ -306,7 +309,7 @@ class Clients:
     def _greet(self, client: Client) -> None:
         terms = self._terms.of(client)
         self._clients[client.connection] = client
-        self._log.debug(f"{client.log_name} - Client connection created")
+        self._debug(client, "Client connection created")
         if client.mqtt is not None:  # who begins, with CONNECT
             self._begin(client, b"", b"")
             return
@@ -330,7 +333,7 @@ class Clients:
         if not event.flags & int(t.SecuredFlag.PLAIN):
             client.tls = event if self.call_out is not None or not event.chain else replace(event, chain=b"")
             client.certificate = shown_by(event)
-            self._log.debug(f"{client.log_name} - TLS handshake complete: {event.cipher}")
+            self._debug(client, f"TLS handshake complete: {event.cipher}")
         self._deadlines.add(client.connection, self._terms.of(client).timeout_s)
 
     def _line(self, client: Client, event: t.Line) -> None:
@@ -377,14 +380,13 @@ class Clients:
 
     def _let_in(self, client: Client, line: bytes) -> None:
         """The plane has, since it knows the login."""
-        own = self._read(client, line) if client.mqtt is not None else None
-        known = self.known.get(client.known_kind, client.known_by(line))
+        known = self.known.get(client.known_kind, line if client.mqtt is None else client.mqtt.let_in(line))
         if known is not None:
-            known.give(client, own)
+            known.give(client)
             self._is_in_now(client, known.account)
             return
         # Not any more: other terms, or others were known since. So it keeps the connection by what counts now.
-        client.connect = self._read(client, line) if own is None else own
+        client.connect = self._read(client, line)
         terms = self._terms.of(client)
         verdict: Verdict | Refusal = Refusal(AUTHORIZATION_VIOLATION)
         if not takes_time(client.connect, terms.policy):  # else it comes again, and waits for its turn
@@ -401,8 +403,7 @@ class Clients:
         self._per_account[account.id] = self.count(account.id) + 1
         client.keep_less()
         for callback in self.on_admitted:
-            with self._guard.around("what follows a login"):
-                callback(client)
+            self._guard.run("what follows a login", callback, client)
 
     def _judge(self, client: Client, line: bytes, *, implicit: bool = False) -> None:
         """line: what the login is known by, if it is let in; nothing where it is not to be."""
@@ -570,16 +571,15 @@ class Clients:
             self._per_account[client.account.id] = self.count(client.account.id) - 1
             client.account = None
 
-    def _closed(self, event: t.Closed) -> None:
-        client = self._clients.pop(event.connection)
+    def _closed(self, client: Client, event: t.Closed) -> None:
+        del self._clients[event.connection]
         self._held.pop(event.connection, None)
         reason = event.text or t.CloseReason(event.reason).name.lower()
         if event.reason == t.CloseReason.TLS:
             self._log.error(f"{client.log_name} - TLS handshake error: {reason}", event="handshake_failed")
-        self._log.debug(f"{client.log_name} - Client connection closed: {reason}")
+        self._debug(client, f"Client connection closed: {reason}")
         for callback in self.on_closed:
-            with self._guard.around("what follows a client's end"):
-                callback(client, event)
+            self._guard.run("what follows a client's end", callback, client, event)
         self._release(client)
 
     # ---- the deadline of logins

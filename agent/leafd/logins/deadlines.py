@@ -29,7 +29,8 @@ class Deadlines:
     def add(self, connection: int, timeout_s: float) -> None:
         """timeout_s may change with a reload; a shorter one then waits behind the longer ones before it."""
         self._waiting.append((trio.current_time() + timeout_s, connection))
-        self._wake.set()
+        if len(self._waiting) == 1:
+            self._wake.set()
 
     async def run(self) -> None:
         """Calls expired() in time, for ever. Cancel to end it."""

@@ -42,5 +42,6 @@ class Devices:
             self.refused += 1
 
     def _count(self, client: Client, change: int) -> None:
-        if client.mqtt is not None and client.mqtt.connect is not None:
-            self._here[_OF_LEVELS[client.mqtt.connect.level]] += change
+        version = _OF_LEVELS.get(client.mqtt.level) if client.mqtt is not None else None
+        if version is not None:
+            self._here[version] += change

@@ -54,10 +54,9 @@ class Known:
     granted: tuple[t.ConnVerdict, t.Permissions]
     max_payload: int
 
-    def give(self, client: Client, connect: dict[str, Any] | None = None) -> None:
-        """Gives a client that has logged in its account, user and rights. connect: its own CONNECT, where that differs
-        from others that are known by the same."""
-        client.connect = self.connect if connect is None else connect
+    def give(self, client: Client) -> None:
+        """Gives a client that has logged in its account, user and rights, and its CONNECT: a device has its own."""
+        client.said = self.connect if client.mqtt is None else None
         client.account, client.user, client.rights = self.account, self.user, self.rights
         client.policy, client.granted, client.max_payload = self.policy, self.granted, self.max_payload
 

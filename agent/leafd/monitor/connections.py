@@ -62,9 +62,10 @@ def told_of(client: ClientFacts, *, auth: bool) -> dict[str, Any]:
     found = _handshake(client.tls, auth)
     if client.tls is not None and client.tls.flags & t.SecuredFlag.FIRST and client.kind == CLIENT_TYPE:
         found["tls_first"] = True
+    connect = client.connect  # once: of a device it is read from its packet
     for name in ("name", "lang", "version", MQTT_CLIENT):
-        if client.connect.get(name):
-            found[name] = client.connect[name]
+        if connect.get(name):
+            found[name] = connect[name]
     return found
 
 
