@@ -149,11 +149,12 @@ def logins(hub: Hub) -> Iterator[list[float]]:
             wire = Wire(hub.process.port, 60.0)
             connect = {"verbose": False, **hub.login(json.loads(wire.line()[5:]).get("nonce", ""))}
             wire.send(b"CONNECT " + json.dumps(connect).encode() + b"\r\nPING\r\n")
+            said = b""
             while (line := wire.line()) and not line.startswith(b"PONG"):
-                pass
+                said = line
             wire.close()
             if not line:
-                raise ConnectionError("a person could not log in")
+                raise ConnectionError(f"a person could not log in: {said.decode()}")
             took.append((time.monotonic() - begun) * 1000)
 
     thread = threading.Thread(target=again)

@@ -364,6 +364,16 @@ class Replica:
         self._deadline_s = now_s + self._patience_s(now_s)
         return [self._ask()]
 
+    def asked_at(self, number: int, now_s: float) -> None:
+        """Notes that a request has left just now: from then on its answer is waited for."""
+        if self.waits_for(number):
+            self._deadline_s = now_s + self._patience_s(now_s)
+
+    def waits_to_ask(self, now_s: float) -> None:
+        """Notes that a request has not left yet: thousands may be before it."""
+        if self.state is State.ASKING:
+            self._deadline_s = now_s + self._patience_s(now_s)
+
     def _patience_s(self, now_s: float) -> float:
         """How long the answer to what is asked now is waited for."""
         # A server that is no leafd would make another one in place of it, and its answers may pass each other.

@@ -27,7 +27,7 @@ from leafd.guard import Guard
 from leafd.links.asking import Asking
 from leafd.links.leaders import Key, Leaders
 from leafd.links.link import Link
-from leafd.links.orders import Job, Moments, Orders, Waiting
+from leafd.links.orders import ASK, Job, Moments, Orders, Waiting
 from leafd.links.origin import header_field, random8
 from leafd.links.replica import IDENTITY_RECORD, Ask, Forget, Order, PutBack, Replica, Run, Slot, State, source_of
 from leafd.links.told import Behind, SlotInfo, Told
@@ -293,6 +293,8 @@ class Replicas:
     def _poll(self, active: _Active, now_s: float) -> None:
         replica = active.replica
         replica.reached_by(self._ways.get(self._link_of(active)), len(self._by_domain.get(active.domain, ())))
+        if ASK in active.jobs:
+            replica.waits_to_ask(now_s)
         try:
             for order in replica.poll(now_s):
                 self._queue(active, order)
@@ -340,7 +342,7 @@ class Replicas:
     def _queue(self, active: _Active, order: Order) -> None:
         match order:
             case Ask():
-                self._job(active, "ask", lambda: self._ask(active, order))
+                self._job(active, ASK, lambda: self._ask(active, order))
             case Run():
                 self._job(active, "start", lambda: self._start(active, order))
             case PutBack():
@@ -376,6 +378,8 @@ class Replicas:
         if not active.asking.listens(order.number, self._only_link_of(active)):
             self._listen_for(active, order)
         active.asking.sent()
+        active.replica.asked_at(order.number, trio.current_time())
+        self._due(active)
         heard = await self._plane.publish_counted(
             slot.account,
             order.subject,

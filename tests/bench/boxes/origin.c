@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BEAT_S 1.0
+#define BEAT_S 1.0 /* where the hub does not ask for another time */
 #define EXPIRY_S 10.0
 #define CONFIG_MAX 2048
 #define STAMP UINT64_C(1790000000000000000)
@@ -97,7 +97,7 @@ static void deliver(box_t *box, consumer_t *consumer, double now_s) {
         figures.delivered++;
     }
     memset(payload + options.size, 'x', 2);
-    consumer->beat_s = now_s + BEAT_S;
+    consumer->beat_s = now_s + consumer->beats_s;
 }
 
 void origin_looks(box_t *box, double now_s) {
@@ -129,7 +129,7 @@ void origin_beat(box_t *box, double now_s) {
                             "NATS/1.0 100 Idle Heartbeat\r\nNats-Last-Consumer: %llu\r\nNats-Last-Stream: %llu\r\n\r\n",
                             (unsigned long long)one->delivered, (unsigned long long)(one->next_seq - 1));
         box_put(box, "HMSG %s %d %d\r\n%s\r\n", one->deliver, size, size, header);
-        one->beat_s = now_s + BEAT_S;
+        one->beat_s = now_s + one->beats_s;
     }
 }
 
@@ -172,7 +172,8 @@ static void make(box_t *box, slice_t reply, slice_t body) {
     if (consumer == NULL || config.size > CONFIG_MAX) {
         die("a request for a consumer that is too large");
     }
-    uint64_t start = number_of(config, "\"opt_start_seq\":");
+    uint64_t start = number_of(config, "\"opt_start_seq\":"), beats_ns = number_of(config, "\"idle_heartbeat\":");
+    consumer->beats_s = beats_ns != 0 ? (double)beats_ns / 1e9 : BEAT_S;
     consumer->next_seq = start != 0 ? start : 1;
     consumer->deliver = strndup(to.at, to.size);
     if (name.size != 0) {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import trio
 import trio.testing
-from leafd.links.orders import LINES, STALE_MAX, Job, Moments, Orders, Waiting
+from leafd.links.orders import ASK, LINES, STALE_MAX, Job, Moments, Orders, Waiting
 
 NEVER = float("inf")
 
@@ -45,6 +45,42 @@ def test_the_latest_job_of_a_kind_counts_and_what_has_one_place_is_done_in_order
     done = trio.run(play, clock=trio.testing.MockClock(autojump_threshold=0))
     assert [one for one in done if one != "elsewhere"] == ["asked", "ended", "started"]
     assert done.index("elsewhere") < done.index("ended")
+
+
+def test_who_only_asks_stands_behind_those_whose_answers_have_come() -> None:
+    """What an origin made for a slot is taken up before others are asked, and a slot's own jobs keep their order."""
+
+    async def play() -> list[str]:
+        done: list[str] = []
+
+        def says(text: str) -> Job:
+            async def job() -> None:
+                done.append(text)
+
+            return job
+
+        async def carry_out(job: Job) -> None:
+            await job()
+
+        orders: Orders[Waiting] = Orders(carry_out, lambda slot: None)
+        slots = [Waiting(number * LINES) for number in range(5)]
+        for number, slot in enumerate(slots):
+            orders.put(slot, ASK, says(f"ask {number}"))
+        orders.put(slots[3], "start", says("start 3"))
+        orders.put(slots[2], "end", says("end 2"))
+        orders.put(slots[3], ASK, says("ask 3 again"))
+        assert orders.waiting() == 7
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(orders.run)
+            await trio.testing.wait_all_tasks_blocked()
+            assert orders.waiting() == 0
+            orders.put(slots[3], ASK, says("ask 3 later"))
+            await trio.testing.wait_all_tasks_blocked()
+            nursery.cancel_scope.cancel()
+        return done
+
+    expected = ["start 3", "ask 3 again", "ask 2", "end 2", "ask 0", "ask 1", "ask 4", "ask 3 later"]
+    assert trio.run(play) == expected
 
 
 def test_a_slot_is_due_at_its_latest_moment_only_and_never_twice() -> None:

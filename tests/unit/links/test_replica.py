@@ -298,6 +298,22 @@ def test_of_two_orders_to_set_a_durable_consumer_back_the_newer_one_counts() -> 
     assert run.behind == 3
 
 
+def test_an_answer_is_waited_for_from_when_the_request_has_left() -> None:
+    """Behind thousands of others a request leaves late: until then it is not late, and it is not made anew."""
+    replica = Replica(SLOT, 0, "")
+    order, _ = ask(replica, 0.0)
+    replica.waits_to_ask(4.9)
+    assert replica.poll(9.0) == []
+    replica.asked_at(order.number, 9.0)
+    assert replica.deadline_s == 14.0
+    assert not replica.is_late
+    assert replica.error is None
+    replica.asked_at(order.number + 1, 13.0)
+    assert replica.deadline_s == 14.0, "another request is not this one"
+    assert len(replica.poll(14.0)) == 1
+    assert replica.is_late
+
+
 def test_an_answer_from_before_a_link_was_lost_is_ignored() -> None:
     """It names a consumer that delivers to a subject nobody listens to any more."""
     replica = Replica(SLOT, 0, "")
