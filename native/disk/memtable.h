@@ -7,7 +7,8 @@
  *
  * A checkpoint begins at the end of a batch: memtable_rotate makes current previous. When it has committed and the
  * plane reads from a newer snapshot, memtable_drop empties previous. A lookup asks current first. Messages are not in
- * here one by one when they are appended (streams keep those by sequence, stream.c); their deletions are.
+ * here one by one when they are appended (streams keep those by sequence, stream.c); their deletions are. Nor are
+ * entries of ledgers (store/positions.h).
  *
  * A table that grows does not move its slots at once: the smaller one stays beside it, is asked second, and each note
  * and reservation moves a few slots of it, which is sooner over than the larger one is full.

@@ -57,14 +57,24 @@ static bool group_proposes(group_t *group, uint64_t bytes) {
 
 /* ---- applying ---------------------------------------------------------------------------------------------------- */
 
+/* Its bytes, whatever is written while it is applied. false: there is no memory. */
+static bool applying_bytes(group_t *group, const ledger_entry_t *entry, bytes_t *bytes) {
+    *bytes = entry->bytes;
+    if (entry->lasts) {
+        return true;
+    }
+    group->applying.size = 0;
+    bool kept = buffer_append(&group->applying, entry->bytes.at, entry->bytes.size) == STATUS_OK;
+    *bytes = bytes_of(group->applying.at, (uint32_t)group->applying.size);
+    return kept;
+}
+
 /* false: it waits. */
 static bool apply_one(group_t *group, const ledger_entry_t *entry) {
-    group->applying.size = 0;
-    if (buffer_append(&group->applying, entry->bytes.at, entry->bytes.size) != STATUS_OK
-        || store_ledger_touch(group->ledger) != STATUS_OK) {
+    bytes_t bytes;
+    if (!applying_bytes(group, entry, &bytes) || store_ledger_touch(group->ledger) != STATUS_OK) {
         return false;
     }
-    bytes_t bytes = bytes_of(group->applying.at, (uint32_t)group->applying.size);
     if (entry->kind == RAFT_DATA && !group->hooks.apply(group->hooks.context, entry->index, bytes)) {
         return false;
     }

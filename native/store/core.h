@@ -236,6 +236,7 @@ void ledgers_settle(store_t *store); /* how far they are applied, into the batch
 void ledgers_sealed(store_t *store, uint64_t number, uint64_t end);
 void ledgers_follow(store_t *store);
 void ledgers_free(store_t *store);
+uint64_t ledgers_memory(const store_t *store); /* beside the batches' */
 
 /* ---- store.c ----------------------------------------------------------------------------------------------------- */
 void store_clock(store_t *store, moment_t now);

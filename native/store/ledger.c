@@ -5,12 +5,11 @@
 
 #include "base/array.h"
 #include "base/check.h"
+#include "store/ledger_rows.h"
 #include "store/overlay.h"
 #include "store/record.h"
 
 #define LEDGERS_MIN 16
-#define PROMISE_FIXED_SIZE 56
-#define PROMISE_SIZE_MAX (PROMISE_FIXED_SIZE + LEDGER_MEMBERS_MAX)
 #define APPLIED_SIZE 8
 #define APPLIED_OP (OP_HEADER_SIZE + 5 + VALUE_CRC_SIZE + APPLIED_SIZE + LEDGER_NOTE_MAX)
 #define APPLIED_PROMISE (3 * NOTE_BYTES_MIN) /* more than the op takes, so that its note finds room, too */
@@ -42,39 +41,14 @@ static ledger_outcome_t promise_read(store_t *store, uint32_t group, ledger_prom
     if (outcome != LEDGER_FOUND) {
         return outcome;
     }
-    if (value.size < PROMISE_FIXED_SIZE || value.size > PROMISE_FIXED_SIZE + LEDGER_MEMBERS_MAX) {
-        return LEDGER_UNKNOWN;
-    }
-    *promise = (ledger_promise_t){.term = load_be64(value.at),
-                                  .vote_peer = load_be64(value.at + 8),
-                                  .vote_disk = load_be64(value.at + 16),
-                                  .floor = load_be64(value.at + 24),
-                                  .floor_term = load_be64(value.at + 32),
-                                  .disk = load_be64(value.at + 40),
-                                  .name = load_be64(value.at + 48),
-                                  .members = bytes_after(value, PROMISE_FIXED_SIZE)};
-    return LEDGER_FOUND;
-}
-
-/* How many bytes. */
-static uint32_t promise_pack(const store_t *store, const ledger_promise_t *promise, uint8_t value[PROMISE_SIZE_MAX]) {
-    check(promise->members.size <= LEDGER_MEMBERS_MAX);
-    store_be64(value, promise->term);
-    store_be64(value + 8, promise->vote_peer);
-    store_be64(value + 16, promise->vote_disk);
-    store_be64(value + 24, promise->floor);
-    store_be64(value + 32, promise->floor_term);
-    store_be64(value + 40, store->ledgers.disk);
-    store_be64(value + 48, promise->name);
-    uint8_t *end = bytes_write(value + PROMISE_FIXED_SIZE, promise->members);
-    return (uint32_t)(end - value);
+    return promise_unpack(value, promise) ? LEDGER_FOUND : LEDGER_UNKNOWN;
 }
 
 /* One that is new. */
 static status_t promise_write(store_t *store, uint32_t group, const ledger_promise_t *promise) {
     uint8_t key[4];
     uint8_t value[PROMISE_SIZE_MAX];
-    uint32_t size = promise_pack(store, promise, value);
+    uint32_t size = promise_pack(promise, store->ledgers.disk, value);
     return store_record_put(store, RECORD_PROMISE, group_key(group, key), bytes_of(value, size));
 }
 
@@ -84,7 +58,7 @@ static void promise_rewrite(ledger_t *ledger, const ledger_promise_t *promise) {
     uint8_t at[4];
     uint8_t value[PROMISE_SIZE_MAX];
     store_key_t key;
-    uint32_t size = promise_pack(store, promise, value);
+    uint32_t size = promise_pack(promise, store->ledgers.disk, value);
     key_record(&key, RECORD_PROMISE, group_key(ledger->group, at));
     uint8_t *to = overlay_put(store, DB_RECORDS, key_bytes(&key), VALUE_CRC_SIZE + size, true, NULL);
     memcpy(to + VALUE_CRC_SIZE, value, size);
@@ -153,17 +127,6 @@ static status_t ledger_new(store_t *store, uint32_t group, ledger_t **out) {
     }
     **out = (ledger_t){.store = store, .group = group};
     return STATUS_OK;
-}
-
-static bool entry_read(bytes_t key, bytes_t value, ledger_entry_t *entry) {
-    if (key.size != LEDGER_KEY_SIZE || value.size < LEDGER_FIXED_SIZE || !value_sound(key, value)) {
-        return false;
-    }
-    *entry = (ledger_entry_t){.index = load_be64(key.at + 5),
-                              .term = load_be64(value.at + 4),
-                              .kind = value.at[12],
-                              .bytes = bytes_after(value, LEDGER_FIXED_SIZE)};
-    return true;
 }
 
 /* All that LMDB has of it, which is all that there is: one behind the other, up to the last. */
@@ -311,6 +274,7 @@ static void ledger_end(ledger_t *ledger) {
     ledger_count(ledger, 0 - ledger->bytes);
     while (ledgers->at[i] != ledger) i++;
     ledgers->at[i] = ledgers->at[--ledgers->count];
+    positions_free(&ledger->young);
     free(ledger);
 }
 
@@ -343,10 +307,19 @@ status_t store_ledger_remove(ledger_t *ledger) {
 
 void ledgers_free(store_t *store) {
     for (uint64_t i = 0; i < store->ledgers.count; i++) {
+        positions_free(&store->ledgers.at[i]->young);
         free(store->ledgers.at[i]);
     }
     free(store->ledgers.at);
     free(store->ledgers.touched);
+}
+
+uint64_t ledgers_memory(const store_t *store) {
+    uint64_t bytes = 0;
+    for (uint64_t i = 0; i < store->ledgers.count; i++) {
+        bytes += store->ledgers.at[i]->young.room * sizeof(uint64_t);
+    }
+    return bytes;
 }
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
@@ -356,20 +329,36 @@ ledger_outcome_t store_ledger_promised(ledger_t *ledger, ledger_promise_t *promi
     return outcome == LEDGER_NONE ? LEDGER_UNKNOWN : outcome;
 }
 
-ledger_outcome_t store_ledger_get(ledger_t *ledger, uint64_t index, ledger_entry_t *entry) {
+/* Without its crc. The batches have it, where bytes never move, or LMDB alone. */
+static bool entry_value(ledger_t *ledger, uint64_t index, bytes_t *value, bool *lasts) {
+    store_t *store = ledger->store;
+    uint64_t position = positions_of(&ledger->young, index);
+    *lasts = position != 0 && position >= store->batches.freed;
+    if (*lasts) {
+        batch_op_t op;
+        op_read(&store->batches, position, &op);
+        *value = bytes_after(op.value, VALUE_CRC_SIZE);
+        return true;
+    }
     store_key_t key;
+    key_ledger(&key, ledger->group, index);
+    return overlay_get(store, DB_LEDGER, key_bytes(&key), value) == STATUS_OK
+           && value->size >= LEDGER_FIXED_SIZE - VALUE_CRC_SIZE;
+}
+
+ledger_outcome_t store_ledger_get(ledger_t *ledger, uint64_t index, ledger_entry_t *entry) {
     bytes_t value = BYTES_NONE;
+    bool lasts = false;
     if (index <= ledger->floor || index > ledger->last) {
         return LEDGER_NONE;
     }
-    key_ledger(&key, ledger->group, index);
-    if (overlay_get(ledger->store, DB_LEDGER, key_bytes(&key), &value) != STATUS_OK
-        || value.size < LEDGER_FIXED_SIZE - VALUE_CRC_SIZE) {
+    if (!entry_value(ledger, index, &value, &lasts)) {
         return LEDGER_UNKNOWN;
     }
     *entry = (ledger_entry_t){.index = index,
                               .term = load_be64(value.at),
                               .kind = value.at[8],
+                              .lasts = lasts,
                               .bytes = bytes_after(value, LEDGER_FIXED_SIZE - VALUE_CRC_SIZE)};
     return LEDGER_FOUND;
 }
@@ -415,7 +404,8 @@ bool store_ledger_fits_behind(ledger_t *ledger, uint64_t index, uint64_t entries
     uint64_t need = entries * LEDGER_OP_SIZE + bytes;
     uint64_t stays = store->ledgers.bytes - entries_bytes(ledger, index, ledger->last);
     bool within = bytes == 0 || stays + need <= ledgers_budget(store);
-    return within && overlay_fits(store, need + LEDGER_CALL) && overlay_reserve(store, entries + NOTES) == STATUS_OK;
+    return within && overlay_fits(store, need + LEDGER_CALL) && overlay_reserve(store, NOTES) == STATUS_OK
+           && positions_reserve(&ledger->young, entries, store->batches.freed) == STATUS_OK;
 }
 
 bool store_ledger_fits(ledger_t *ledger, uint64_t entries, uint64_t bytes) {
@@ -430,13 +420,15 @@ bool store_ledger_proposes(ledger_t *ledger, uint64_t entries, uint64_t bytes) {
 status_t store_ledger_put(ledger_t *ledger, const ledger_entry_t *entry) {
     store_t *store = ledger->store;
     store_key_t key;
+    uint64_t position;
     check(entry->index == ledger->last + 1);
     if (!store_ledger_fits(ledger, 1, entry->bytes.size)) {
         return STATUS_FULL;
     }
     key_ledger(&key, ledger->group, entry->index);
     uint32_t size = LEDGER_FIXED_SIZE + entry->bytes.size;
-    uint8_t *value = overlay_put(store, DB_LEDGER, key_bytes(&key), size, true, NULL);
+    uint8_t *value = overlay_put(store, DB_LEDGER, key_bytes(&key), size, false, &position);
+    positions_add(&ledger->young, entry->index, position);
     store_be64(value + 4, entry->term);
     value[12] = entry->kind;
     (void)bytes_write(value + LEDGER_FIXED_SIZE, entry->bytes);
@@ -471,6 +463,7 @@ status_t store_ledger_cut(ledger_t *ledger, uint64_t index) {
         return STATUS_FULL;
     }
     entries_remove(ledger, index, ledger->last);
+    positions_cut(&ledger->young, index);
     ledger->last = index;
     return STATUS_OK;
 }
@@ -512,6 +505,7 @@ status_t store_ledger_floor(ledger_t *ledger, uint64_t index, uint64_t term, byt
     status_t status = promise_change(ledger, &change, true);
     if (status == STATUS_OK) {
         entries_remove(ledger, ledger->floor, index);
+        positions_pass(&ledger->young, index);
         ledger->floor = index;
     }
     return status;
@@ -535,6 +529,7 @@ status_t store_ledger_reset(ledger_t *ledger, uint64_t index, uint64_t term, byt
     const ledger_promise_t change = {.floor = index, .floor_term = term, .members = members};
     check(promise_change(ledger, &change, true) == STATUS_OK); /* first: it asks for the room that is left for both */
     entries_remove(ledger, ledger->floor, ledger->last);
+    positions_pass(&ledger->young, ledger->last);
     ledger->floor = ledger->applied = ledger->last = index;
     return STATUS_OK;
 }

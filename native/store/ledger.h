@@ -15,7 +15,8 @@
  *
  * - The floor moves by an operation in the journal, behind that of what was applied: where the floor has passed an
  *   entry, its effects are. The keeper keeps entries back until its checkpoint ends and leaves out those that a later
- *   operation removes (disk/apply.h), so that few ever come to LMDB.
+ *   operation removes (disk/apply.h), so that few ever come to LMDB. Where the others lie in the batches is remembered,
+ *   so reading one back is no look-up.
  * - A read has three outcomes. Between floor and last there is no "none": an entry that is not there, or is damaged, is
  *   LEDGER_UNKNOWN. It is never cut off: it may have been acknowledged, and a member that forgets what it acknowledged
  *   takes part in a majority that has it no more.
@@ -28,6 +29,7 @@
 #ifndef LEAFD_STORE_LEDGER_H
 #define LEAFD_STORE_LEDGER_H
 
+#include "store/positions.h"
 #include "store/store.h"
 
 #define LEDGER_PART 4          /* of the journal, for all ledgers */
@@ -40,6 +42,7 @@ typedef struct ledger_entry {
     uint64_t index;
     uint64_t term;
     uint8_t kind;
+    bool lasts; /* what store_ledger_get gives: the bytes are valid until the next store_tick, writes or no writes */
     bytes_t bytes;
 } ledger_entry_t;
 
@@ -65,7 +68,8 @@ typedef struct ledger { /* only ledger.c writes to it */
     uint64_t floor;
     uint64_t applied;
     uint64_t last;
-    uint64_t bytes; /* of its entries */
+    uint64_t bytes;    /* of its entries */
+    positions_t young; /* of its entries, where the batches still have them */
     uint32_t note_size;
     uint8_t note[LEDGER_NOTE_MAX];
     /* As it is on the disk or on its way there: what is to be changed of it need not be read again, which can fail. */
@@ -117,7 +121,8 @@ LEAF_MUST_USE static inline status_t store_ledger_make(store_t *store, uint32_t 
 LEAF_MUST_USE status_t store_ledger_each(store_t *store, bool (*visit)(void *context, uint32_t group), void *context);
 /* LEDGER_UNKNOWN: neither may it vote nor may it be taken for a new one. */
 ledger_outcome_t store_ledger_promised(ledger_t *ledger, ledger_promise_t *promise);
-/* LEDGER_NONE: below or at the floor, or behind the last one. Bytes valid until the next store_tick or write. */
+/* LEDGER_NONE: below or at the floor, or behind the last one. Bytes valid until the next store_tick or, unless they
+ * last, the next write. */
 ledger_outcome_t store_ledger_get(ledger_t *ledger, uint64_t index, ledger_entry_t *entry);
 
 /* Room in the open batch for a promise, a cut, a floor, and so many entries with so many bytes in all; and for these in

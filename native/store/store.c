@@ -485,6 +485,7 @@ void store_stats(const store_t *store, plane_stats_t *stats) {
     stats->overlay_bytes += batches_used(&store->batches);
     *(store->options.memory ? &stats->memory_memory_ring : &stats->memory_ring) += batches_used(&store->batches);
     stats->memory_overlay += memtable_bytes(&store->memtable) + heads_bytes(&store->heads) + store->ids_bytes;
+    stats->memory_overlay += ledgers_memory(store);
     stats->memory_keeper += atomic_load_explicit(&keeper->changed, memory_order_relaxed);
     stats->corrupt_records += store->alarms.damage;
     stats->events_dropped += store->alarms.dropped;

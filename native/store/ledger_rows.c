@@ -1,0 +1,44 @@
+/* ledger_rows.c: see ledger_rows.h. */
+#include "store/ledger_rows.h"
+
+#include "base/check.h"
+#include "store/core.h"
+
+bool promise_unpack(bytes_t value, ledger_promise_t *promise) {
+    if (value.size < PROMISE_FIXED_SIZE || value.size > PROMISE_SIZE_MAX) {
+        return false;
+    }
+    *promise = (ledger_promise_t){.term = load_be64(value.at),
+                                  .vote_peer = load_be64(value.at + 8),
+                                  .vote_disk = load_be64(value.at + 16),
+                                  .floor = load_be64(value.at + 24),
+                                  .floor_term = load_be64(value.at + 32),
+                                  .disk = load_be64(value.at + 40),
+                                  .name = load_be64(value.at + 48),
+                                  .members = bytes_after(value, PROMISE_FIXED_SIZE)};
+    return true;
+}
+
+uint32_t promise_pack(const ledger_promise_t *promise, uint64_t disk, uint8_t value[PROMISE_SIZE_MAX]) {
+    check(promise->members.size <= LEDGER_MEMBERS_MAX);
+    store_be64(value, promise->term);
+    store_be64(value + 8, promise->vote_peer);
+    store_be64(value + 16, promise->vote_disk);
+    store_be64(value + 24, promise->floor);
+    store_be64(value + 32, promise->floor_term);
+    store_be64(value + 40, disk);
+    store_be64(value + 48, promise->name);
+    const uint8_t *end = bytes_write(value + PROMISE_FIXED_SIZE, promise->members);
+    return (uint32_t)(end - value);
+}
+
+bool entry_read(bytes_t key, bytes_t value, ledger_entry_t *entry) {
+    if (key.size != LEDGER_KEY_SIZE || value.size < LEDGER_FIXED_SIZE || !value_sound(key, value)) {
+        return false;
+    }
+    *entry = (ledger_entry_t){.index = load_be64(key.at + 5),
+                              .term = load_be64(value.at + 4),
+                              .kind = value.at[12],
+                              .bytes = bytes_after(value, LEDGER_FIXED_SIZE)};
+    return true;
+}

@@ -1,0 +1,17 @@
+/* ledger_rows.h: the bytes of a promise and of an entry in LMDB: see ledger.h. For ledger.c alone. */
+#ifndef LEAFD_STORE_LEDGER_ROWS_H
+#define LEAFD_STORE_LEDGER_ROWS_H
+
+#include "store/ledger.h"
+
+#define PROMISE_FIXED_SIZE 56
+#define PROMISE_SIZE_MAX (PROMISE_FIXED_SIZE + LEDGER_MEMBERS_MAX)
+
+/* false: these are none. Its members are bytes of the value. */
+bool promise_unpack(bytes_t value, ledger_promise_t *promise);
+/* How many bytes. */
+uint32_t promise_pack(const ledger_promise_t *promise, uint64_t disk, uint8_t value[PROMISE_SIZE_MAX]);
+/* false: damaged. */
+bool entry_read(bytes_t key, bytes_t value, ledger_entry_t *entry);
+
+#endif

@@ -1,0 +1,38 @@
+/* positions.h: where the newest entries of a ledger lie in the batches' ring, by their index: whoever reads one back
+ * need not look for its key. An entry that is in LMDB alone has none here. Knows indexes and positions; reads nothing.
+ *
+ *     LMDB has these   first          first + count
+ *     ---------------+--------------+
+ *      no position      position 900, 1130, 1250 ..       both ascend
+ */
+#ifndef LEAFD_STORE_POSITIONS_H
+#define LEAFD_STORE_POSITIONS_H
+
+#include <stdint.h>
+
+#include "base/status.h"
+
+/* Begun with zeros. */
+typedef struct positions { /* only positions.c writes to it */
+    uint64_t *at;          /* that of index i: at[i % room] */
+    uint64_t room;         /* a power of two, or 0 */
+    uint64_t first;
+    uint64_t count;
+} positions_t;
+
+/* Room for so many more. Those before `freed` are done with, and make room first. */
+LEAF_MUST_USE status_t positions_reserve(positions_t *positions, uint64_t more, uint64_t freed);
+/* The one behind the last, for which there is room. */
+void positions_add(positions_t *positions, uint64_t index, uint64_t position);
+/* Those behind index go. */
+void positions_cut(positions_t *positions, uint64_t index);
+/* Those up to index go. */
+void positions_pass(positions_t *positions, uint64_t index);
+void positions_free(positions_t *positions);
+
+/* 0: none. */
+static inline uint64_t positions_of(const positions_t *positions, uint64_t index) {
+    return index - positions->first < positions->count ? positions->at[index & (positions->room - 1)] : 0;
+}
+
+#endif

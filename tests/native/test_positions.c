@@ -1,0 +1,74 @@
+/* test_positions.c: where a ledger's newest entries lie (store/positions.h), beside a plain array of all that were ever
+ * there.
+ */
+#include "base/random.h"
+#include "store/positions.h"
+#include "test.h"
+
+#define STEPS 200000u
+#define INDEXES 400000u
+
+static uint64_t truth[INDEXES]; /* 0: none */
+
+static void as_an_array_has_them(void) {
+    positions_t positions = {0};
+    uint64_t seed = 29, first = 1, last = 0, position = 100, freed = 0;
+    for (uint32_t step = 0; step < STEPS; step++) {
+        uint32_t what = random_below(&seed, 20);
+        uint64_t there = last + 1 - first;
+        if (what < 15 && last + 1 < INDEXES) {
+            uint64_t more = 1 + random_below(&seed, 4);
+            CHECK_EQ_I64(STATUS_OK, positions_reserve(&positions, more, freed));
+            position += 1 + random_below(&seed, 500);
+            positions_add(&positions, ++last, position);
+            truth[last] = position;
+        } else if (what < 17 && there > 0) {
+            last -= random_below(&seed, random_below(&seed, 4) == 0 ? (uint32_t)there + 1 : 2);
+            positions_cut(&positions, last);
+        } else if (what < 19 && there > 0) {
+            first += random_below(&seed, random_below(&seed, 8) == 0 ? (uint32_t)there + 1 : 2);
+            positions_pass(&positions, first - 1);
+        } else if (there > 0) {
+            uint64_t passed = truth[first + random_below(&seed, (uint32_t)there)];
+            freed = passed > freed ? passed : freed; /* those before it may be forgotten */
+        }
+        CHECK_EQ_U64(0, positions_of(&positions, last + 1));
+        CHECK_EQ_U64(0, positions_of(&positions, first - 1));
+        for (uint64_t index = last; index >= first && index + 8 > last; index--) {
+            CHECK(positions_of(&positions, index) == truth[index] || truth[index] < freed);
+        }
+    }
+    CHECK(last > 1000); /* it got somewhere */
+    positions_free(&positions);
+}
+
+static void one_that_is_emptied_keeps_little(void) {
+    positions_t positions = {0};
+    CHECK_EQ_I64(STATUS_OK, positions_reserve(&positions, 100000, 0));
+    for (uint64_t index = 1; index <= 100000; index++) {
+        positions_add(&positions, index, index * 10);
+    }
+    positions_pass(&positions, 99999);
+    CHECK_EQ_U64(1000000, positions_of(&positions, 100000));
+    positions_pass(&positions, 100000);
+    CHECK(positions.room <= 1024);
+    positions_free(&positions);
+}
+
+static void those_that_are_done_with_make_room(void) {
+    positions_t positions = {0};
+    for (uint64_t index = 1; index <= 100000; index++) {
+        CHECK_EQ_I64(STATUS_OK, positions_reserve(&positions, 1, index > 50 ? (index - 50) * 10 : 0));
+        positions_add(&positions, index, index * 10);
+        CHECK_EQ_U64(index * 10, positions_of(&positions, index));
+    }
+    CHECK(positions.room <= 128);
+    positions_free(&positions);
+}
+
+int main(void) {
+    RUN("each index has its position, through cuts, floors and growth", as_an_array_has_them);
+    RUN("one that is emptied keeps little memory", one_that_is_emptied_keeps_little);
+    RUN("those that are done with make room for others", those_that_are_done_with_make_room);
+    return TEST_RESULT();
+}
