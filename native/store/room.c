@@ -98,13 +98,16 @@ bool room_trim_pays(const store_t *store) {
     return store->batches.begin - store->room.trimmed >= TRIM_BYTES;
 }
 
+bool room_is_drained(const store_t *store) {
+    return store->pipeline.boundary == 0 && store->batches.begin == store->batches.freed && store_batch_empty(store);
+}
+
 /* Idle: the memory of the ring and of the notes on it goes back. Not at every checkpoint: faulting it in again costs
  * 0.15 us a message, a third of an append. And not while an open batch without an op has promised some. */
 void room_trim(store_t *store) {
-    if (store->batches.begin == store->pipeline.boundary && store_batch_empty(store) && room_trim_pays(store)) {
-        room_rest(store);
-        memtable_rest(&store->memtable);
-    }
+    check(room_is_drained(store));
+    room_rest(store);
+    memtable_rest(&store->memtable);
 }
 
 bool room_is_spread(const store_t *store) {

@@ -48,6 +48,9 @@ bool room_widen_for(store_t *store, uint64_t need);
 void room_rest(store_t *store); /* gives the ring's memory back, and makes it narrow */
 /* A checkpoint is there. */
 void room_give_back(store_t *store);
+/* Everything is in LMDB, and nothing is open. */
+bool room_is_drained(const store_t *store);
+/* Then. */
 void room_trim(store_t *store);
 bool room_trim_pays(const store_t *store);
 

@@ -171,7 +171,6 @@ static void take_checkpoint(store_t *store) {
     for (uint32_t i = 0; i < store->streams.count; i++) {
         stream_drop(store->streams.at[i]);
     }
-    room_trim(store);
     store->pipeline.boundary = 0;
     store_look_soon(store);
 }
@@ -330,13 +329,24 @@ static uint64_t checkpoint_bytes(const store_t *store) {
     return number_least(number_most(part, CHECKPOINT_MIN), usual);
 }
 
+/* Whoever is written to has all of the ring empty now and then, right behind a checkpoint: it rests only when there was
+ * no batch for a while. */
+static int64_t rest_at(const store_t *store) {
+    return room_trim_pays(store) ? store->pipeline.gather.sealed_at + REST_NS : INT64_MAX;
+}
+
+/* Nothing is to be checkpointed any more, and its memory goes back. INT64_MAX: nothing goes. */
+static int64_t trim_at(const store_t *store) {
+    return room_is_drained(store) ? rest_at(store) : INT64_MAX;
+}
+
 /* When the next one is due, however little it is for. Without room, what a removal frees is wanted soon; and so is what
  * a copy is to begin with. */
 static int64_t checkpoint_at(const store_t *store) {
     int64_t usual = store->options.checkpoint_ns != 0 ? store->options.checkpoint_ns : CHECKPOINT_NS;
     bool soon = store->trouble.space || store->pipeline.wanted;
     int64_t at = store->pipeline.pending_since + (soon ? CHECKPOINT_SHORT_NS : usual);
-    int64_t rest = room_trim_pays(store) ? store->pipeline.gather.sealed_at + REST_NS : INT64_MAX;
+    int64_t rest = rest_at(store);
     return rest < at ? rest : at;
 }
 
@@ -407,6 +417,9 @@ void store_tick(store_t *store, moment_t now) {
     } else if (store_batch_empty(store) && checkpoint_due(store, store->turn.now_mono)) {
         begin_checkpoint(store);
     }
+    if (store->turn.now_mono >= trim_at(store)) {
+        room_trim(store);
+    }
     if (store->options.memory || (store->pipeline.boundary != 0 && !store->pipeline.boundary_sent)) {
         take_durable(store);
     }
@@ -428,8 +441,8 @@ int64_t store_next_deadline(const store_t *store) {
     /* A checkpoint begins between two batches. One that is due while a batch is open and another one is being written
      * waits for the journal, whose news wakes the plane: a deadline in the past would have it go round until then. */
     bool between = store_batch_empty(store) && store->pipeline.pending_since != INT64_MAX;
-    int64_t checkpoint = between ? checkpoint_at(store) : INT64_MAX;
-    return checkpoint < deadline ? checkpoint : deadline;
+    int64_t next = between ? checkpoint_at(store) : trim_at(store);
+    return next < deadline ? next : deadline;
 }
 
 /* ---- looks ------------------------------------------------------------------------------------------------------- */

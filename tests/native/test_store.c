@@ -2,6 +2,7 @@
  * purging are in test_store_rules.c, many streams, subjects and records in test_store_streams.c; test_store_duel.c
  * compares random work with a model; damage and disks are in test_store_damage.c.
  */
+#include "store/core.h"
 #include "store_rig.h"
 
 static rig_t rig;
@@ -386,6 +387,33 @@ static void rests_after_a_load(void) {
     rig_close(&rig);
 }
 
+static plane_stats_t stats_now(void) {
+    plane_stats_t stats = {0};
+    store_stats(rig.store, &stats);
+    return stats;
+}
+
+static void keeps_memory_under_load(void) {
+    rig = (rig_t){.options.journal_size = 16 << 20};
+    rig_open(&rig);
+    store_stream_t *stream = rig_stream(&rig, 1, rig_config());
+    while (rig.store->pipeline.boundary == 0) { /* no time passes */
+        some_bytes(stream, 64 << 10);
+        rig_sync(&rig);
+    }
+    rig_committed(&rig); /* and there is no batch behind it */
+    uint64_t noted = stats_now().memory_overlay;
+    CHECK(noted >= 16 << 10);
+    store_tick(rig.store, rig.now);
+    CHECK_EQ_U64(noted, stats_now().memory_overlay);
+    CHECK(store_next_deadline(rig.store) - rig.now.mono_ns <= NS_PER_SECOND / 4);
+    rig_pass(&rig, NS_PER_SECOND / 4);
+    store_tick(rig.store, rig.now);
+    CHECK(stats_now().memory_overlay < noted);
+    CHECK(store_next_deadline(rig.store) > rig.now.mono_ns + NS_PER_SECOND / 4);
+    rig_close(&rig);
+}
+
 int main(void) {
     RUN("a message is visible when its batch is durable, not before", visible_when_durable);
     RUN("a message is whole after an orderly restart", survives_close);
@@ -407,5 +435,6 @@ int main(void) {
         synced_at_the_interval);
     RUN("the hooks hear of every message in and out", hooks_hear_everything);
     RUN("a store that rests after a load has its checkpoint soon, and then gives memory back", rests_after_a_load);
+    RUN("a store that is written to keeps its memory behind a checkpoint, until it rests", keeps_memory_under_load);
     return TEST_RESULT();
 }
