@@ -109,12 +109,13 @@ static status_t late_apply_row(const late_t *late, late_row_t *row, env_t *env) 
 /* Leaves those entries behind which no removal comes: few, so that few are to be sorted. */
 static void late_drop_removed(late_t *late) {
     late_row_t *row = &late->entries;
+    const range_t *last = NULL;
     batch_op_t op;
     uint32_t stay = 0;
     ranges_sort(&late->removed);
     for (uint32_t i = 0; i < row->count; i++) {
         op_read_sealed(late->batches, row->at[i].rank, &op);
-        if (!ranges_hold(&late->removed, DB_LEDGER, op.key, row->at[i].rank)) {
+        if (!ranges_hold(&late->removed, DB_LEDGER, op.key, row->at[i].rank, &last)) {
             row->at[stay++] = row->at[i];
         }
     }
@@ -243,6 +244,16 @@ static status_t late_take_entry(late_t *late, env_t *env, const batch_op_t *op, 
     }
     late_drop_removed(late);
     return row->count < LATE_MAX / 2 ? STATUS_OK : late_apply_entries(late, env);
+}
+
+static status_t note_removal(void *context, const batch_op_t *op, uint64_t position) {
+    late_t *late = context;
+    bool removes = op->kind == OP_DELETE_RANGE && op->db == DB_LEDGER;
+    return removes ? ranges_add(&late->removed, op, position) : STATUS_OK;
+}
+
+status_t late_look_ahead(late_t *late, uint64_t from, uint64_t to) {
+    return late->entries.count > 0 && from < to ? batches_each(late->batches, from, to, note_removal, late) : STATUS_OK;
 }
 
 /* A range of records may have states in it: they are done before it. */

@@ -14,7 +14,8 @@
  * another order, none of them waits.
  *
  * Entries of ledgers wait always: mostly the same checkpoint has what they did and the removal of those below the
- * floor. An entry that a removal behind it takes is not put at all, so that few ever come to LMDB.
+ * floor. An entry that a removal behind it takes is not put at all, so that few ever come to LMDB. That removal may also
+ * be in a later batch, if that one is synced: a start would do it again.
  */
 #ifndef LEAFD_DISK_APPLY_H
 #define LEAFD_DISK_APPLY_H
@@ -47,6 +48,8 @@ typedef struct late {
 /* Applies the ops of one batch inside the write transaction; commits in between when a removal is large, or when what
  * waited is much. late: where ops may wait, NULL: they do not. */
 LEAF_MUST_USE status_t apply_batch(env_t *env, const uint8_t *batch, uint32_t size, late_t *late);
+/* Sees what the batches in [from, to), which are synced and come behind those that were applied, remove of ledgers. */
+LEAF_MUST_USE status_t late_look_ahead(late_t *late, uint64_t from, uint64_t to);
 /* Carries out the ops that wait; commits in between when the transaction has changed as many pages as it may. */
 LEAF_MUST_USE status_t late_apply(late_t *late, env_t *env);
 void late_forget(late_t *late);    /* what waits will come again */

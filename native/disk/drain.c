@@ -10,7 +10,8 @@ typedef struct work {
     drain_t *drain;
     memtable_t newest; /* of each key, the last op among all durable ones */
     ranges_t ranges;
-    uint32_t done; /* in the open piece */
+    const range_t *holder; /* of the last key that is gone; NULL: none */
+    uint32_t done;         /* in the open piece */
 } work_t;
 
 /* ---- what comes later -------------------------------------------------------------------------------------------- */
@@ -27,13 +28,13 @@ static status_t drain_note(void *context, const batch_op_t *op, uint64_t positio
     return status;
 }
 
-static bool drain_op_stays(const work_t *work, const batch_op_t *op, uint64_t position) {
+static bool drain_op_stays(work_t *work, const batch_op_t *op, uint64_t position) {
     batch_op_t last;
     uint64_t last_position;
     if (memtable_find(&work->newest, (store_db_t)op->db, op->key, &last, &last_position) && last_position > position) {
         return false;
     }
-    return !ranges_hold(&work->ranges, (store_db_t)op->db, op->key, position);
+    return !ranges_hold(&work->ranges, (store_db_t)op->db, op->key, position, &work->holder);
 }
 
 /* ---- pieces ------------------------------------------------------------------------------------------------------ */

@@ -181,7 +181,9 @@ static status_t keeper_checkpoint(keeper_t *keeper) {
     status_t status = STATUS_OK;
     uint64_t batches = keeper->applied - keeper->committed;
     if (batches > 0) { /* else a drain has committed it already */
+        uint64_t synced = atomic_load_explicit(&keeper->synced, memory_order_acquire);
         status = keeper_begin(keeper);
+        status = status == STATUS_OK ? late_look_ahead(&keeper->late, keeper->applied, synced) : status;
         status = status == STATUS_OK ? late_apply(&keeper->late, keeper->env) : status;
         if (status == STATUS_OK) {
             status = commit_timed(keeper, keeper->applied, keeper->applied_number, keeper->applied_chain);

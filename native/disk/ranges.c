@@ -43,25 +43,31 @@ static bytes_t ranges_reach(range_t *ranges, uint64_t begin, uint64_t end) {
     return reach;
 }
 
-static bool part_holds(const range_t *ranges, uint64_t begin, uint64_t end, bytes_t key, uint64_t position) {
+static bool holds(const range_t *range, bytes_t key, uint64_t position) {
+    return range->position > position && bytes_compare(range->from, key) <= 0 && bytes_compare(key, range->to) < 0;
+}
+
+/* NULL: none. */
+static const range_t *part_holder(const range_t *ranges, uint64_t begin, uint64_t end, bytes_t key, uint64_t position) {
     while (begin < end) {
         uint64_t middle = begin + (end - begin) / 2;
         const range_t *range = &ranges[middle];
         if (bytes_compare(range->reach, key) <= 0) {
-            return false;
+            return NULL;
         }
-        if (part_holds(ranges, begin, middle, key, position)) {
-            return true;
+        const range_t *below = part_holder(ranges, begin, middle, key, position);
+        if (below != NULL) {
+            return below;
         }
         if (bytes_compare(range->from, key) > 0) {
-            return false;
+            return NULL;
         }
         if (range->position > position && bytes_compare(key, range->to) < 0) {
-            return true;
+            return range;
         }
         begin = middle + 1;
     }
-    return false;
+    return NULL;
 }
 
 void ranges_sort(ranges_t *ranges) {
@@ -81,8 +87,12 @@ void ranges_sort(ranges_t *ranges) {
     }
 }
 
-bool ranges_hold(const ranges_t *ranges, store_db_t db, bytes_t key, uint64_t position) {
-    return part_holds(ranges->at, db == 0 ? 0 : ranges->end[db - 1], ranges->end[db], key, position);
+bool ranges_hold(const ranges_t *ranges, store_db_t db, bytes_t key, uint64_t position, const range_t **last) {
+    if (*last != NULL && (*last)->db == db && holds(*last, key, position)) {
+        return true;
+    }
+    *last = part_holder(ranges->at, db == 0 ? 0 : ranges->end[db - 1], ranges->end[db], key, position);
+    return *last != NULL;
 }
 
 void ranges_free(ranges_t *ranges) {

@@ -26,8 +26,9 @@ typedef struct ranges {
 LEAF_MUST_USE status_t ranges_add(ranges_t *ranges, const batch_op_t *op, uint64_t position);
 /* When all are there, before ranges_hold. */
 void ranges_sort(ranges_t *ranges);
-/* Does one of them, noted behind the position, hold the key? */
-bool ranges_hold(const ranges_t *ranges, store_db_t db, bytes_t key, uint64_t position);
+/* Does one of them, noted behind the position, hold the key? *last: the one that held the key before, which is asked
+ * first, since mostly it holds this one, too; begun with NULL. */
+bool ranges_hold(const ranges_t *ranges, store_db_t db, bytes_t key, uint64_t position, const range_t **last);
 void ranges_free(ranges_t *ranges);
 
 #endif
