@@ -14,8 +14,8 @@
  * another order, none of them waits.
  *
  * Entries of ledgers wait always: mostly the same checkpoint has what they did and the removal of those below the
- * floor. An entry that a removal behind it takes is not put at all, so that few ever come to LMDB. That removal may be in
- * a later batch, too, if that one is synced: a start would do it again.
+ * floor. An entry that a removal behind it takes is not put at all, so that few ever come to LMDB. That removal may
+ * also be in a later batch, if that one is synced: a start would do it again.
  */
 #ifndef LEAFD_DISK_APPLY_H
 #define LEAFD_DISK_APPLY_H
