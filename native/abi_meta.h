@@ -2,8 +2,8 @@
  * that keep a stream (jetstream/replicated.h).
  */
 /* Commands: the group of all servers with JetStream. */
-/* account = the system account, arg = this server; completion's arg = the id of its disk, arg2 = 1: the group is there.
- * Any status but OK: the disk takes part in no group until a start that can read it */
+/* account = the system account, arg = this server; completion's arg = the id of its disk, arg2 = 1: the group is there,
+ * 2: it was another disk's, which has lost something. Any status but OK: the disk takes part in no group */
 #define COMMAND_META_OPEN 120
 /* arg = the group's name, body = meta_disk_t[], its first members; none: a leader has to let this one in. arg2, not 0:
  * in the place of the group that is here. With a body then: this disk goes on alone, with its rows, as of that index */

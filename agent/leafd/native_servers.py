@@ -43,11 +43,12 @@ class Servers(Submits):
         """Binds a gateway to the cluster of that name."""
         self._submit("ADMIT_GATEWAY", target=connection, body=terms, strings={"name": name})
 
-    async def meta_open(self, account: int, peer: int) -> tuple[int, bool]:
-        """Begins to take part in the group of servers: the id of this server's disk, and whether it has the group.
-        Raises PlaneError: the disk may have promised anything, and takes part in nothing."""
+    async def meta_open(self, account: int, peer: int) -> tuple[int, bool, bool]:
+        """Begins to take part in the group of servers: the id of this server's disk, whether it has the group, and
+        whether it had it before it lost something. Raises PlaneError: the disk may have promised anything, and takes
+        part in nothing."""
         done = await self._request("META_OPEN", "reading the group's log", account=account, arg=peer)
-        return done.arg, bool(done.arg2)
+        return done.arg, done.arg2 == 1, done.arg2 == 2
 
     async def meta_found(self, name: int, members: Iterable[tuple[int, int]]) -> None:
         """Makes this disk's part of the group. members: its first; none: a leader has to let this one in. Raises

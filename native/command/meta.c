@@ -9,7 +9,7 @@
 
 void command_meta_open(plane_t *plane, const plane_command_t *command, account_t *account) {
     uint64_t disk = 0;
-    bool there = false;
+    uint32_t there = 0;
     status_t status = meta_open(plane, account, command->arg, &disk, &there);
     command_answer(plane, command, status, disk, there, BYTES_NONE);
 }

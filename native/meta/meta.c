@@ -35,6 +35,7 @@ typedef struct meta {
     group_t *group;  /* NULL: not founded, or not here */
     uint32_t number; /* of its ledger, or of the last one */
     bool deaf;       /* its group is being replaced */
+    bool stale;      /* that number's ledger is of before this disk lost something */
     uint64_t peer;
     ways_t ways;
     buffer_t entry;         /* scratch */
@@ -188,7 +189,7 @@ static bool number_look(void *context, uint32_t group) {
     return true;
 }
 
-status_t meta_open(plane_t *plane, account_t *account, uint64_t peer, uint64_t *disk, bool *there) {
+status_t meta_open(plane_t *plane, account_t *account, uint64_t peer, uint64_t *disk, uint32_t *there) {
     store_t *store = plane->js.stores[STORE_FILE];
     if (plane->meta != NULL || peer == 0) {
         return STATUS_EXISTS;
@@ -210,8 +211,9 @@ status_t meta_open(plane_t *plane, account_t *account, uint64_t peer, uint64_t *
     if (status == STATUS_OK) {
         status = groups_load(meta->groups, meta_options(meta, 0, NULL), plane->now, &meta->group);
     }
-    *there = status == STATUS_OK;
-    if (status != STATUS_OK && status != STATUS_NOT_FOUND) {
+    meta->stale = status == STATUS_INVALID; /* its promise is another disk's */
+    *there = status == STATUS_OK ? 1 : meta->stale ? 2 : 0;
+    if (status != STATUS_OK && status != STATUS_NOT_FOUND && !meta->stale) {
         groups_close(meta->groups);
         free(meta);
         return status;
@@ -234,6 +236,24 @@ void meta_close(plane_t *plane) {
     }
 }
 
+static status_t stale_passed(void *context, const ledger_entry_t *entry) {
+    (void)context;
+    (void)entry;
+    return STATUS_OK;
+}
+
+/* What the disk promised before it lost something goes. false: later. */
+static bool stale_removed(meta_t *meta) {
+    ledger_t *ledger = NULL;
+    status_t status = store_ledger_open(meta->plane->js.stores[STORE_FILE], meta->number, stale_passed, NULL, &ledger);
+    if (status == STATUS_OK && store_ledger_remove(ledger) != STATUS_OK) {
+        store_ledger_close(ledger);
+        return false;
+    }
+    meta->stale = status != STATUS_OK && status != STATUS_NOT_FOUND;
+    return !meta->stale;
+}
+
 status_t meta_found(plane_t *plane, uint64_t name, const meta_disk_t *disks, uint32_t count) {
     meta_t *meta = plane->meta;
     raft_config_t founders = {.count = count};
@@ -243,8 +263,11 @@ status_t meta_found(plane_t *plane, uint64_t name, const meta_disk_t *disks, uin
     for (uint32_t i = 0; i < count; i++) {
         founders.at[i] = (raft_member_t){.id = {.peer = disks[i].peer, .disk = disks[i].disk}, .voter = true};
     }
-    if (meta->group != NULL) {
-        return STATUS_EXISTS;
+    if (meta->group != NULL || (meta->stale && count > 0)) {
+        return STATUS_EXISTS; /* rows are there, so it founds nothing */
+    }
+    if (meta->stale && !stale_removed(meta)) {
+        return STATUS_FULL;
     }
     status_t status = STATUS_EXISTS;
     for (uint32_t tried = 0; status == STATUS_EXISTS && tried < NUMBERS_TRIED; tried++) {

@@ -26,8 +26,9 @@
 
 typedef struct account account_t;
 
-/* Behind js_open. STATUS_NOT_FOUND: JetStream is off; STATUS_EXISTS; any other: the disk cannot take part. */
-LEAF_MUST_USE status_t meta_open(plane_t *plane, account_t *account, uint64_t peer, uint64_t *disk, bool *there);
+/* Behind js_open. there: arg2 of COMMAND_META_OPEN. STATUS_NOT_FOUND: JetStream is off; STATUS_EXISTS; any other: the
+ * disk cannot take part. */
+LEAF_MUST_USE status_t meta_open(plane_t *plane, account_t *account, uint64_t peer, uint64_t *disk, uint32_t *there);
 void meta_close(plane_t *plane); /* before the stores */
 /* count 0: it waits until a leader lets it in. */
 LEAF_MUST_USE status_t meta_found(plane_t *plane, uint64_t name, const meta_disk_t *disks, uint32_t count);

@@ -21,6 +21,7 @@ import pytest
 from nats.aio.client import Client
 
 from tests import servers
+from tests.crash.test_copies_lost_tail import lose_the_end
 from tests.interop.test_meta_group import L, R, led
 from tests.rig.official import connect, one_each
 from tests.rig.reports import report
@@ -33,6 +34,8 @@ AGAIN_S = 15.0
 """Publishing goes on so long after a leader's death at the latest: the next one is elected after 3 s, on a machine that
 is not busy. (nats-server's takes up to 8 s.)"""
 PAGE = 1000
+LOSSES = 6
+"""Tries: after a checkpoint nothing of the journal's end is a loss."""
 
 
 async def asked(client: Client, subject: str, body: object = None) -> dict[str, Any]:
@@ -92,13 +95,13 @@ async def page_from(client: Client, first: int) -> list[str]:
     return found
 
 
-async def stored(client: Client) -> list[str]:
+async def stored(client: Client, count: int = MESSAGES) -> list[str]:
     """What the stream's leader has, in order. That a new one listens is not known everywhere at once."""
     found: list[str] = []
 
     async def all_there() -> bool:
         found.extend(await page_from(client, len(found) + 1))
-        return len(found) >= MESSAGES
+        return len(found) >= count
 
     await until(all_there, "the leader has not all of it")
     return found
@@ -190,7 +193,7 @@ async def walk(made: list[servers.Server]) -> Publisher:
     return publisher
 
 
-async def contents(made: list[servers.Server]) -> list[list[str]]:
+async def contents(made: list[servers.Server], count: int = MESSAGES) -> list[list[str]]:
     """What each server has, when it leads."""
     found: dict[str, list[str]] = {}
     client = await connect(made[0])
@@ -204,7 +207,7 @@ async def contents(made: list[servers.Server]) -> list[list[str]]:
             return False
 
         await until(leads, "the lead is not handed over")
-        found[f"s{number}"] = await stored(client)
+        found[f"s{number}"] = await stored(client, count)
     await client.close()
     return list(found.values())
 
@@ -249,6 +252,40 @@ def test_publishing_goes_on_when_the_leader_of_a_stream_is_killed(kind: str, tmp
         numbers = [int(one) for one in everywhere[0]]
         assert sorted(numbers) == list(range(MESSAGES))
         assert all(numbers[sequence - 1] == number for number, sequence in publisher.acknowledged.items())
+
+
+async def with_a_loss(made: list[servers.Server]) -> None:
+    """The journal of one that does not lead loses its end, with messages that it has acknowledged."""
+    client = await connect(made[0])
+    leader = await led_by(client)
+    await client.close()
+    others = [server for number, server in enumerate(made) if f"s{number}" != leader]
+    hurt, client, seen = others[0], await connect(others[1]), len(others[0].log)
+    for number in range(LOSSES):
+        for word in range(20):
+            text = b"loss %d word %d." % (number, word)
+            assert "seq" in json.loads((await client.request("s.w", text, timeout=20)).data)
+        hurt.kill()
+        (journal,) = (hurt.directory / "store").rglob("journal")
+        lose_the_end(journal, b"loss %d word 10." % number)
+        hurt.start()
+        eventually(lambda: state_at(hurt) == state_at(others[1]), lambda: [members_at(hurt), state_at(hurt)])
+        if "is copied from the others" in hurt.log[seen:]:
+            break
+    assert "is copied from the others" in hurt.log[seen:]
+    eventually(lambda: all(members_at(server)["size"] == 3 for server in made), lambda: list(map(members_at, made)))
+    await client.close()
+
+
+def test_a_disk_that_lost_something_is_given_a_copy_and_is_one_of_three_again(tmp_path: Path) -> None:
+    """It is another member, without an operator's doing: it may lead, and has what was acknowledged."""
+    with led(L, tmp_path) as made:
+        asyncio.run(made_by(made[0], {"s0", "s1", "s2"}))
+        asyncio.run(with_a_loss(made))
+        count = state_at(made[0])["messages"]
+        everywhere = asyncio.run(contents(made, count))
+        assert everywhere[0] == everywhere[1] == everywhere[2]
+        assert len(everywhere[0]) == count
 
 
 def definition_at(server: servers.Server) -> dict[str, Any]:

@@ -1,19 +1,23 @@
 """The members of the groups of streams, as the servers' table wants them: the groups that this server leads are brought
 to that, step by step, and the table is told when they are there.
 
+A disk that has lost something has another id from then on, and is another member. What it has of a stream goes, and it
+is given a copy, once the group's leader says that a majority goes on without it and has let it in anew: nothing that
+was acknowledged is on that disk alone then. As long as nobody says so it stays.
+
 Only a configuration with `meta_size` imports this. Not here: the next step (cluster/membership.py), who is to keep a
 stream (cluster/sharing.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
-from leafd.cluster.table import Table, UnreadError
+from leafd.cluster.table import StreamRow, Table, UnreadError
 from leafd.jetstream import errors
 from leafd.jetstream.errors import ApiError
 
@@ -29,14 +33,20 @@ SOON_S: Final = 0.2
 ATTEMPTS: Final = 10
 AGAIN_S: Final = 0.3
 NOBODY: Final = (errors.PEER_REMAP.err_code, errors.NO_SUITABLE_PEERS.err_code)
+HEARD_S: Final = 5.0
 Ask = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
+AskServer = Callable[[int, str, Mapping[str, Any], bytes, float], Awaitable[tuple[dict[str, Any], bytes] | None]]
 
 
 class Members:
-    """The members of those groups that this server leads. ask: the leader of all servers decides."""
+    """The members of those groups that this server leads. ask: the leader of all servers decides; ask_server: what
+    another server says, None: nothing."""
 
-    def __init__(self, meta: MetaGroup, table: Callable[[], Table], replicas: Replicas, ask: Ask) -> None:
+    def __init__(
+        self, meta: MetaGroup, table: Callable[[], Table], replicas: Replicas, ask: Ask, ask_server: AskServer
+    ) -> None:
         self._meta, self._table, self._replicas, self._ask = meta, table, replicas, ask
+        self._ask_server = ask_server
         self._news = trio.Event()
 
     async def run(self, guard: Guard) -> None:
@@ -86,6 +96,24 @@ class Members:
             raise errors.PEER_REMAP.error()
         about = {"account": stream.account.name, "name": stream.name, "created": stream.created}
         await self.patiently({"op": "without", "peer": peer, "leader": self._meta.peer, **about})
+
+    async def begins_anew(self, row: StreamRow, stream: Stream) -> bool:
+        """Whether the leader of the stream's group has let this server's disk in anew, which has another one's part."""
+        if stream.group is None or stream.created != row.created or stream.group.name != row.group:
+            return False
+        about = {"account": row.account, "name": row.name, "group": row.group, "disk": self._meta.disk[1]}
+        for peer in (*row.peers, *row.leaving):
+            if peer != self._meta.peer and peer in self._meta.linked():
+                said = await self._ask_server(peer, "lets-in", about, b"", HEARD_S)
+                if said is not None and said[0].get("in") is True:
+                    return True
+        return False
+
+    async def lets_in(self, stream: Stream | None, peer: int, head: Mapping[str, Any]) -> bool:
+        """Whether this server leads the stream's group, and that one's disk was let in: it asks for that."""
+        if stream is None or stream.group is None or stream.group.name != head["group"]:
+            return False
+        return await self._replicas.lets_in(stream, peer, head["disk"])
 
     async def patiently(self, wish: dict[str, Any]) -> None:
         """Asks again while the one server that could take the stream has yet to delete what it had of it."""

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import trio
 
 from leafd import native_types as t
-from leafd.cluster.council import LOOK_S, TICK_S, Council, Ports, group_name, names_in
-from leafd.cluster.founding import Disk, Members
-from leafd.cluster.founding_bytes import DamagedError
+from leafd.cluster.council import DISK_SIZE, LOOK_S, TICK_S, Council, Ports, group_name, names_in
+from leafd.cluster.founding import Disk, Members, Promises
+from leafd.cluster.founding_bytes import DamagedError, read_promises, write_promises
 from leafd.cluster.letters import MAGIC as LETTERS
 from leafd.cluster.neighbours import MAGIC as NEIGHBOURS
 from leafd.daemon import rescue
@@ -122,7 +122,9 @@ class MetaGroup:
         system = self._current.account(self._current.compiled.graph.system_name)
         assert system is not None
         try:
-            disk, there = await self._plane.meta_open(system.id, self.peer)
+            disk, there, stale = await self._plane.meta_open(system.id, self.peer)
+            if stale:
+                await self._go_on_as_another(Disk(self.peer, disk))
             there = await self._rescue(Disk(self.peer, disk), there=there)
             ports = Ports(
                 self.linked,
@@ -143,6 +145,20 @@ class MetaGroup:
                 "JetStream cluster: this server takes no part in the group of servers: the record of what it has "
                 "promised cannot be read"
             )
+
+    async def _go_on_as_another(self, own: Disk) -> None:
+        """This disk has lost something, perhaps of what it promised: it is another member from here on, which knows
+        that the group was founded, and waits. Raises PlaneError, DamagedError."""
+        before = read_promises((self._record or b"")[DISK_SIZE:])
+        if not before.founded:
+            raise DamagedError
+        promises = write_promises(Promises(members=before.members, founded=True))
+        self._record = own.disk.to_bytes(DISK_SIZE, "big") + promises
+        await self._plane.record_put(RECORD, self._record)
+        self._log.warning(
+            "JetStream cluster: this disk has lost something, and is another member of the group of servers from here "
+            "on: it waits until the group's leader lets it in"
+        )
 
     async def _rescue(self, own: Disk, *, there: bool) -> bool:
         """Goes on alone, if that is asked for. Returns whether this disk has a group."""

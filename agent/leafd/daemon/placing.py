@@ -17,6 +17,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -33,7 +34,7 @@ from leafd.config.schema.gateway import cluster_name
 from leafd.daemon import rescue
 from leafd.daemon.members import Members
 from leafd.daemon.orders import Orders
-from leafd.daemon.replicas import Replicas
+from leafd.daemon.replicas import FOREIGN, Replicas
 from leafd.daemon.stream_rows import check_account, config_of, group_of, shown
 from leafd.gojson import JsonError, dump, written
 from leafd.jetstream import errors
@@ -93,7 +94,7 @@ class Placing:
         self.join, self.step_down = self.replicas.join, self.replicas.step_down
         self.cluster_of = self.replicas.cluster_of
         self._announcer = rescue.Announcer(self._letters.tell)
-        self.members = Members(meta, lambda: self.table, self.replicas, self._ask_leader)
+        self.members = Members(meta, lambda: self.table, self.replicas, self._ask_leader, self.ask)
         self.without = self.members.without
         meta.take_letter = self._letters.receive
         meta.on_rows.append(self._take_rows)
@@ -224,6 +225,9 @@ class Placing:
             return dump(await self._orders.carry_out(head["tokens"], body)) + b"\n"
         if verb == "leads":
             return dump({"peer": await self._leader_here(head["account"], head["name"])}) + b"\n"
+        if verb == "lets-in":
+            stream = self._stream_here(head["account"], head["name"])
+            return dump({"in": await self.members.lets_in(stream, peer, head)}) + b"\n"
         about, members = await self._elsewhere.serve(verb, head, body)
         return dump(about) + b"\n" + members
 
@@ -301,9 +305,12 @@ class Placing:
             return 0
         return row.peer if not row.members else await self._leader_of(row)
 
-    async def _leader_here(self, account: str, name: str) -> int:
+    def _stream_here(self, account: str, name: str) -> Stream | None:
         found = self._jetstream.catalogue.by_name.get(account)
-        stream = found.streams.get(name) if found is not None else None
+        return found.streams.get(name) if found is not None else None
+
+    async def _leader_here(self, account: str, name: str) -> int:
+        stream = self._stream_here(account, name)
         return await self.replicas.leader(stream) if stream is not None and stream.group is not None else 0
 
     async def _leader_of(self, row: StreamRow) -> int:
@@ -543,11 +550,25 @@ class Placing:
                     where = shown(row.account, row.name)
                     self._log.warning(f"{where} is placed on this server, which did not have it: made, empty")
         except (ApiError, t.PlaneError) as error:
-            where = shown(row.account, row.name)
-            self._warn_once(row.account, row.name, f"{where} is not as the servers have agreed on: {error}")
+            own, where = account.streams.get(row.name), shown(row.account, row.name)
+            if own is not None and isinstance(error, t.PlaneError) and error.status == FOREIGN:
+                with suppress(ApiError):  # later
+                    await self._begin_anew(row, own, where)
+            else:
+                self._warn_once(row.account, row.name, f"{where} is not as the servers have agreed on: {error}")
             return False
         own = account.streams.get(row.name)
         return own is None or own.group is None or row.config is None or own.config == config_of(row)
+
+    async def _begin_anew(self, row: StreamRow, own: Stream, where: str) -> None:
+        """The stream goes here, and is made and copied from the others, if that loses nothing. Raises ApiError."""
+        if await self.members.begins_anew(row, own):
+            self._log.warning(f"{where} goes here, since this disk has lost something, and is copied from the others")
+            await self._elsewhere.end(own.account, row.name, row.created, deleted=False)
+            self._news.set()
+        elif (row.account, row.name) not in self._warned:
+            self._warned.add((row.account, row.name))
+            self._log.warning(f"{where} stands still here, since this disk has lost something: it waits for the others")
 
     def _stands(self, row: StreamRow) -> bool:
         return self.table.revision(row.account, row.name) == row.revision

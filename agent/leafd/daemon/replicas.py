@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from leafd.jetstream.catalogue import Catalogue, Settings, Stream
     from leafd.native_plane import Plane
 
+FOREIGN: Final = t.Status.INVALID
+"""Of a group that is joined: what this disk has promised in it, it promised before it lost something."""
 JOIN_S: Final = 0.3
 """A group that cannot be joined now is tried again."""
 LED_S: Final = 5.0
@@ -48,14 +50,19 @@ class Replicas:
     async def join_all(self) -> None:
         """Joins the groups of the streams that this server had at its start."""
         waiting = [stream for stream in self._catalogue.streams() if stream.group is not None]
+        lost = set[int]()  # until they begin anew, which the table's rows have done
         while waiting:
             for stream in waiting:
                 try:
                     await self.join(stream)
                 except t.PlaneError as error:
-                    if error.status not in (t.Status.AGAIN, t.Status.FULL, t.Status.NOT_FOUND):
+                    if error.status == FOREIGN:
+                        lost.add(stream.id)
+                    elif error.status not in (t.Status.AGAIN, t.Status.FULL, t.Status.NOT_FOUND):
                         raise
-            waiting = [one for one in waiting if one.id not in self._joined and self._catalogue.stream(one.id) is one]
+            waiting = [
+                one for one in waiting if one.id not in self._joined | lost and self._catalogue.stream(one.id) is one
+            ]
             await trio.sleep(JOIN_S)
 
     async def join(self, stream: Stream) -> None:
@@ -97,6 +104,16 @@ class Replicas:
                 elif change is None and self._meta.peer not in servers and servers.keys() <= voters:
                     await self._plane.stream_group_transfer(stream.id, next(iter(servers)))  # who takes this one out
         return more
+
+    async def lets_in(self, stream: Stream, peer: int, disk: int) -> bool:
+        """Whether this server leads the stream's group, and a majority has let that disk in without a vote yet. (The
+        one that the server had before is taken out first, also by a majority.)"""
+        with suppress(t.PlaneError):
+            look, members = await self.look(stream)
+            wanted = (peer, disk, False)
+            there = any((one.peer, one.disk, bool(one.voter)) == wanted for one in members)
+            return there and look.role == LEADER and bool(look.leased)
+        return False
 
     async def look(self, stream: Stream) -> tuple[MetaLook, tuple[MetaMember, ...]]:
         """The group as this server sees it. Raises PlaneError."""
