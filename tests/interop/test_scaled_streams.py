@@ -184,7 +184,7 @@ async def hurried(made: list[servers.Server], seed: int) -> None:
         await settled(clients[2], made, count, state["messages"])
 
 
-@pytest.mark.parametrize("seed", (1, 2))
+@pytest.mark.parametrize("seed", [1, 2])
 def test_changes_that_come_faster_than_they_are_carried_out_end_as_the_last_one_says(tmp_path: Path, seed: int) -> None:
     """The stream is kept by as many servers as were asked for last, each with all its messages."""
     with led(L, tmp_path) as made:
