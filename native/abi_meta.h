@@ -36,6 +36,9 @@
 /* target = stream, arg = META_LEARN, META_PROMOTE or META_REMOVE, body = one meta_disk_t: what becomes of it the look
  * tells. STATUS_AGAIN: this one does not lead, or another change comes first, or the member lacks too much */
 #define COMMAND_STREAM_GROUP_ALTER 133
+/* target = stream, arg = that of LED_WHOLE: all the consumers that were told are here. Until then a stream of interest
+ * passes over nothing, and removes nothing. */
+#define COMMAND_STREAM_CONSUMERS_MADE 134
 
 /* Event: who leads a stream of several servers, here: target = stream, code = LED_*. */
 #define EVENT_LED 25
@@ -43,7 +46,7 @@
 #define LED_HERE 1     /* now; these are its consumers: */
 #define LED_CONSUMER 2 /* arg = consumer, payload = definition */
 #define LED_SOURCE 5   /* payload = position of one of its sources: sequence 8, newest 8, key */
-#define LED_WHOLE 3    /* that was the last of them */
+#define LED_WHOLE 3    /* that was the last of them; arg = which lead of this server it is */
 /* payload = definition, which is stored: the stream is like that from here on. Its log stands still until control has
  * put it (STREAM_PUT, loading). */
 #define LED_DEFINITION 4

@@ -99,6 +99,10 @@ class Streams(Submits):
         body = struct.pack("=QQ", *member)
         await self._request("STREAM_GROUP_ALTER", "changing a stream's members", target=stream, arg=change, body=body)
 
+    async def stream_consumers_made(self, stream: int, lead: int) -> None:
+        """All consumers that the plane told of in this lead are made. Raises PlaneError."""
+        await self._request("STREAM_CONSUMERS_MADE", "taking up a stream's consumers", target=stream, arg=lead)
+
     async def stream_group_look(self, stream: int) -> bytes:
         """The group as it is now: native_meta.py reads it. Raises PlaneError."""
         done = await self._request("STREAM_GROUP_LOOK", "looking at a stream's group", target=stream)

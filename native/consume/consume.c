@@ -411,6 +411,11 @@ void consume_advanced(consume_t *consume, store_stream_t *stream) {
     }
 }
 
+void consume_judge(consume_t *consume, uint32_t stream_id, uint64_t from) {
+    group_t *group = group_of(consume, stream_id);
+    if (group) retention_judge(group, from);
+}
+
 void consume_interest_changed(consume_t *consume) {
     consume->interest_changed = true;
 }

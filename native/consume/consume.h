@@ -62,9 +62,14 @@ typedef struct consume_out {
     void (*advise)(void *context, consumer_t *consumer, uint32_t advisory, const advisory_t *numbers, bytes_t text);
     /* An ephemeral's inactivity threshold passed: consume has removed it (its records too) just now. */
     void (*gone)(void *context, uint32_t stream, uint32_t consumer, uint64_t taken);
-    /* A write of a stream that several servers keep (STREAM_REPLICATED): they agree on it first. Any status but
-     * STATUS_OK: later. */
+    /* Of a stream that several servers keep (STREAM_REPLICATED), who agree on it first: a write, and the removal of a
+     * message, which is there until they do. Any status but STATUS_OK: later. */
     status_t (*record)(void *context, uint32_t stream, const record_change_t *change);
+    status_t (*remove)(void *context, uint32_t stream, uint64_t seq);
+    /* Of such a stream: all its consumers are here, so that it is known what none of them needs. */
+    bool (*complete)(void *context, uint32_t stream);
+    /* Of such a stream: how many messages may still come for which it was asked already whether a consumer wants them. */
+    uint64_t (*coming)(void *context, uint32_t stream);
 } consume_out_t;
 
 /* memory: of pull requests that wait and of deliveries that are not acknowledged, the caller's as long as it lives.
@@ -159,6 +164,8 @@ bool consume_wanted(consume_t *consume, uint32_t stream_id, bytes_t subject);
 /* Visits those that do; false from visit ends it. */
 void consume_each_wanting(consume_t *consume, uint32_t stream_id, bytes_t subject,
                           bool (*visit)(void *context, consumer_t *consumer), void *context);
+/* Messages from this one on were taken in before it was known who wants them: those that nobody does are removed. */
+void consume_judge(consume_t *consume, uint32_t stream_id, uint64_t from);
 /* The visible end of the stream moved. Cheap; work is done in consume_tick. */
 void consume_advanced(consume_t *consume, store_stream_t *stream);
 /* Interest somewhere changed (subscription added or removed, link up or down): look again at push and waiting pulls. */

@@ -7,6 +7,11 @@
  * A removal that the store has no room for becomes a sweep too: the range then holds that message, and is tried again
  * every RETRY_NS. What a flush writes of the group's acks waits until the range is written (retention_recorded): a
  * crash finds either the range, or a message that was never acknowledged.
+ *
+ * Of a stream that several servers keep a removal is asked of its log, before what the same flush writes of the
+ * consumers. The message is there until the log has it. What is taken in while a consumer goes was asked for before
+ * that, and comes after it: a sweep waits for it. A server that begins to lead removes nothing by interest before it has
+ * all consumers.
  */
 #include "consume/private.h"
 #include "consume/retention.h"
@@ -19,6 +24,21 @@ static const retention_traits_t *retention_of(const group_t *group) {
 
 bool retention_by_interest(const group_t *group) {
     return retention_of(group)->only_wanted;
+}
+
+static bool is_shared(const group_t *group) {
+    return LEAF_UNLIKELY((store_stream_config(group->stream)->flags & STREAM_REPLICATED) != 0);
+}
+
+/* Are consumers missing that may need what the others do not? */
+static bool lacks_consumers(const group_t *group) {
+    const consume_out_t *out = &group->consume->out;
+    return is_shared(group) && retention_by_interest(group) && !out->complete(out->context, group->stream_id);
+}
+
+static uint64_t messages_coming(const group_t *group) {
+    const consume_out_t *out = &group->consume->out;
+    return is_shared(group) ? out->coming(out->context, group->stream_id) : 0;
 }
 
 /* Judges by the sequence alone; the caller asks whether the filter matches. */
@@ -70,13 +90,17 @@ static status_t wanted_by_others(consumer_t *consumer, uint64_t seq) {
 /* false: the store has no room for it, cannot read what it needs, or it takes further turns. A message that is not
  * there was taken by a limit. */
 static bool message_let_go(group_t *group, uint64_t seq) {
+    const consume_out_t *out = &group->consume->out;
+    if (is_shared(group)) return out->remove(out->context, group->stream_id, seq) == STATUS_OK;
     return !status_unknown(store_delete(group->stream, seq));
 }
 
 void retention_release(consumer_t *consumer, uint64_t seq) {
     const retention_traits_t *retention = retention_of(consumer->group);
     if (!retention->acks_remove || !consumer_counts(consumer)) return;
-    status_t wanted = retention->only_wanted ? wanted_by_others(consumer, seq) : STATUS_NOT_FOUND;
+    status_t wanted = lacks_consumers(consumer->group) ? STATUS_AGAIN
+                      : retention->only_wanted         ? wanted_by_others(consumer, seq)
+                                                       : STATUS_NOT_FOUND;
     if (wanted == STATUS_OK) return;
     state_dirty(consumer);
     if (LEAF_UNLIKELY(status_unknown(wanted) || !message_let_go(consumer->group, seq))) {
@@ -97,7 +121,7 @@ void retention_sweep(group_t *group, uint64_t from, uint64_t upto, int64_t after
         stream_state_t state;
         store_stream_state(group->stream, &state);
         from = state.first_seq;
-        upto = state.last_seq;
+        upto = state.last_seq + messages_coming(group);
     }
     if (upto == 0) return;
     if (group->sweeping) {
@@ -112,6 +136,13 @@ void retention_sweep(group_t *group, uint64_t from, uint64_t upto, int64_t after
     group->sweep_after_ns = after_ns;
     group->next_sweeping = group->consume->sweeping;
     group->consume->sweeping = group;
+}
+
+void retention_judge(group_t *group, uint64_t from) {
+    stream_state_t state;
+    store_stream_state(group->stream, &state);
+    uint64_t upto = state.last_seq + messages_coming(group);
+    if (retention_by_interest(group) && from <= upto) retention_sweep(group, from, upto, group->consume->now.mono_ns);
 }
 
 static bool message_is_wanted(group_t *group, uint64_t seq, bytes_t subject) {
@@ -129,6 +160,13 @@ static bool message_is_wanted(group_t *group, uint64_t seq, bytes_t subject) {
     return !anybody && !retention_by_interest(group);
 }
 
+/* Has all of its range come, as far as it ever will? */
+static bool sweep_has_all(const group_t *group) {
+    stream_state_t state;
+    store_stream_state(group->stream, &state);
+    return state.last_seq >= group->sweep_upto || messages_coming(group) == 0;
+}
+
 /* true: finished. */
 static bool sweep_step(group_t *group) {
     for (uint32_t looked = 0; looked < SWEEP_BUDGET; looked++) {
@@ -136,7 +174,7 @@ static bool sweep_step(group_t *group) {
         status_t status =
             store_next(group->stream, (filters_t){0}, &group->sweep_from, group->sweep_upto, SWEEP_BUDGET, &message);
         if (status == STATUS_AGAIN) return false;
-        if (status == STATUS_NOT_FOUND) return true;
+        if (status == STATUS_NOT_FOUND && sweep_has_all(group)) return true;
         if (status != STATUS_OK) {
             group->sweep_after_ns = time_after(group->consume->now.mono_ns, RETRY_NS);
             return false;
@@ -163,6 +201,10 @@ void retention_tick(consume_t *consume, bool *again) {
     for (group_t *group = consume->sweeping, *next; group; group = next) {
         next = group->next_sweeping;
         if (group->sweep_after_ns > consume->now.mono_ns) continue;
+        if (lacks_consumers(group)) {
+            group->sweep_after_ns = time_after(consume->now.mono_ns, RETRY_NS);
+            continue;
+        }
         if (!retention_of(group)->acks_remove || sweep_step(group)) {
             group_unlist(group);
             if (group->sweep_stored) sweep_delete(group);

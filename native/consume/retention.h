@@ -11,6 +11,8 @@ bool retention_by_interest(const group_t *group);
 void retention_acked_range(consumer_t *consumer, uint64_t from, uint64_t upto);
 void retention_release(consumer_t *consumer, uint64_t seq);
 void retention_sweep(group_t *group, uint64_t from, uint64_t upto, int64_t after_ns);
+/* Likewise of all from that one on, if the stream is of interest. */
+void retention_judge(group_t *group, uint64_t from);
 void retention_tick(consume_t *consume, bool *again);
 int64_t retention_deadline(const consume_t *consume);
 void retention_load(group_t *group);

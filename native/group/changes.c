@@ -5,31 +5,48 @@
 
 #define HEAD 7u
 #define STREAM_ID 4u
+#define SEQUENCE 8u
 #define KEY_MAX 12u /* consumer, sequence */
 
-status_t changes_add(buffer_t *changes, const record_change_t *change) {
-    uint32_t key = change->key.size - STREAM_ID;
-    uint64_t size = HEAD + key + (uint64_t)change->value.size;
+static status_t change_write(buffer_t *changes, unsigned act, unsigned kind, bytes_t key, bytes_t value) {
+    uint64_t size = HEAD + (uint64_t)key.size + value.size;
     uint8_t *at;
-    if (change->key.size < STREAM_ID || key > KEY_MAX || change->kind > UINT8_MAX) {
-        return STATUS_INVALID;
-    }
     if (changes->size > 0 && changes->size + size > CHANGES_MAX) {
         return STATUS_FULL;
     }
     if (buffer_reserve(changes, size, &at) != STATUS_OK) {
         return STATUS_NO_MEMORY;
     }
-    at[0] = (uint8_t)change->act;
-    at[1] = (uint8_t)change->kind;
-    at[2] = (uint8_t)key;
-    store_be32(at + 3, change->value.size);
-    (void)bytes_write(bytes_write(at + HEAD, bytes_after(change->key, STREAM_ID)), change->value);
+    at[0] = (uint8_t)act;
+    at[1] = (uint8_t)kind;
+    at[2] = (uint8_t)key.size;
+    store_be32(at + 3, value.size);
+    (void)bytes_write(bytes_write(at + HEAD, key), value);
     changes->size += size;
     return STATUS_OK;
 }
 
+status_t changes_add(buffer_t *changes, const record_change_t *change) {
+    if (change->key.size < STREAM_ID || change->key.size > STREAM_ID + KEY_MAX || change->kind > UINT8_MAX) {
+        return STATUS_INVALID;
+    }
+    return change_write(changes, change->act, change->kind, bytes_after(change->key, STREAM_ID), change->value);
+}
+
+status_t changes_add_removal(buffer_t *changes, uint64_t seq) {
+    uint8_t key[SEQUENCE];
+    store_be64(key, seq);
+    return change_write(changes, CHANGE_REMOVE, 0, bytes_of(key, sizeof key), BYTES_NONE);
+}
+
+static bool is_removal(const record_change_t *change) {
+    return (unsigned)change->act == CHANGE_REMOVE;
+}
+
 static bool change_allowed(const record_change_t *change, uint32_t key) {
+    if (is_removal(change)) {
+        return change->kind == 0 && key == SEQUENCE && change->value.size == 0;
+    }
     bool known = change->kind == RECORD_CONSUMER || change->kind == RECORD_CONSUMER_STATE
                  || change->kind == RECORD_CONSUMER_PENDING;
     bool whole = change->kind == RECORD_CONSUMER_PENDING && change->act != RECORD_DELETE_PREFIX;
@@ -56,19 +73,27 @@ static bool change_next(bytes_t *left, uint32_t stream_id, uint8_t full[STREAM_I
     return change_allowed(change, key);
 }
 
-status_t changes_apply(store_t *store, uint32_t stream_id, bytes_t changes) {
+static status_t change_do(store_stream_t *stream, const record_change_t *change) {
+    if (!is_removal(change)) {
+        return store_record_change(store_stream_store(stream), change);
+    }
+    status_t status = store_delete(stream, load_be64(change->key.at + STREAM_ID));
+    return status_unknown(status) ? status : STATUS_OK; /* a limit may have taken it before */
+}
+
+status_t changes_apply(store_stream_t *stream, bytes_t changes) {
     uint8_t full[STREAM_ID + KEY_MAX];
     record_change_t change;
     uint64_t count = 0;
     for (bytes_t left = changes; left.size > 0; count++) {
-        if (!change_next(&left, stream_id, full, &change)) {
+        if (!change_next(&left, store_stream_id(stream), full, &change)) {
             return STATUS_INVALID;
         }
     }
-    status_t status = store_record_reserve(store, count);
+    status_t status = store_record_reserve(store_stream_store(stream), count);
     for (bytes_t left = changes; left.size > 0 && status == STATUS_OK;) {
-        (void)change_next(&left, stream_id, full, &change);
-        status = store_record_change(store, &change);
+        (void)change_next(&left, store_stream_id(stream), full, &change);
+        status = change_do(stream, &change);
     }
     return status == STATUS_INVALID ? STATUS_FULL : status;
 }

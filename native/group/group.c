@@ -488,6 +488,10 @@ uint64_t group_name(const group_t *group) {
     return group->ledger->promise.name;
 }
 
+uint64_t group_coming(const group_t *group) {
+    return group->raft.trail.last - group->ledger->applied;
+}
+
 bool group_leads(const group_t *group) {
     return group->raft.role == RAFT_LEADER;
 }

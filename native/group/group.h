@@ -149,6 +149,7 @@ int64_t group_deadline(const group_t *group);
 bool group_rests(const group_t *group);
 
 uint64_t group_name(const group_t *group);
+uint64_t group_coming(const group_t *group); /* entries of its log that it has not applied yet */
 bool group_leads(const group_t *group);
 /* It leads, and has applied all that was in the log before: what it applied is the newest that any member may have. */
 bool group_ready(const group_t *group);

@@ -303,6 +303,14 @@ status_t replica_change(replica_t *replica, const record_change_t *change) {
                                                                          : STATUS_INVALID;
 }
 
+status_t replica_remove(replica_t *replica, uint64_t seq) {
+    return replica->leads ? changes_add_removal(&replica->changes, seq) : STATUS_AGAIN;
+}
+
+uint64_t replica_coming(const replica_t *replica) {
+    return replica->leads ? group_coming(replica->group) : 0;
+}
+
 bool replica_changes(const replica_t *replica) {
     return replica->changes.size > 0;
 }
@@ -491,7 +499,7 @@ static bool apply_entry(replica_t *replica, raft_index_t index, entry_what_t wha
     case ENTRY_DEFINE: return replica_is_defined(replica, body);
     case ENTRY_TIME: return store_stream_pass(replica->stream) == STATUS_OK;
     case ENTRY_CHANGES: {
-        status_t status = changes_apply(store_stream_store(replica->stream), store_stream_id(replica->stream), body);
+        status_t status = changes_apply(replica->stream, body);
         if (status != STATUS_INVALID) {
             return status == STATUS_OK;
         }

@@ -92,6 +92,10 @@ LEAF_MUST_USE status_t replica_define(replica_t *replica, bytes_t definition, ui
 void replica_defined(replica_t *replica, bytes_t definition);
 /* A write to the records of one of the stream's consumers, for the next proposal. STATUS_FULL, STATUS_AGAIN: later. */
 LEAF_MUST_USE status_t replica_change(replica_t *replica, const record_change_t *change);
+/* Likewise the removal of a message that no consumer needs any more. */
+LEAF_MUST_USE status_t replica_remove(replica_t *replica, uint64_t seq);
+/* How many entries of a leader's log it has not applied yet. */
+uint64_t replica_coming(const replica_t *replica);
 /* Proposes the writes that there are; without a token nobody waits for them. STATUS_AGAIN: they are kept. */
 LEAF_MUST_USE status_t replica_propose_changes(replica_t *replica, uint64_t token, moment_t now);
 #define REPLICA_NO_TOKEN (UINT64_MAX - 1)

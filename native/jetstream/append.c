@@ -18,6 +18,7 @@
 #include "consume/consume.h"
 #include "jetstream/js.h"
 #include "jetstream/publish.h"
+#include "jetstream/replicated.h"
 #include "jetstream/stream.h"
 #include "store/append.h"
 #include "store/retention.h"
@@ -147,9 +148,9 @@ static appended_t append_and_republish(js_t *js, stream_t *stream, const append_
 
 /* ---- appending --------------------------------------------------------------------------------------------------- */
 
-/* A stream of interest takes only what a consumer wants; a mirror takes what its origin has. */
-static bool nobody_wants(const js_t *js, const stream_t *stream, const append_t *append) {
+bool js_nobody_wants(js_t *js, const stream_t *stream, const append_t *append) {
     return retention_traits(&stream->config)->only_wanted && append->force_seq == 0
+           && (stream->replicated == NULL || replicated_complete_stream(js, stream->id))
            && !consume_wanted(js->consume, stream->id, append->subject);
 }
 
@@ -162,7 +163,7 @@ static appended_t append_rewritten(js_t *js, stream_t *stream, const append_t *a
             return (appended_t){.verdict = APPEND_TOO_LARGE};
         }
     }
-    renamed.skip = nobody_wants(js, stream, &renamed);
+    renamed.skip = js_nobody_wants(js, stream, &renamed);
     if (stream->rewrite->republish != NULL) {
         return append_and_republish(js, stream, &renamed, store_append);
     }
@@ -173,12 +174,12 @@ appended_t js_append(js_t *js, stream_t *stream, append_t *append) {
     if (LEAF_UNLIKELY(stream->rewrite != NULL)) {
         return append_rewritten(js, stream, append);
     }
-    append->skip = nobody_wants(js, stream, append);
+    append->skip = js_nobody_wants(js, stream, append);
     return store_append(stream->store, append, *js->now);
 }
 
 appended_t js_append_grouped(js_t *js, stream_t *stream, append_t *append) {
-    append->skip = nobody_wants(js, stream, append);
+    append->skip = js_nobody_wants(js, stream, append);
     if (stream->rewrite != NULL && stream->rewrite->republish != NULL) {
         return append_and_republish(js, stream, append, store_group_append);
     }

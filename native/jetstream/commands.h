@@ -52,6 +52,7 @@ void seat_import(js_t *js, const plane_command_t *command, stream_t *stream);
 /* replicated.c */
 void stream_group(js_t *js, const plane_command_t *command, stream_t *stream);
 void stream_group_look(js_t *js, const plane_command_t *command, stream_t *stream);
+void stream_consumers_made(js_t *js, const plane_command_t *command, stream_t *stream);
 void stream_group_alter(js_t *js, const plane_command_t *command, stream_t *stream);
 void stream_define(js_t *js, const plane_command_t *command, stream_t *stream);
 void stream_group_transfer(js_t *js, const plane_command_t *command, stream_t *stream);

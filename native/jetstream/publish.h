@@ -119,6 +119,8 @@ void js_atomic_forget(js_t *js, const stream_t *stream);
 
 /* ---- append.c ---------------------------------------------------------------------------------------------------- */
 
+/* A stream of interest takes only what a consumer wants; a mirror takes what its origin has. */
+bool js_nobody_wants(js_t *js, const stream_t *stream, const append_t *append);
 /* Stores a message, renamed and published again as its stream wants it. May change the append's skip. */
 appended_t js_append(js_t *js, stream_t *stream, append_t *append);
 /* One of a group (store_group_append), under the subject that it is stored under. */

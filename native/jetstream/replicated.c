@@ -129,6 +129,7 @@ static status_t propose(js_t *js, stream_t *stream, const append_t *append, byte
     if (renamed.subject.size == 0) {
         return STATUS_INVALID;
     }
+    renamed.skip = js_nobody_wants(js, stream, &renamed);
     uint64_t before = asked_size(&replicated->asked);
     uint64_t token = asked_put(&replicated->asked, ASKED_PUBLISH, reply);
     if (token == 0) {
@@ -236,7 +237,7 @@ void replicated_purge(js_t *js, const plane_command_t *command, const stream_t *
 /* ---- its life ---------------------------------------------------------------------------------------------------- */
 
 bool replicated_may(const stream_config_t *config) {
-    return config->storage == STORE_FILE && config->retention == 0 && (config->flags & FLAGS_WITHOUT) == 0;
+    return config->storage == STORE_FILE && (config->flags & FLAGS_WITHOUT) == 0;
 }
 
 status_t replicated_open(js_t *js, stream_t *stream, bytes_t subjects) {

@@ -18,8 +18,12 @@
  * in the log, and is acknowledged to its origin when it is committed. Who leads next goes on behind the positions that
  * its own disk has.
  *
- * Not here, and refused (replicated_may): what a log has no entry for: schedules, batches, counters, other retentions
- * than by limits, publishing again.
+ * Which messages no consumer needs is found at the leader, too, and their removal goes into the log with what the
+ * consumers have acknowledged. By interest, what is published is passed over when no consumer wants it as it is
+ * proposed. A leader does neither before control has made all its consumers (STREAM_CONSUMERS_MADE): until then it
+ * takes everything, and looks at that again.
+ *
+ * Not here, and refused (replicated_may): what a log has no entry for: schedules, batches, counters, publishing again.
  */
 #ifndef LEAFD_JETSTREAM_REPLICATED_H
 #define LEAFD_JETSTREAM_REPLICATED_H
@@ -63,6 +67,10 @@ void replicated_forget_source(js_t *js, const plane_command_t *command, const st
 /* Of its consumers (consume/), which are the leader's alone. */
 bool replicated_leads(const stream_t *stream);
 LEAF_MUST_USE status_t replicated_record(void *context, uint32_t stream_id, const record_change_t *change);
+/* consume_out_t's. */
+LEAF_MUST_USE status_t replicated_let_go(void *context, uint32_t stream_id, uint64_t seq);
+bool replicated_complete_stream(void *context, uint32_t stream_id);
+uint64_t replicated_coming(void *context, uint32_t stream_id);
 /* What there is of these goes into the log: once a tick, behind consume_flush. */
 void replicated_flush(js_t *js);
 /* A client gets that empty message once all that was changed until now is committed. Without memory it gets none. */

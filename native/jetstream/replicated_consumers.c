@@ -16,6 +16,8 @@
 #include "jetstream/replicated_private.h"
 #include "jetstream/seat.h"
 
+#define TAKEN_MOST (ASKED_MAX / sizeof(asked_t)) /* of messages that a source brought, and wait for room in the log */
+
 /* What there was goes into the log, to make room. */
 static bool changes_make_room(js_t *js, replicated_t *replicated) {
     if (replica_propose_changes(replicated->replica, REPLICA_NO_TOKEN, *js->now) != STATUS_OK) {
@@ -35,6 +37,45 @@ status_t replicated_record(void *context, uint32_t stream_id, const record_chang
     status_t status = replica_change(replicated->replica, change);
     return status == STATUS_FULL && changes_make_room(js, replicated) ? replica_change(replicated->replica, change)
                                                                       : status;
+}
+
+status_t replicated_let_go(void *context, uint32_t stream_id, uint64_t seq) {
+    js_t *js = context;
+    const stream_t *stream = stream_find(js, stream_id);
+    if (!replicated_leads(stream)) {
+        return STATUS_AGAIN;
+    }
+    replicated_t *replicated = stream->replicated;
+    status_t status = replica_remove(replicated->replica, seq);
+    return status == STATUS_FULL && changes_make_room(js, replicated) ? replica_remove(replicated->replica, seq)
+                                                                      : status;
+}
+
+bool replicated_complete_stream(void *context, uint32_t stream_id) {
+    const stream_t *stream = stream_find(context, stream_id);
+    return replicated_leads(stream) && stream->replicated->complete;
+}
+
+uint64_t replicated_coming(void *context, uint32_t stream_id) {
+    const stream_t *stream = stream_find(context, stream_id);
+    if (!replicated_leads(stream)) {
+        return 0;
+    }
+    const replicated_t *replicated = stream->replicated;
+    return replica_coming(replicated->replica) + (asked_empty(&replicated->taken) ? 0 : TAKEN_MOST);
+}
+
+static void consumers_are_here(js_t *js, replicated_t *replicated) {
+    replicated->complete = true;
+    consume_judge(js->consume, replicated->stream->id, replicated->led_from);
+}
+
+void stream_consumers_made(js_t *js, const plane_command_t *command, stream_t *stream) {
+    replicated_t *replicated = stream->replicated;
+    if (replicated_leads(stream) && command->arg == replicated->lead) {
+        consumers_are_here(js, replicated);
+    }
+    js_done(js, command, replicated == NULL ? STATUS_INVALID : STATUS_OK);
 }
 
 static void flush_one(js_t *js, replicated_t *replicated) {
@@ -96,13 +137,14 @@ bool replicated_tell(const replicated_t *replicated, uint32_t code, uint32_t con
 }
 
 typedef struct telling {
-    const replicated_t *replicated;
+    replicated_t *replicated;
     bool told;
 } telling_t;
 
 static bool tell_consumer(void *context, bytes_t key, bytes_t value) {
     telling_t *telling = context;
     telling->told = key.size == 8 && replicated_tell(telling->replicated, LED_CONSUMER, load_be32(key.at + 4), value);
+    telling->replicated->told++;
     return telling->told;
 }
 
@@ -121,13 +163,18 @@ static bool tell_source(void *context, bytes_t key, bytes_t value) {
     return telling->told;
 }
 
-bool replicated_tell_consumers(const replicated_t *replicated) {
+bool replicated_tell_consumers(replicated_t *replicated) {
     uint8_t key[4];
+    stream_state_t state;
     telling_t telling = {.replicated = replicated, .told = true};
     store_be32(key, replicated->stream->id);
     if (!replicated_tell(replicated, LED_HERE, 0, BYTES_NONE)) {
         return false;
     }
+    store_stream_state(replicated->stream->store, &state);
+    replicated->led_from = state.last_seq + 1;
+    replicated->lead++;
+    replicated->told = 0;
     status_t status = store_record_each(replicated->js->stores[STORE_FILE], RECORD_CONSUMER, bytes_of(key, sizeof key),
                                         BYTES_NONE, tell_consumer, &telling);
     bool read = status == STATUS_OK || status == STATUS_NOT_FOUND;
@@ -136,7 +183,8 @@ bool replicated_tell_consumers(const replicated_t *replicated) {
                                    BYTES_NONE, tell_source, &telling);
         read = status == STATUS_OK || status == STATUS_NOT_FOUND;
     }
-    return read && telling.told && replicated_tell(replicated, LED_WHOLE, 0, BYTES_NONE);
+    replicated->complete = read && replicated->told == 0;
+    return read && telling.told && replicated_tell(replicated, LED_WHOLE, replicated->lead, BYTES_NONE);
 }
 
 void replicated_tell_lost(replicated_t *replicated) {
@@ -145,6 +193,7 @@ void replicated_tell_lost(replicated_t *replicated) {
 
 void replicated_lose_consumers(js_t *js, replicated_t *replicated) {
     stream_t *stream = replicated->stream;
+    replicated->complete = false;
     consume_stream_left(js->consume, stream->id, *js->now);
     while (stream->seats != NULL) {
         seat_free(js, stream->seats);

@@ -28,10 +28,14 @@ struct replicated {
     js_t *js;
     stream_t *stream;
     replica_t *replica;
-    group_t *group;   /* NULL: STREAM_GROUP has not come */
-    bytes_t subjects; /* own copy, packed */
-    bool leads;       /* and listens */
-    bool untold;      /* control does not know yet that it leads no more */
+    group_t *group;    /* NULL: STREAM_GROUP has not come */
+    bytes_t subjects;  /* own copy, packed */
+    bool leads;        /* and listens */
+    bool untold;       /* control does not know yet that it leads no more */
+    bool complete;     /* all its consumers are here, since it leads */
+    uint32_t told;     /* how many these are */
+    uint32_t lead;     /* one more with each lead of this server */
+    uint64_t led_from; /* the first sequence of this lead */
     int64_t listen_ns;
     queued_t queued;     /* what is published while the log has no room */
     asked_queue_t asked; /* what waits for an answer of the log */
@@ -68,7 +72,7 @@ void replicated_propose_taken(js_t *js, replicated_t *replicated);
 /* EVENT_LED. false: there is no memory. */
 bool replicated_tell(const replicated_t *replicated, uint32_t code, uint32_t consumer, bytes_t definition);
 /* Tells control all consumers. false: they cannot be read now, or there is no memory. */
-bool replicated_tell_consumers(const replicated_t *replicated);
+bool replicated_tell_consumers(replicated_t *replicated);
 void replicated_lose_consumers(js_t *js, replicated_t *replicated);
 /* Control is told that it leads no more, as soon as there is memory. */
 void replicated_tell_lost(replicated_t *replicated);

@@ -70,6 +70,7 @@ status_t replicated_take(js_t *js, const stream_t *stream, const append_t *appen
     }
     status_t status = STATUS_INVALID;
     if (renamed.subject.size != 0) {
+        renamed.skip = append->skip || (append->subject.size != 0 && js_nobody_wants(js, stream, &renamed));
         status = replica_pack(replicated->replica, &renamed, &replicated->packed);
     }
     if (status == STATUS_INVALID) { /* no stream here takes it */

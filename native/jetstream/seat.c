@@ -260,6 +260,9 @@ consume_out_t js_consume_out(js_t *js) {
         .advise = out_advise,
         .gone = out_gone,
         .record = replicated_record,
+        .remove = replicated_let_go,
+        .complete = replicated_complete_stream,
+        .coming = replicated_coming,
     };
 }
 

@@ -154,10 +154,10 @@ def told_of(made: list[servers.Server], info: dict[str, Any]) -> None:
     assert sum(report(server, "jsz?raft=true").get("streams_leader", 0) for server in made) == 1
 
 
-async def made_by(server: servers.Server, names: set[str]) -> str:
-    """Makes the stream; its leader."""
+async def made_by(server: servers.Server, names: set[str], **more: object) -> str:
+    """Makes the stream, with more of a configuration; its leader."""
     client = await connect(server)
-    config = {"name": "S", "subjects": ["s.>"], "num_replicas": 3, "allow_direct": True}
+    config = {"name": "S", "subjects": ["s.>"], "num_replicas": 3, "allow_direct": True, **more}
     info: dict[str, Any] = {}
 
     async def there() -> bool:  # a nats-server whose group has just found its leader may not answer
@@ -363,8 +363,6 @@ WITHOUT: dict[str, dict[str, Any]] = {
     "republish": {"republish": {"src": ">", "dest": "again.>"}},
     "message schedules": {"allow_msg_schedules": True, "allow_msg_ttl": True},
     "counters": {"allow_msg_counter": True},
-    "workqueue retention": {"retention": "workqueue"},
-    "interest retention": {"retention": "interest"},
 }
 
 

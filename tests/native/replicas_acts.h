@@ -32,6 +32,24 @@ static inline void client_of_register(void) {
     }
 }
 
+/* Its consumers need no more of what is there; who leads has that agreed on, with a write of theirs. */
+static inline void consumers_let_go(uint64_t last) {
+    uint32_t at = below(world.nodes);
+    node_t *node = &world.node[at];
+    if (!node->up || node->stands_ns > world.now.mono_ns) {
+        return;
+    }
+    for (uint32_t count = below(6); count > 0 && last > 0; count--) {
+        status_t status = replica_remove(replicas[at], last - below(last < 30 ? (uint32_t)last : 30));
+        CHECK(status == STATUS_OK || status == STATUS_AGAIN);
+    }
+    if (replica_changes(replicas[at])
+        && replica_propose_changes(replicas[at], REPLICA_NO_TOKEN, world.now) != STATUS_OK) {
+        replica_forget_changes(replicas[at]);
+    }
+    groups_stir(node->groups, node->group[0]);
+}
+
 /* Anything, on a stream that lets go of messages for every reason there is. */
 static inline void client_of_anything(void) {
     static uint64_t numbers;
@@ -42,7 +60,8 @@ static inline void client_of_anything(void) {
     append_t append = message_of(++numbers, id, payload, subject);
     snprintf(id, sizeof id, "n%u", below(40)); /* some of them come again */
     append.msg_id = below(2) == 0 ? text(id) : BYTES_NONE;
-    switch (below(10)) {
+    switch (below(11)) {
+    case 8: consumers_let_go(last); return;
     case 0: (void)ask(ASK_DELETE, &append, last > 0 ? last - below(last < 30 ? (uint32_t)last : 30) : 1, 0); return;
     case 1: (void)ask(ASK_PURGE, &append, below(2) == 0 ? 0 : last, below(3)); return;
     case 2: append.rollup = (config.flags & STREAM_ALLOW_ROLLUP) != 0 ? 1 : 0; break;

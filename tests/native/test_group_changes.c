@@ -8,14 +8,15 @@
 #define OURS 9u
 
 static rig_t rig;
+static store_stream_t *stream;
 static buffer_t changes;
 
 static bytes_t text_of(const char *text) {
     return bytes_of((const uint8_t *)text, (uint32_t)strlen(text));
 }
 
-static bytes_t key_of(uint8_t key[16], uint32_t stream, uint32_t consumer, uint64_t seq) {
-    store_be32(key, stream);
+static bytes_t key_of(uint8_t key[16], uint32_t number, uint32_t consumer, uint64_t seq) {
+    store_be32(key, number);
     store_be32(key + 4, consumer);
     store_be64(key + 8, seq);
     return bytes_of(key, seq == 0 ? 8 : 16);
@@ -40,6 +41,7 @@ static void has(uint32_t kind, uint32_t consumer, uint64_t seq, const char *expe
 static void begin(void) {
     rig = (rig_t){.in_memory = true};
     rig_open(&rig);
+    stream = rig_stream(&rig, OURS, rig_config());
     buffer_init(&changes, UINT32_MAX);
 }
 
@@ -62,7 +64,7 @@ static void own_number(void) {
     add(RECORD_DELETE, RECORD_CONSUMER_PENDING, 1, 5, "");
     add(RECORD_PUT, RECORD_CONSUMER_PENDING, 2, 5, "other");
     for (int turn = 0; turn < 2; turn++) {
-        CHECK_EQ_I64(STATUS_OK, changes_apply(rig.store, OURS, all()));
+        CHECK_EQ_I64(STATUS_OK, changes_apply(stream, all()));
         has(RECORD_CONSUMER, 1, 0, "definition");
         has(RECORD_CONSUMER_STATE, 1, 0, "second");
         has(RECORD_CONSUMER_PENDING, 1, 5, NULL);
@@ -72,10 +74,41 @@ static void own_number(void) {
     changes.size = 0;
     add(RECORD_DELETE_PREFIX, RECORD_CONSUMER_PENDING, 1, 0, "");
     add(RECORD_DELETE, RECORD_CONSUMER, 1, 0, "");
-    CHECK_EQ_I64(STATUS_OK, changes_apply(rig.store, OURS, all()));
+    CHECK_EQ_I64(STATUS_OK, changes_apply(stream, all()));
     has(RECORD_CONSUMER, 1, 0, NULL);
     has(RECORD_CONSUMER_PENDING, 1, 6, NULL);
     has(RECORD_CONSUMER_PENDING, 2, 5, "other");
+    end();
+}
+
+static void removals(void) {
+    begin();
+    for (int i = 0; i < 4; i++) CHECK_EQ_I64(APPEND_STORED, rig_put(&rig, stream, "s", "x").verdict);
+    add(RECORD_PUT, RECORD_CONSUMER_STATE, 1, 0, "all");
+    CHECK_EQ_I64(STATUS_OK, changes_add_removal(&changes, 2));
+    CHECK_EQ_I64(STATUS_OK, changes_add_removal(&changes, 3));
+    CHECK_EQ_I64(STATUS_OK, changes_add_removal(&changes, 77)); /* never was */
+    for (int turn = 0; turn < 2; turn++) {
+        stored_message_t message;
+        CHECK_EQ_I64(STATUS_OK, changes_apply(stream, all()));
+        CHECK_EQ_U64(2, rig_state(stream).messages);
+        CHECK_EQ_I64(STATUS_OK, store_read(stream, 1, &message));
+        CHECK_EQ_I64(STATUS_OK, store_read(stream, 4, &message));
+        has(RECORD_CONSUMER_STATE, 1, 0, "all");
+    }
+    static const struct {
+        uint32_t at;
+        uint8_t byte;
+    } wrong[] = {{0, 5}, {1, RECORD_CONSUMER}, {2, 4}, {6, 1}};
+    changes.size = 0;
+    CHECK_EQ_I64(STATUS_OK, changes_add_removal(&changes, 1));
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        uint8_t before = changes.at[wrong[i].at];
+        changes.at[wrong[i].at] = wrong[i].byte;
+        CHECK_EQ_I64(STATUS_INVALID, changes_apply(stream, all()));
+        changes.at[wrong[i].at] = before;
+    }
+    CHECK_EQ_U64(2, rig_state(stream).messages);
     end();
 }
 
@@ -85,7 +118,7 @@ static void no_changes(void) {
     add(RECORD_PUT, RECORD_CONSUMER_PENDING, 1, 5, "five");
     uint32_t first = 7 + 4 + 5;
     for (uint32_t size = 1; size < changes.size; size++) {
-        status_t status = changes_apply(rig.store, OURS, bytes_of(changes.at, size));
+        status_t status = changes_apply(stream, bytes_of(changes.at, size));
         CHECK_EQ_I64(size == first ? STATUS_OK : STATUS_INVALID, status);
         if (size < first) has(RECORD_CONSUMER_STATE, 1, 0, NULL);
     }
@@ -98,7 +131,7 @@ static void no_changes(void) {
         uint8_t before = changes.at[first + wrong[i].at];
         changes.at[first + wrong[i].at] = wrong[i].byte;
         bool same = before == wrong[i].byte;
-        if (!same) CHECK_EQ_I64(STATUS_INVALID, changes_apply(rig.store, OURS, all()));
+        if (!same) CHECK_EQ_I64(STATUS_INVALID, changes_apply(stream, all()));
         changes.at[first + wrong[i].at] = before;
     }
     has(RECORD_CONSUMER_PENDING, 1, 5, NULL);
@@ -123,6 +156,7 @@ static void bounded(void) {
 
 int main(void) {
     RUN("a member writes under its own number of the stream, and again changes nothing", own_number);
+    RUN("messages that no consumer needs are removed, and again changes nothing", removals);
     RUN("what are no changes writes nothing, however they are cut", no_changes);
     RUN("one entry has an end", bounded);
     return TEST_RESULT();

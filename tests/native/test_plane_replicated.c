@@ -385,9 +385,6 @@ static void refused(void) {
         config.flags |= flags[i];
         CHECK_EQ_I64(STATUS_INVALID, put_stream(config, false));
     }
-    stream_config_t config = replicated();
-    config.retention = 1;
-    CHECK_EQ_I64(STATUS_INVALID, put_stream(config, false));
     CHECK(the_stream() == NULL);
     CHECK_EQ_I64(STATUS_OK, put_stream(rig_stream, false));
     CHECK_EQ_I64(STATUS_OK, open_meta());

@@ -213,7 +213,7 @@ static status_t take_spoiled(giving_t *giving, store_stream_t *to, store_t *stor
 /* Frames have a checksum, so such a part is a leader's who lies: what the end says is its word. */
 static void nonsense(void) {
     uint32_t refused = 0;
-    begin_with(config_drawn(0), 99);
+    begin_with(config_drawn(0), 101);
     world_pass(25 * NS_PER_SECOND); /* LMDB has it */
     node_t *node = &world.node[0];
     for (uint32_t i = 0; i < 120; i++) {

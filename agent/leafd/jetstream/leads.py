@@ -28,6 +28,7 @@ Load = Callable[[Records, set[int]], Awaitable[None]]
 Positions = dict[str, tuple[int, int]]
 """Of sources, by their keys: the origin's sequence that was taken last, and the newest stamp."""
 Source = Callable[[Stream, Positions | None], Awaitable[None]]
+Made = Callable[[int, int], Awaitable[None]]
 Define = Callable[[Stream, bytes], Awaitable[bool]]
 AGAIN_S: Final = 1.0
 """A definition that the stream could not be given is tried again."""
@@ -35,11 +36,14 @@ AGAIN_S: Final = 1.0
 
 class Leads:
     """The streams of several that this server leads. load: takes stored consumers up. source: has a mirror or sources
-    begin at these positions, or end (None). define: gives a stream another definition; False: not now."""
+    begin at these positions, or end (None). define: gives a stream another definition; False: not now. made: tells the
+    plane that all consumers of a stream are here, in that lead of its own."""
 
-    def __init__(self, catalogue: Catalogue, placing: Placing, load: Load, source: Source, define: Define) -> None:
+    def __init__(
+        self, catalogue: Catalogue, placing: Placing, load: Load, source: Source, define: Define, made: Made
+    ) -> None:
         self._catalogue, self._placing = catalogue, placing
-        self._load, self._source, self._define = load, source, define
+        self._load, self._source, self._define, self._made = load, source, define, made
         self._coming: dict[int, Records] = {}
         """By stream; so are ..."""
         self._positions: dict[int, Positions] = {}
@@ -65,14 +69,15 @@ class Leads:
             self._positions.setdefault(stream.id, {})[key] = sequence, newest_ts
         else:
             records, positions = self._coming.pop(stream.id, []), self._positions.pop(stream.id, {})
-            self._placing.go_on(partial(self._take_over, stream, stream.lead, records, positions))
+            led = partial(self._take_over, stream, stream.lead, event.consumer, records, positions)
+            self._placing.go_on(led)
 
     async def _redefine(self, stream: Stream, definition: bytes, ended: trio.Event) -> None:
         while self._catalogue.stream(stream.id) is stream and not await self._define(stream, definition):  # noqa: ASYNC110
             await trio.sleep(AGAIN_S)
         ended.set()
 
-    async def _take_over(self, stream: Stream, lead: int, records: Records, positions: Positions) -> None:
+    async def _take_over(self, stream: Stream, lead: int, number: int, records: Records, positions: Positions) -> None:
         async with stream.lock:
             if stream.lead != lead:
                 return
@@ -81,4 +86,5 @@ class Leads:
                 await self._load(records[at : at + TOGETHER], set())
             stream.led = stream.lead == lead
             if stream.led:
+                await self._made(stream.id, number)
                 await self._source(stream, positions)

@@ -37,7 +37,7 @@ from leafd.jetstream.models.requests import (
     StreamListRequest,
     StreamNamesRequest,
 )
-from leafd.jetstream.models.stream import FILE, LIMITS, ConsumerLimits, StreamConfig, StreamConfigRequest
+from leafd.jetstream.models.stream import FILE, ConsumerLimits, StreamConfig, StreamConfigRequest
 from leafd.jetstream.ports import Everywhere
 from leafd.jetstream.publishing import author_for, judge, republishes
 from leafd.jetstream.registry import Body, Call, Lock, endpoint
@@ -210,7 +210,6 @@ def check_replicable(context: Context, config: StreamConfig) -> None:
         "republish": config.republish is not None,
         "message schedules": config.allow_msg_schedules,
         "counters": config.allow_msg_counter,
-        f"{config.retention} retention": config.retention != LIMITS,
     }
     wrong = [what for what, is_there in others.items() if is_there]
     if wrong:
