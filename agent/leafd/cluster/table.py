@@ -139,6 +139,8 @@ class Table:
         self._unread: dict[bytes, int] = {}
         """The revisions of rows that this version cannot read."""
         self._counts: dict[int, tuple[int, int]] | None = None
+        self._mirrors: dict[tuple[str, str], set[str]] = {}
+        """The names of an account's streams that mirror the one of that name."""
 
     @property
     def unread(self) -> int:
@@ -155,6 +157,12 @@ class Table:
                     found[peer] = (alone, shared + 1) if row.members else (alone + 1, shared)
             self._counts = found
         return self._counts
+
+    def alternates(self, account: str, name: str) -> list[StreamRow]:
+        """A stream and those that mirror it; none, if nothing does."""
+        mirrors = self._mirrors.get((account, name))
+        here = self.streams.get(account, {})
+        return [here[one] for one in (name, *sorted(mirrors)) if one in here] if mirrors else []
 
     def get(self, account: str, name: str) -> StreamRow | None:
         """The row of a stream, also of one that is deleted. Raises UnreadError."""
@@ -205,10 +213,11 @@ class Table:
         self._unread.pop(row.key, None)
         self._rows[row.key] = row
         here = self.streams.setdefault(row.account, {})
+        self._leave(row)
         if row.config is not None:
             here[row.name] = row
-        else:
-            here.pop(row.name, None)
+            if origin := _origin_of(row):
+                self._mirrors.setdefault((row.account, origin), set()).add(row.name)
 
     def remove(self, row: StreamRow) -> None:
         """The row is gone."""
@@ -218,5 +227,20 @@ class Table:
     def _drop(self, key: bytes) -> StreamRow:
         self._counts = None
         row = self._rows.pop(key)
-        self.streams.get(row.account, {}).pop(row.name, None)
+        self._leave(row)
         return StreamRow(row.account, row.name)
+
+    def _leave(self, row: StreamRow) -> None:
+        """The stream of that name is not there for now."""
+        before = self.streams.get(row.account, {}).pop(row.name, None)
+        origin = _origin_of(before) if before is not None else ""
+        if mirrors := self._mirrors.get((row.account, origin)):
+            mirrors.discard(row.name)
+            if not mirrors:
+                del self._mirrors[row.account, origin]
+
+
+def _origin_of(row: StreamRow) -> str:
+    """The stream that this one mirrors; "": it is no mirror."""
+    mirror = row.config.get("mirror") if row.config is not None else None
+    return str(mirror.get("name", "")) if isinstance(mirror, dict) else ""

@@ -286,6 +286,10 @@ class Placing:
         row = self._row(account, name)
         return config_of(row) if row is not None and row.config is not None else None
 
+    def alternates(self, account: str, name: str) -> list[tuple[str, str]]:
+        """A stream and those that mirror it, each with its cluster; none, if nothing does."""
+        return [(row.name, row.cluster) for row in self.table.alternates(account, name)]
+
     async def names(self, account: str, subject: str) -> list[str]:
         """The names of streams, in their order; with a subject, of those that it concerns."""
         if not subject:

@@ -142,10 +142,14 @@ class Replicas:
             return 0
 
     async def led(self, stream: Stream) -> None:
-        """Returns when a server leads the group, or none does for long."""
+        """Returns when a server leads the group, this one with all that belongs to it; or none does for long."""
         with trio.move_on_after(LED_S):
-            while not await self.leader(stream):  # noqa: ASYNC110
+            while not await self._led(stream):  # noqa: ASYNC110
                 await trio.sleep(LOOK_S)
+
+    async def _led(self, stream: Stream) -> bool:
+        leader = await self.leader(stream)
+        return stream.led if leader == self._meta.peer else leader != 0
 
     async def step_down(self, stream: Stream, preferred: str = "") -> None:
         """Another server leads: the one of that name, or any. Raises ApiError."""

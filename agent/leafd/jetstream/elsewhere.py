@@ -90,10 +90,15 @@ class Elsewhere:
             server = await self._server_for(line, account, tokens, body)
             if server == self._placing.own:
                 everywhere = self if line.pattern in LEADERS else None
-                return await self._here(account, subject, header, body, asker, everywhere)
-            return await self._forwarded(server, account, subject, header, body, asker)
+                found = await self._here(account, subject, header, body, asker, everywhere)
+            else:
+                found = await self._forwarded(server, account, subject, header, body, asker)
         except ApiError as error:
             return refusal(line, error)
+        if found is not None and "alternates" in found.members:  # the nearest first: the asker is of this cluster
+            near = self._context.settings.cluster_name
+            found.members["alternates"].sort(key=lambda one: one["cluster"] != near)
+        return found
 
     async def _server_for(self, line: Endpoint, account: JetStreamAccount, tokens: list[str], body: bytes) -> int:
         """The server that answers. Raises ApiError."""

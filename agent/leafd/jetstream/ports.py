@@ -125,6 +125,9 @@ class Placing(Protocol):
     def config(self, account: str, name: str) -> StreamConfig | None:
         """The configuration of a stream, wherever it is."""
 
+    def alternates(self, account: str, name: str) -> list[tuple[str, str]]:
+        """A stream and those that mirror it, each with its cluster; none, if nothing does."""
+
     async def names(self, account: str, subject: str) -> list[str]:
         """The names of streams, in their order; with a subject, of those that it concerns."""
 

@@ -112,3 +112,18 @@ def test_streams_are_counted_by_the_servers_that_have_them() -> None:
     assert table.counts() == {1: (0, 1), 2: (1, 1)}
     table.remove(two)
     assert table.counts() == {2: (1, 0)}
+
+
+def test_a_stream_and_its_mirrors_are_alternates_of_each_other_while_they_are_there() -> None:
+    """A mirror that mirrors another one from now on, or is gone, is none any more."""
+    table = Table()
+    mirror = replace(ROW, name="M", config={"name": "M", "mirror": {"name": "S"}}, revision=10)
+    table.put(mirror)
+    assert table.alternates("A", "S") == [mirror]
+    table.put(ROW)
+    assert table.alternates("A", "S") == [ROW, mirror]
+    assert (table.alternates("A", "M"), table.alternates("B", "S")) == ([], [])
+    table.put(replace(mirror, config={"name": "M", "mirror": {"name": "T"}}, revision=11))
+    assert (table.alternates("A", "S"), len(table.alternates("A", "T"))) == ([], 1)
+    table.put(replace(mirror, config=None, revision=12))
+    assert table.alternates("A", "T") == []

@@ -6,7 +6,7 @@ from typing import Any
 
 from leafd.gojson import JsonError, decode
 from leafd.jetstream import errors
-from leafd.jetstream.endpoints.consumers import check_led
+from leafd.jetstream.endpoints.streams import check_led
 from leafd.jetstream.models.requests import PeerRemoveRequest, StepDownRequest
 from leafd.jetstream.ports import Placing
 from leafd.jetstream.registry import Call, endpoint

@@ -20,7 +20,7 @@ from leafd.jetstream.catalogue import Consumer, Settings, Stream, consumer_defin
 from leafd.jetstream.context import Context
 from leafd.jetstream.endpoints.infos import consumer_info, group_of
 from leafd.jetstream.endpoints.pages import cut, page_of, texts_size
-from leafd.jetstream.endpoints.streams import LIST_LIMIT, LISTED_WEIGHT, NAMES_LIMIT, gathered, refused
+from leafd.jetstream.endpoints.streams import LIST_LIMIT, LISTED_WEIGHT, NAMES_LIMIT, check_led, gathered, refused
 from leafd.jetstream.flat import flat_consumer
 from leafd.jetstream.models.consumer import (
     ACK_EXPLICIT,
@@ -330,12 +330,6 @@ async def _spare(call: Call, stream: Stream, consumer: Consumer) -> None:
         await call.context.plane.consumer_spare(stream.id, consumer.id, int(asked) * SECOND)
         line = b"%s: %d\r\n\r\n" % (HEARTBEAT_HEADER, int(asked))
         call.reply_header = (call.reply_header or b"NATS/1.0\r\n\r\n").removesuffix(b"\r\n") + line
-
-
-def check_led(stream: Stream) -> None:
-    """Only who leads a stream of several knows its consumers. Raises ApiError."""
-    if stream.group is not None and not stream.led:
-        raise errors.CLUSTER_NOT_AVAILABLE.error()
 
 
 def _served(call: Call, name: str) -> Stream:

@@ -47,7 +47,8 @@ async def stream_info(
     metadata: bool = True,
 ) -> dict[str, Any]:
     """A stream's info. What is in it differs from request to request: CREATE leaves out the domain, and the filter of a
-    mirror, which the reference only knows when it has asked the origin."""
+    mirror, which the reference only knows when it has asked the origin. cluster: it is the answer to INFO, which has
+    the cluster of a lone server, too, and the mirrors that may be read in its place."""
     config = stream.config
     mirror: dict[str, Any] | None = None
     if config.mirror is not None:
@@ -74,6 +75,7 @@ async def stream_info(
                 cluster=place,
                 mirror=mirror,
                 sources=sources or None,
+                alternates=_alternates(context, stream) if cluster else None,
                 timestamp=now_ns(),
             )
         )
@@ -101,6 +103,23 @@ async def group_of(context: Context, stream: Stream) -> dict[str, Any] | None:
     if stream.group is None or context.placing is None:
         return None
     return await context.placing.cluster_of(stream)
+
+
+def _asked_for(group: dict[str, Any], stream: Stream, config: ConsumerConfig) -> dict[str, Any]:
+    """The servers of a consumer as its configuration asks for them: with one replica the leader alone is told, as by
+    the reference. All servers of its stream have it all the same."""
+    if not config.num_replicas or config.num_replicas >= stream.config.num_replicas or "replicas" not in group:
+        return group
+    shown = {name: value for name, value in group.items() if name != "replicas"}
+    others = group["replicas"][: config.num_replicas - 1]
+    return shown | ({"replicas": others} if others else {})
+
+
+def _alternates(context: Context, stream: Stream) -> list[dict[str, Any]] | None:
+    """The stream and its mirrors, wherever they are, for who asks to choose the nearest; None: there are no mirrors."""
+    found = context.placing.alternates(stream.account.name, stream.name) if context.placing is not None else []
+    domain = {"domain": context.settings.domain} if context.settings.domain else {}
+    return [{"name": name} | domain | {"cluster": at} for name, at in found] or None
 
 
 def _source(stream: Stream, source: StreamSource, status: SourceStatus, *, sequence: bool) -> dict[str, Any]:
@@ -181,7 +200,7 @@ def consumer_info(
             num_redelivered=0 if config.max_deliver == 1 else state.redelivered,
             num_waiting=state.waiting,
             num_pending=state.pending,
-            cluster=group or stream.account.cluster,
+            cluster=_asked_for(group, stream, config) if group else stream.account.cluster,
             push_bound=bool(state.push_bound),
             paused=remaining > 0,
             pause_remaining=remaining,

@@ -74,6 +74,13 @@ def refused(error: t.PlaneError, row: Row) -> ApiError:
     return row.error(err=error)
 
 
+def check_led(stream: Stream) -> None:
+    """Only who leads a stream of several takes messages and knows its consumers: who is told of it may rely on both.
+    Raises ApiError."""
+    if stream.group is not None and not stream.led:
+        raise errors.CLUSTER_NOT_AVAILABLE.error()
+
+
 async def put(context: Context, stream: Stream, *, stored: bytes = b"") -> t.StreamState:
     """Makes the plane hold the stream as it is described; returns when that is durable. stored: its definition, at
     start. Raises PlaneError, ValueError: it is a stream of several servers, and this one is in no group of servers."""
@@ -440,6 +447,7 @@ async def remove_unserved(plane: Commands, stream_id: int, name: str, definition
 async def info(call: Call, request: StreamInfoRequest) -> dict[str, Any]:
     """A stream's configuration and state; on request its deleted sequences and its subjects, a page at a time."""
     stream = call.stream(call.name(2))
+    check_led(stream)
     offset = max(request.offset, 0)
     try:
         state = await call.context.plane.stream_state(

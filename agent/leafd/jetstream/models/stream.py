@@ -206,4 +206,5 @@ class StreamInfo(Struct):
     cluster: dict[str, Any] | None = wire(Raw(), "cluster", omit=True)
     mirror: dict[str, Any] | None = wire(Raw(), "mirror", omit=True)
     sources: list[dict[str, Any]] | None = wire(Raw(), "sources", omit=True)
+    alternates: list[dict[str, Any]] | None = wire(Raw(), "alternates", omit=True)
     timestamp: int = wire(Time(pointer=False), "ts")
