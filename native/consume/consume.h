@@ -68,7 +68,7 @@ typedef struct consume_out {
     status_t (*remove)(void *context, uint32_t stream, uint64_t seq);
     /* Of such a stream: all its consumers are here, so that it is known what none of them needs. */
     bool (*complete)(void *context, uint32_t stream);
-    /* Of such a stream: how many messages may still come for which it was asked already whether a consumer wants them. */
+    /* Of such a stream: how many messages may still come that a consumer was found to want, or not, before. */
     uint64_t (*coming)(void *context, uint32_t stream);
 } consume_out_t;
 

@@ -9,9 +9,9 @@
  * crash finds either the range, or a message that was never acknowledged.
  *
  * Of a stream that several servers keep a removal is asked of its log, before what the same flush writes of the
- * consumers. The message is there until the log has it. What is taken in while a consumer goes was asked for before
- * that, and comes after it: a sweep waits for it. A server that begins to lead removes nothing by interest before it has
- * all consumers.
+ * consumers. The message is there until the log has it. What is on its way while a consumer goes was asked for before
+ * that, and comes after it: a sweep waits for it. A server that begins to lead removes nothing by interest before it
+ * has all consumers.
  */
 #include "consume/private.h"
 #include "consume/retention.h"
