@@ -348,7 +348,8 @@ bool mqtt_publish(plane_t *plane, peer_t *peer, const mqtt_packet_t *packet) {
     return true;
 }
 
-/* The release of an identifier is on disk before the client may use it anew. */
+/* The release of an identifier is on disk before the client may use it anew. Whoever is back in its session may not
+ * have heard of that, and says it again, which is no fault then (5: 3.7.2.1); clients take 0x92 for one. */
 void mqtt_release(plane_t *plane, peer_t *peer, const mqtt_packet_t *packet) {
     session_t *session = peer->session;
     kept_t *kept = session->kept;
@@ -363,7 +364,7 @@ void mqtt_release(plane_t *plane, peer_t *peer, const mqtt_packet_t *packet) {
         mqtt_say_durable(plane, peer, "p", answer);
         return;
     }
-    mqtt_reason_t reason = known ? MQTT_REASON_SUCCESS : MQTT_REASON_ID_NOT_FOUND;
+    mqtt_reason_t reason = known || session->present ? MQTT_REASON_SUCCESS : MQTT_REASON_ID_NOT_FOUND;
     mqtt_acknowledge(plane, peer, MQTT_PUBCOMP, packet->id, reason);
 }
 

@@ -286,6 +286,14 @@ def test_no_more_messages_are_in_flight_than_the_client_takes(server: servers.Se
         assert [str(number).encode() for number in range(10)] == heard
 
 
+def test_a_release_that_is_said_again_in_its_session_is_no_fault(server: servers.Server) -> None:
+    """Who lost the connection before PUBCOMP says PUBREL again when it is back, and hears 0 (5: 3.7.2.1)."""
+    for clean, reason in ((True, 0x92), (False, 0), (False, 0)):
+        with five(server, "again", clean=clean, found={"session_expiry": 60}) as peer:
+            peer.send(mqtt.acknowledge(PUBREL, 78))
+            assert (78, reason) == ((answer := peer.expect(PUBCOMP)).id, answer.reason)
+
+
 def test_a_message_that_the_client_does_not_take_is_not_sent(server: servers.Server) -> None:
     """Maximum packet size (5: 3.1.2.11.4): it is as if it were not subscribed, and the rest comes."""
     with five(server, found={"maximum_packet": 100}) as peer, five(server) as other:
