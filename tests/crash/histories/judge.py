@@ -96,7 +96,7 @@ def judged(history: History, stored: dict[int, int], counted: Counter[int], prog
     _judge_consumers(history, stored, verdict)
     if program is not None:
         done = subprocess.run([program], input=history.touched(), capture_output=True, timeout=1800)
-        verdict.registers = "" if done.returncode == 0 else (done.stdout + done.stderr).decode().strip()
+        verdict.registers = "" if done.returncode == 0 else "; ".join((done.stdout + done.stderr).decode().splitlines())
     return verdict
 
 
