@@ -224,9 +224,9 @@ class Placing:
         if verb == "order":
             return dump(await self._orders.carry_out(head["tokens"], body)) + b"\n"
         if verb == "leads":
-            return dump({"peer": await self._leader_here(head["account"], head["name"])}) + b"\n"
+            return dump({"peer": await self.replicas.leader_here(head["account"], head["name"])}) + b"\n"
         if verb == "lets-in":
-            stream = self._stream_here(head["account"], head["name"])
+            stream = self.replicas.stream(head["account"], head["name"])
             return dump({"in": await self.members.lets_in(stream, peer, head)}) + b"\n"
         about, members = await self._elsewhere.serve(verb, head, body)
         return dump(about) + b"\n" + members
@@ -309,20 +309,12 @@ class Placing:
             return 0
         return row.peer if not row.members else await self._leader_of(row)
 
-    def _stream_here(self, account: str, name: str) -> Stream | None:
-        found = self._jetstream.catalogue.by_name.get(account)
-        return found.streams.get(name) if found is not None else None
-
-    async def _leader_here(self, account: str, name: str) -> int:
-        stream = self._stream_here(account, name)
-        return await self.replicas.leader(stream) if stream is not None and stream.group is not None else 0
-
     async def _leader_of(self, row: StreamRow) -> int:
         """The server that leads a stream of several. Raises ApiError: nobody, as far as those know that are there."""
         about = {"account": row.account, "name": row.name}
         for peer in sorted(row.peers, key=lambda one: one != self.own):
             if peer == self.own:
-                leader = await self._leader_here(row.account, row.name)
+                leader = await self.replicas.leader_here(row.account, row.name)
             else:
                 said = await self.ask(peer, "leads", about, b"", DECIDED_S) if self.reaches(peer) else None
                 leader = int(said[0]["peer"]) if said is not None else 0

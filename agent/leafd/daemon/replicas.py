@@ -141,6 +141,16 @@ class Replicas:
         except t.PlaneError:
             return 0
 
+    def stream(self, account: str, name: str) -> Stream | None:
+        """The stream of that name, if this server has it."""
+        found = self._catalogue.by_name.get(account)
+        return found.streams.get(name) if found is not None else None
+
+    async def leader_here(self, account: str, name: str) -> int:
+        """The server that leads the stream of that name; 0: none, or the stream is not here, or no group's."""
+        stream = self.stream(account, name)
+        return await self.leader(stream) if stream is not None and stream.group is not None else 0
+
     async def led(self, stream: Stream) -> None:
         """Returns when a server leads the group, this one with all that belongs to it; or none does for long."""
         with trio.move_on_after(LED_S):
