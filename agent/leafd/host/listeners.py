@@ -19,7 +19,10 @@ from leafd.config.schema.server import ServerConfig
 from leafd.errors import StartError
 from leafd.records import dataclass
 
-BACKLOG: Final = 1024
+BACKLOG: Final = 65535
+"""As many as the kernel allows (net.core.somaxconn, 4,096 by default), as the reference has it. Where 10,000 boxes come
+back at once and the queue is full, the kernel answers with cookies, and forgets whom it answered: such a box believes
+that it is connected, and waits for an INFO until its patience ends."""
 _KIND: Final = socket.SOCK_STREAM | socket.SOCK_CLOEXEC | socket.SOCK_NONBLOCK
 ANYWHERE: Final = "0.0.0.0"
 _ANYWHERE_6: Final = "::"

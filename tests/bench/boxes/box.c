@@ -136,6 +136,7 @@ void box_dial(box_t *box) {
     }
     box->waits_for_room = true;
     box->state = BOX_DIALLING;
+    box->dial_s = seconds_now();
 }
 
 /* ---- what is read ------------------------------------------------------------------------------------------------ */

@@ -22,6 +22,7 @@
 #define TICK_S 0.01
 #define BEATS_S 0.1
 #define REPORT_S 0.02
+#define INFO_S 20 /* a hub that says nothing for so long is dialled again (links/link.py, FIRST_WORD_S) */
 #define STDIN UINT32_MAX
 
 options_t options = {.count = 10, .size = 128, .reconnect_s = 1.0, .dials = 64, .jetstream = true};
@@ -96,6 +97,9 @@ static void dial_some(double now_s) {
     uint32_t begun = 0;
     for (uint32_t looked = 0; looked < dialling && begun < options.dials; looked++) {
         box_t *box = &boxes[next = (next + 1) % dialling];
+        if ((box->state == BOX_DIALLING || box->state == BOX_GREETED) && now_s >= box->dial_s + INFO_S) {
+            box_end(box);
+        }
         if (box->state == BOX_AWAY && box->dial_s <= now_s) {
             box_dial(box);
             begun++;
