@@ -37,14 +37,18 @@ static js_account_t *host_account(plane_t *plane, uint32_t id) {
 static status_t host_listen(plane_t *plane, js_account_t *account, js_role_t role, bytes_t subject, uint64_t link,
                             void *object, sink_t **out) {
     static const target_kind_t kinds[] = {
-        [JS_PUBLISH] = TARGET_STREAM, [JS_DIRECT] = TARGET_DIRECT, [JS_NEXT] = TARGET_NEXT,
-        [JS_ACK] = TARGET_ACK,        [JS_FLOW] = TARGET_FLOW,     [JS_INGEST] = TARGET_INGEST,
+        [JS_PUBLISH] = TARGET_STREAM,    [JS_DIRECT] = TARGET_DIRECT, [JS_NEXT] = TARGET_NEXT,
+        [JS_ACK] = TARGET_ACK,           [JS_FLOW] = TARGET_FLOW,     [JS_INGEST] = TARGET_INGEST,
+        [JS_DIRECT_ANY] = TARGET_DIRECT,
     };
     sink_t *sink = calloc(1, sizeof(*sink));
     if (sink == NULL) {
         return STATUS_NO_MEMORY;
     }
-    status_t status = sink_add(plane, plane_account(account), sink, kinds[role], subject, link, object);
+    account_t *own = plane_account(account);
+    status_t status = role == JS_DIRECT_ANY ? sink_add_grouped(plane, own, sink, kinds[role], subject,
+                                                               BYTES_LITERAL(JS_DIRECT_GROUP), object)
+                                            : sink_add(plane, own, sink, kinds[role], subject, link, object);
     if (status != STATUS_OK) {
         free(sink);
         return status;

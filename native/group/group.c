@@ -443,6 +443,8 @@ void group_receive(group_t *group, frame_message_t *received, moment_t now) {
     group->received_from = message->index + 1;
     group->received = received->entries;
     raft_receive(&group->raft, group->out, message, now.mono_ns);
+    bool led = message->subject == RAFT_ENTRIES && same_disk(message->from, group->raft.leader);
+    group->told = led ? message->commit : group->told;
     carry_out_all(group, now);
     group->received = BYTES_NONE;
     group->shortened = false;
@@ -502,6 +504,10 @@ bool group_ready(const group_t *group) {
 
 bool group_newest(const group_t *group, moment_t now) {
     return group_ready(group) && raft_leased(&group->raft, now.mono_ns);
+}
+
+bool group_current(const group_t *group) {
+    return group->raft.leader.peer != 0 && !group->half && group->told != 0 && group->ledger->applied >= group->told;
 }
 
 void group_note(group_t *group, bytes_t note) {

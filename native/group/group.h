@@ -155,6 +155,8 @@ bool group_leads(const group_t *group);
 bool group_ready(const group_t *group);
 /* The same, and no other one leads by now: what it has applied is the newest there is. */
 bool group_newest(const group_t *group, moment_t now);
+/* A follower's: it has applied all that its leader had committed when it last said so. */
+bool group_current(const group_t *group);
 /* A few bytes (LEDGER_NOTE_MAX) that are on the disk with how far it is applied: for its owner, from within apply. */
 void group_note(group_t *group, bytes_t note);
 bytes_t group_noted(const group_t *group);

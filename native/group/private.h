@@ -44,6 +44,7 @@ struct group {
     raft_outputs_t *out;
     raft_t raft;
     raft_index_t committed;
+    raft_index_t told; /* what its leader had committed when it last said so; 0: it has not, or lacks the log for it */
     raft_index_t everybody;                /* all members have the log up to there, or it is not kept for them */
     raft_index_t wanted[RAFT_MEMBERS_MAX]; /* a leader's: what each is to have next, .. */
     int64_t wanted_ns[RAFT_MEMBERS_MAX];   /* .. which was the log's last then; 0: not known yet */

@@ -577,6 +577,10 @@ void replica_close(replica_t *replica) {
     }
 }
 
+bool replica_half(const replica_t *replica) {
+    return replica->copier.half;
+}
+
 bool replica_stuck(const replica_t *replica) {
     return replica->stuck;
 }

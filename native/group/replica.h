@@ -106,6 +106,8 @@ void replica_forget_changes(replica_t *replica);
 void replica_turn(replica_t *replica, moment_t now);
 /* mono ns of the next turn that does something by itself, INT64_MAX: none does. */
 int64_t replica_deadline(replica_t *replica, moment_t now);
+/* It has half of a copy: what there is of the stream is the state of no moment. */
+bool replica_half(const replica_t *replica);
 /* It has met an entry that it does not understand. */
 bool replica_stuck(const replica_t *replica);
 

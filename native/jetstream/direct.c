@@ -464,7 +464,8 @@ static bool direct_step(direct_t *direct) {
 
 static bool job_step(js_t *js, job_t *job) {
     (void)js;
-    return direct_step(&((direct_job_t *)job)->direct);
+    direct_t *direct = &((direct_job_t *)job)->direct;
+    return direct->stream->half ? direct_is_over(direct, DIRECT_BUSY) : direct_step(direct);
 }
 
 static void job_end(js_t *js, job_t *job, status_t status) {

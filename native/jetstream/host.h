@@ -32,11 +32,14 @@ typedef struct js_account {
 typedef enum js_role {
     JS_PUBLISH = 0, /* js_publish, object: stream_t */
     JS_DIRECT,      /* js_direct, stream_t */
+    JS_DIRECT_ANY,  /* likewise: one of the servers that listen so gets it (JS_DIRECT_GROUP) */
     JS_NEXT,        /* js_next, consumer_seat_t */
     JS_ACK,         /* js_ack, consumer_seat_t */
     JS_FLOW,        /* js_flow, consumer_seat_t */
     JS_INGEST,      /* ingest_frame, ingest_t */
 } js_role_t;
+
+#define JS_DIRECT_GROUP "_sys_" /* the queue group, as in the reference */
 
 typedef struct sink sink_t; /* the host's: one target */
 typedef struct stream stream_t;

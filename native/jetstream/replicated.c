@@ -16,6 +16,7 @@
 
 #define LISTEN_AGAIN_NS NS_PER_SECOND
 #define HELD_AGAIN_NS (20 * NS_PER_MS)
+#define BEHIND_NS (2 * NS_PER_SECOND) /* more than a follower's store waits for room */
 /* Other flags have entries of the log. */
 #define FLAGS_WITHOUT (STREAM_ALLOW_BATCHED | STREAM_ALLOW_SCHEDULES | STREAM_ALLOW_ATOMIC | STREAM_COUNTER)
 
@@ -415,12 +416,29 @@ static void take_lead(js_t *js, replicated_t *replicated, bool ready) {
     }
 }
 
+/* A follower answers direct gets, too, as it does in the reference: with what it has applied, which is as old as its
+ * leader's last word. So it has to hear a leader, and to have all that was said to be agreed on; where it falls behind
+ * it leaves them to others. */
+static void share_gets(js_t *js, replicated_t *replicated) {
+    stream_t *stream = replicated->stream;
+    stream->half = replica_half(replicated->replica);
+    if (replicated->leads) {
+        return;
+    }
+    if (group_current(replicated->group)) {
+        replicated->behind_ns = js->now->mono_ns + BEHIND_NS;
+    }
+    bool hears = group_leader(replicated->group).peer != 0 && !stream->half && !replica_stuck(replicated->replica);
+    stream_answer_gets(js, stream, hears && js->now->mono_ns < replicated->behind_ns);
+}
+
 static int64_t replicated_turn(js_t *js, replicated_t *replicated) {
     bool ready = group_ready(replicated->group) && !replica_stuck(replicated->replica);
     if (ready != replicated->leads) {
         take_lead(js, replicated, ready);
     }
     replica_turn(replicated->replica, *js->now);
+    share_gets(js, replicated);
     if (replicated->queued.count > 0) {
         propose_queued(js, replicated);
     }

@@ -4,10 +4,11 @@
  *     STREAM_PUT, flagged --> STREAM_GROUP --> the group elects --> this one leads --> it listens to the subjects
  *     js_propose --> replica_publish, its reply in a queue --> committed, applied --> PubAck
  *
- * Only who leads listens, so that other servers send what is published there. A leader that is none any more answers
- * nobody: what becomes of what was proposed is not known. A PubAck waits for no batch: a majority has the entry on its
- * disk. Without room for the entry the message waits, and all that is published behind it; when too many wait
- * (queued.h) a publisher is told so.
+ * Only who leads listens to them, so that other servers send what is published there. Direct gets any member answers,
+ * one of a queue group, while it hears its leader and has applied what that said to be agreed on. A leader that is none
+ * any more answers nobody: what becomes of what was proposed is not known. A PubAck waits for no batch: a majority has
+ * the entry on its disk. Without room for the entry the message waits, and all that is published behind it; when too
+ * many wait (queued.h) a publisher is told so.
  *
  * A consumer is where its stream is led. What consume/ would store of it is an entry of the log, and an acknowledgement
  * is confirmed when that is committed. A server that begins to lead reads what its own disk has of the consumers, and

@@ -37,6 +37,7 @@ struct replicated {
     uint32_t lead;     /* one more with each lead of this server */
     uint64_t led_from; /* the first sequence of this lead */
     int64_t listen_ns;
+    int64_t behind_ns;   /* a follower's: until then it answers direct gets, though it is behind */
     queued_t queued;     /* what is published while the log has no room */
     asked_queue_t asked; /* what waits for an answer of the log */
     asked_queue_t held;  /* what is to be proposed with the next changes of consumers, and waits for them */

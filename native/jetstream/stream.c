@@ -90,8 +90,9 @@ static status_t add_direct(js_t *js, stream_t *stream, bytes_t name, subscriptio
             text_add_literal(&subject, "$JS.API.DIRECT.GET.");
             text_add(&subject, name);
             text_add_literal(&subject, i == 0 ? "" : ".>");
-            status = js->host->listen(js->plane, stream->account, JS_DIRECT, text_bytes(&subject), 0, stream,
-                                      &stream->direct[i]);
+            js_role_t role = stream->replicated != NULL ? JS_DIRECT_ANY : JS_DIRECT;
+            status =
+                js->host->listen(js->plane, stream->account, role, text_bytes(&subject), 0, stream, &stream->direct[i]);
             added->direct[i] = status == STATUS_OK;
         }
     }
@@ -137,6 +138,16 @@ void stream_unlisten(js_t *js, stream_t *stream) {
     stream->subject_count = 0;
     drop_direct(js, stream, 0);
     drop_direct(js, stream, 1);
+}
+
+void stream_answer_gets(js_t *js, stream_t *stream, bool answers) {
+    subscriptions_t added = {0};
+    if (!answers || (stream->config.flags & STREAM_ALLOW_DIRECT) == 0) {
+        drop_direct(js, stream, 0);
+        drop_direct(js, stream, 1);
+    } else if (add_direct(js, stream, stream->name, &added) != STATUS_OK) {
+        subscriptions_undo(js, stream, &added); /* it is asked again */
+    }
 }
 
 #define TEXTS 4

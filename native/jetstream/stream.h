@@ -61,6 +61,7 @@ struct stream {
     consumer_seat_t *seats;
     uint32_t seat_count;
     uint32_t direct_count; /* of these */
+    bool half;             /* of a copy that is on its way: what is there is the state of no moment */
 };
 
 stream_t *stream_find(js_t *js, uint64_t id);
@@ -68,6 +69,8 @@ void stream_free(js_t *js, stream_t *stream); /* targets, seats, memory; nothing
 /* Its subjects, packed as a command has them, and its direct gets: it gets what is published there; or nothing more. */
 LEAF_MUST_USE status_t stream_listen(js_t *js, stream_t *stream, bytes_t subjects);
 void stream_unlisten(js_t *js, stream_t *stream);
+/* Its direct gets alone, if it allows any. */
+void stream_answer_gets(js_t *js, stream_t *stream, bool answers);
 void stream_state_of(const stream_t *stream, stream_state_t *state);
 consumer_seat_t *seat_find(js_t *js, const stream_t *stream, uint64_t id);
 void seat_free(js_t *js, consumer_seat_t *seat); /* unlinks, too */

@@ -383,8 +383,8 @@ void subscription_sweep(plane_t *plane) {
 
 /* ---- targets inside ---------------------------------------------------------------------------------------------- */
 
-status_t sink_add(plane_t *plane, account_t *account, sink_t *sink, target_kind_t kind, bytes_t subject, uint64_t link,
-                  void *object) {
+static status_t sink_add_to(plane_t *plane, account_t *account, sink_t *sink, target_kind_t kind, bytes_t subject,
+                            bytes_t queue, uint64_t link, void *object) {
     check(!sink->in);
     *sink = (sink_t){.target = {.kind = kind, .weight = 1, .owner = sink},
                      .account = account,
@@ -392,7 +392,7 @@ status_t sink_add(plane_t *plane, account_t *account, sink_t *sink, target_kind_
                      .object = object,
                      .born = gateway_born(plane)};
     account->born = sink->born;
-    status_t status = route_add(account->route, &sink->target, subject, BYTES_NONE);
+    status_t status = route_add(account->route, &sink->target, subject, queue);
     if (status != STATUS_OK) {
         return status;
     }
@@ -422,6 +422,16 @@ status_t sink_add(plane_t *plane, account_t *account, sink_t *sink, target_kind_
         interest_tell_link(plane, link, sink->target.subject, BYTES_NONE, 1);
     }
     return STATUS_OK;
+}
+
+status_t sink_add(plane_t *plane, account_t *account, sink_t *sink, target_kind_t kind, bytes_t subject, uint64_t link,
+                  void *object) {
+    return sink_add_to(plane, account, sink, kind, subject, BYTES_NONE, link, object);
+}
+
+status_t sink_add_grouped(plane_t *plane, account_t *account, sink_t *sink, target_kind_t kind, bytes_t subject,
+                          bytes_t queue, void *object) {
+    return sink_add_to(plane, account, sink, kind, subject, queue, 0, object);
 }
 
 void sink_remove(plane_t *plane, sink_t *sink) {

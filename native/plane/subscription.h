@@ -110,6 +110,9 @@ void subscription_sweep(plane_t *plane);
 LEAF_MUST_USE status_t subscription_rows(buffer_t *rows, map_link_t *chain);
 LEAF_MUST_USE status_t sink_add(plane_t *plane, account_t *account, sink_t *sink, target_kind_t kind, bytes_t subject,
                                 uint64_t link, void *object);
+/* One of a queue group. */
+LEAF_MUST_USE status_t sink_add_grouped(plane_t *plane, account_t *account, sink_t *sink, target_kind_t kind,
+                                        bytes_t subject, bytes_t queue, void *object);
 void sink_remove(plane_t *plane, sink_t *sink);
 
 #endif

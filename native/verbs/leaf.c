@@ -161,7 +161,13 @@ static __attribute__((noinline)) void take_in_mapped(plane_t *plane, peer_t *pee
         leaf_refuse(plane, peer, subject);
         return;
     }
-    if (subject.size != 0) {
+    if (subject.at != op->subject.at && bytes_starts(subject, BYTES_LITERAL("$JS.API.DIRECT."))) {
+        /* The leaf knows the domain's name for it alone. Who answers here may be any of several servers. */
+        op_t asked = *op;
+        asked.queues[0] = BYTES_LITERAL(JS_DIRECT_GROUP);
+        asked.queue_count = 1;
+        link_take_in(plane, peer, account, &asked, subject);
+    } else if (subject.size != 0) {
         link_take_in(plane, peer, account, op, subject);
     }
 }

@@ -178,7 +178,6 @@ static void published(void) {
     CHECK_EQ_U64(3, state().messages);
     CHECK_EQ_I64(STATUS_OK, got(3));
     CHECK_EQ_U64(look().last, look().applied);
-    /* Direct gets are the leader's. */
     rig_feed(plane, client, "PUB $JS.API.DIRECT.GET.S.s.a r 0\r\n\r\n");
     const char *got = until_heard(client);
     CHECK(strstr(got, "Nats-Sequence: 3") != NULL);
