@@ -155,6 +155,12 @@ def told_of(made: list[servers.Server], info: dict[str, Any]) -> None:
     for server in made:
         assert len(group(server)["peers"]) == 2
     assert sum(report(server, "jsz?raft=true").get("streams_leader", 0) for server in made) == 1
+    rows = [report(server, "jsz?acc=A&streams=true&raft=true")["account_details"][0] for server in made]
+    details = [row["stream_detail"][0] for row in rows]
+    assert {one["stream_raft_group"] for one in details} == {cluster["raft_group"]}
+    assert [one["cluster"]["leader_since"] for one in details if "leader_since" in one["cluster"]] == [
+        cluster["leader_since"]
+    ]
 
 
 async def made_by(server: servers.Server, names: set[str], **more: object) -> str:

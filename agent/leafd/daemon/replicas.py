@@ -18,6 +18,7 @@ import trio
 
 from leafd import native_types as t
 from leafd.cluster.membership import Change, next_change
+from leafd.gotime import format_time
 from leafd.jetstream import errors
 from leafd.native_meta import LEADER, REMOVE, MetaLook, MetaMember, look_in, member_info
 
@@ -182,6 +183,8 @@ class Replicas:
         found: dict[str, Any] = {"name": self._settings.cluster_name, "raft_group": _group_name(stream)}
         if look.leader:
             found["leader"] = self._meta.named(look.leader)
+        if stream.led:
+            found["leader_since"] = format_time(stream.led_since)
         found |= {"system_account": True, "traffic_account": self._meta.system}
         seen = look.role == LEADER
         others = [one for one in members if one.peer != look.leader]

@@ -17,6 +17,7 @@ from typing import Final
 import trio
 
 from leafd import native_types as t
+from leafd.gotime import now_ns
 from leafd.jetstream.catalogue import Catalogue, Stream
 from leafd.jetstream.ports import Placing
 
@@ -57,7 +58,7 @@ class Leads:
             stream.redefined = trio.Event()
             self._placing.go_on(partial(self._redefine, stream, event.definition, stream.redefined))
         elif event.code in (t.LedCode.NO_MORE, t.LedCode.HERE):
-            stream.lead, stream.led = stream.lead + 1, False
+            stream.lead, stream.led, stream.led_since = stream.lead + 1, False, now_ns()
             stream.lose_consumers()
             self._coming[stream.id], self._positions[stream.id] = [], {}
             self._placing.go_on(partial(self._source, stream, None))

@@ -220,6 +220,7 @@ class _Detail:
     consumers: bool
     direct: bool
     config: bool
+    raft: bool
     but: Plain
 
     def is_short(self, one: PlainFacts) -> bool:
@@ -233,9 +234,10 @@ class _Detail:
         consumers = flag(options, "consumers", "consumer")
         streams, config = flag(options, "streams"), flag(options, "config")
         direct = flag(options, "direct-consumers", "direct_consumer")
-        for name in ("leader-only", "raft", "stream-leader-only"):  # of clusters
+        for name in ("leader-only", "stream-leader-only"):  # of clusters
             flag(options, name)
-        return cls(facts, jetstream, streams or consumers, consumers, direct and consumers, config, but or {})
+        raft = flag(options, "raft")
+        return cls(facts, jetstream, streams or consumers, consumers, direct and consumers, config, raft, but or {})
 
 
 async def _account(wanted: _Detail, account: JetStreamAccountFacts, usage: dict[str, Any]) -> dict[str, Any]:
@@ -360,6 +362,11 @@ async def _stream(wanted: _Detail, account: JetStreamAccountFacts, name: str) ->
         detail["consumer_detail"] = await _consumers(wanted, stream, hidden=False)
         if wanted.direct and (hidden := await _consumers(wanted, stream, hidden=True)):
             detail["direct_consumer_detail"] = hidden
+    if wanted.raft and stream is not None and stream.group is not None:
+        group = (info.get("cluster") or {}).get("raft_group", "")
+        detail["stream_raft_group"] = group
+        if wanted.consumers and stream.names:  # they are in the stream's group
+            detail["consumer_raft_groups"] = [{"name": name, "raft_group": group} for name in stream.names]
     return detail
 
 
