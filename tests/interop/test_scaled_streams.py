@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import json
 import random
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ import pytest
 from nats.aio.client import Client
 
 from tests import servers
-from tests.interop.test_meta_group import L, R, led
+from tests.interop.test_meta_group import L, R, leader_of, led
 from tests.rig.official import one_each
 from tests.rig.reports import report
 from tests.rig.waiting import until
@@ -189,3 +190,39 @@ def test_changes_that_come_faster_than_they_are_carried_out_end_as_the_last_one_
     """The stream is kept by as many servers as were asked for last, each with all its messages."""
     with led(L, tmp_path) as made:
         asyncio.run(hurried(made, seed))
+
+
+@pytest.mark.parametrize("kind", [R, L])
+def test_the_streams_of_a_server_that_is_taken_out_are_kept_by_others(tmp_path: Path, kind: str) -> None:
+    """Each server that is left has the stream with all its messages, once one of its two is no member any more."""
+
+    async def removed(made: list[servers.Server]) -> None:
+        async with one_each(made) as clients, one_each(made, "sys") as systems:
+            await said(clients[0], "STREAM.CREATE.S", CONFIG | {"num_replicas": 2})
+            for number in range(9):
+                await until(partial(_taken, clients[0], number), "nobody takes a message")
+            names = await settled(clients[0], made, 2, 9)
+            if leader_of(made) == names[1]:  # another one is asked to take it out
+                await said(systems[0], "META.LEADER.STEPDOWN")
+                await asyncio.to_thread(leader_of, made, but=names[1])
+            answer = await said(systems[int(names[0][1:])], "SERVER.REMOVE", {"peer": names[1]})
+            assert answer.get("success"), answer
+            left = [client for number, client in enumerate(clients) if f"s{number}" != names[1]]
+
+            async def moved() -> bool:
+                cluster = (await said(left[0], "STREAM.INFO.S")).get("cluster", {})
+                rows = cluster.get("replicas", ())
+                keepers = {cluster.get("leader", ""), *(row["name"] for row in rows)}
+                has = kept_by(made)
+                return keepers == {"s0", "s1", "s2"} - {names[1]} and all(has.get(one) == 9 for one in keepers)
+
+            await until(moved, lambda: f"it is not kept by the others: {kept_by(made)}")
+
+    with led(kind, tmp_path) as made:
+        asyncio.run(removed(made))
+
+
+async def _taken(client: Client, number: int) -> bool:
+    with contextlib.suppress(nats.errors.NoRespondersError, nats.errors.TimeoutError):
+        return "seq" in json.loads((await client.request("s.a", b"%d" % number, timeout=2)).data)
+    return False

@@ -97,6 +97,14 @@ class Members:
         about = {"account": stream.account.name, "name": stream.name, "created": stream.created}
         await self.patiently({"op": "without", "peer": peer, "leader": self._meta.peer, **about})
 
+    async def hand_on(self, peer: int, leader_of: Callable[[StreamRow], Awaitable[int]]) -> None:
+        """Streams of several that a server kept which is no member any more: others take its place, if there are."""
+        for row in [one for streams in self._table().streams.values() for one in streams.values()]:
+            if row.members and peer in row.peers:
+                about = {"account": row.account, "name": row.name, "created": row.created}
+                with suppress(ApiError):  # nobody leads it, or there is nobody: its row stays as it is
+                    await self._ask({"op": "without", "peer": peer, "leader": await leader_of(row), **about})
+
     async def begins_anew(self, row: StreamRow, stream: Stream) -> bool:
         """Whether the leader of the stream's group has let this server's disk in anew, which has another one's part."""
         if stream.group is None or stream.created != row.created or stream.group.name != row.group:

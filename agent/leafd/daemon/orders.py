@@ -31,10 +31,13 @@ STEP_DOWN: Final = ["META", "LEADER", "STEPDOWN"]
 
 
 class Orders:
-    """The orders, as the server that leads carries them out. site: what is known of a server that is there."""
+    """The orders, as the server that leads carries them out. site: what is known of a server that is there; removed: a
+    server is no member any more."""
 
-    def __init__(self, meta: MetaGroup, plane: Plane, site: Callable[[int], Site | None]) -> None:
-        self._meta, self._plane, self._site = meta, plane, site
+    def __init__(
+        self, meta: MetaGroup, plane: Plane, site: Callable[[int], Site | None], removed: Callable[[int], None]
+    ) -> None:
+        self._meta, self._plane, self._site, self._removed = meta, plane, site, removed
 
     def refused(self, tokens: list[str], error: ApiError) -> dict[str, Any]:
         """The members of the answer that says no."""
@@ -98,6 +101,7 @@ class Orders:
         await self._meta.write(banned_row(gone), quoted(name).encode(), _ANY)
         await self._meta.write(MEMBER_ROW + gone.peer.to_bytes(8, "big"), None, _ANY)
         await self._plane.meta_alter(REMOVE, gone)
+        self._removed(gone.peer)
 
 
 _ANY: Final = (1 << 64) - 1

@@ -89,13 +89,13 @@ class Placing:
         self._warned: set[tuple[str, str]] = set()
         self._nursery: trio.Nursery | None = None
         self._letters = Letters(plane.meta_send, self._serve, self._heard, guard)
-        self._orders = Orders(meta, plane, self._site_of)
         self.replicas = Replicas(plane, meta, jetstream.catalogue, jetstream.settings)
         self.join, self.step_down = self.replicas.join, self.replicas.step_down
         self.cluster_of = self.replicas.cluster_of
         self._announcer = rescue.Announcer(self._letters.tell)
         self.members = Members(meta, lambda: self.table, self.replicas, self._ask_leader, self.ask)
         self.without = self.members.without
+        self._orders = Orders(meta, plane, self._site_of, self._removed)
         meta.take_letter = self._letters.receive
         meta.on_rows.append(self._take_rows)
         meta.on_left.append(self._forget)
@@ -335,6 +335,9 @@ class Placing:
         if isinstance(chosen, str):
             raise errors.NO_SUITABLE_PEERS.error(why=chosen)
         return next((peer for peer, site in sites.items() if site is chosen), self.own)
+
+    def _removed(self, peer: int) -> None:
+        self.go_on(partial(self.members.hand_on, peer, self._leader_of))
 
     async def led(self, stream: Stream) -> None:
         """Returns when a server leads the stream's group, or none does for long."""
