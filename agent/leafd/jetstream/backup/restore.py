@@ -4,9 +4,10 @@
 
 The stream is made when the archive's state has come, without subjects and without retention; messages go into it in
 bounded runs, each on disk before the next one; consumers come after them, so that nobody is served from half a stream.
-Then it becomes the stream that was asked for. What is cut short or damaged leaves behind what had been restored up to
-there, as the reference does, as a stream like any other; what fails before the state leaves nothing. A server that ends
-before the stream is there removes it at its next start, since its definition says that it is half (catalogue.py).
+Then it becomes the stream that was asked for; of several servers the others begin with it. What is cut short or damaged
+leaves behind what had been restored up to there, as the reference does, as a stream like any other; what fails before
+the state leaves nothing. A server that ends before the stream is there removes it at its next start, since its
+definition says that it is half (catalogue.py).
 
 What has come and is not stored yet is held against a share of memory_limit (holding.py): where the restores have all of
 it, the one with the most is ended. One alone may hold whatever message has to be whole, and consumers up to a bound.
@@ -35,7 +36,15 @@ from leafd.jetstream.catalogue import Consumer, JetStreamAccount, Stream, consum
 from leafd.jetstream.context import Context
 from leafd.jetstream.endpoints.consumers import check_beside
 from leafd.jetstream.endpoints.infos import stream_info
-from leafd.jetstream.endpoints.streams import check_overlap, judged, numbered, put, refused
+from leafd.jetstream.endpoints.streams import (
+    check_overlap,
+    check_replicable,
+    judged,
+    numbered,
+    put,
+    refused,
+    shared_anew,
+)
 from leafd.jetstream.errors import ApiError
 from leafd.jetstream.flat import flat_consumer, flat_stream
 from leafd.jetstream.models.requests import RestoreRequest
@@ -85,7 +94,9 @@ async def restore(call: Call, request: RestoreRequest) -> dict[str, Any]:
         raise errors.STREAM_NAME_CONTAINS_PATH_SEPARATORS.error()
     config = await judged(call, replace(request.config, name=name), pedantic=False)
     if config.num_replicas > 1:
-        raise errors.STREAM_REPLICAS_NOT_SUPPORTED.error()
+        check_replicable(context, config, later=True)
+    if context.placing is not None and await context.placing.server_of(account.name, name):
+        raise errors.STREAM_NAME_EXIST_RESTORE_FAILED.error()
     config = replace(config, metadata=comparable(config.metadata, config.metadata))
     author = await author_for(call.asker, config)
     told = await aside(len(call.body), _told, call.body)
@@ -227,7 +238,9 @@ class Restoring:
     def __init__(
         self, context: Context, account: JetStreamAccount, config: StreamConfig, told: bytes, author: str
     ) -> None:
-        self.config = config
+        self.config = replace(config, num_replicas=min(config.num_replicas, 1))
+        """Of the stream while this server has it alone."""
+        self._wanted = config
         self._author = author
         self.waiting = trio.CancelScope()  # of who waits for more of it
         self._gave_way = False
@@ -313,6 +326,8 @@ class Restoring:
             self._context.plane.archives.hold(self, 0)
             await self._context.plane.stream_pad(self._stream.id, self._state.last_seq)
             state, failure = await self._activate()
+            if self._wanted.num_replicas > 1:
+                state = await shared_anew(self._context, self._stream, self._wanted, self._author)
         if failure is not None:
             raise failure
         return await stream_info(self._context, self._stream, state, creating=True)
@@ -341,7 +356,9 @@ class Restoring:
         """Forgets a stream that cannot even be left half full."""
         try:
             await self._context.plane.stream_remove(stream.id)
-        except t.PlaneError:
+            if self._context.placing is not None:
+                await self._context.placing.drop(self._account.name, stream.name, stream.created)
+        except (t.PlaneError, ApiError):
             return
 
     async def _advance(self, *, whole: bool) -> None:
@@ -511,6 +528,8 @@ class Restoring:
         assert self._stream is not None
         stream, context = self._stream, self._context
         failure: ArchiveError | None = None
+        if context.placing is not None:
+            await context.placing.claim(self._account.name, self.config, stream.created, self._author)
         while self._consumers:
             archived = self._consumers.pop(0)
             rows = list(archived.position.pending)

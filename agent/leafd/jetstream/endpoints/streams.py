@@ -205,9 +205,10 @@ async def placed(context: Context, wanted: Stream) -> tuple[Stream, t.StreamStat
     return stream, state
 
 
-def check_replicable(context: Context, config: StreamConfig) -> None:
+def check_replicable(context: Context, config: StreamConfig, *, later: bool = False) -> None:
     """Can several servers keep such a stream: has their log entries for it (native/jetstream/replicated.h)? Batches may
-    be allowed, as tools do that use none: whoever sends one is refused. Raises ApiError."""
+    be allowed, as tools do that use none: whoever sends one is refused. later: one server has it alone until then.
+    Raises ApiError."""
     if not context.settings.shared:
         raise errors.STREAM_REPLICAS_NOT_SUPPORTED.error()
     others = {
@@ -221,6 +222,8 @@ def check_replicable(context: Context, config: StreamConfig) -> None:
     wrong = [what for what, is_there in others.items() if is_there]
     if wrong:
         raise invalid(f"a stream with replicas may not have {' and '.join(wrong)} in leafd")
+    if later and (config.mirror is not None or config.sources):
+        raise invalid("a mirror or a stream with sources may not get replicas later in leafd")
 
 
 async def judged(call: Call, config: StreamConfig, *, pedantic: bool) -> StreamConfig:
@@ -269,9 +272,7 @@ async def update(call: Call, request: StreamConfigRequest) -> dict[str, Any]:
     old = stream.config
     config = check_update(old, static_stream(config))
     if stream.group is not None or config.num_replicas > 1:
-        check_replicable(context, config)
-    if stream.group is None and config.num_replicas > 1 and (config.mirror is not None or config.sources):
-        raise invalid("a mirror or a stream with sources may not get replicas later in leafd")
+        check_replicable(context, config, later=stream.group is None)
     check_update_room(account, context.catalogue, context.settings, old, config)
     _check_consumer_limits(stream, config.consumer_limits)
     await check_overlap(call.account, config)
@@ -336,6 +337,16 @@ async def shared(context: Context, stream: Stream, config: StreamConfig, author:
         raise refused(error, errors.STREAM_UPDATE) from None
     context.neighbours.stream_changed(stream, state.last_seq)
     return state
+
+
+async def shared_anew(context: Context, stream: Stream, config: StreamConfig, author: str) -> t.StreamState:
+    """A stream that this server has just made is kept by as many servers as that says. Raises ApiError."""
+    assert context.placing is not None
+    async with stream.account.lock:
+        await context.placing.change(stream.account.name, config, stream.created, author)
+        group = context.placing.group(stream.account.name, stream.name)
+        assert group is not None
+        return await shared(context, stream, config, author, group)
 
 
 async def agreed(context: Context, stream: Stream, config: StreamConfig, author: str) -> t.StreamState:

@@ -1,0 +1,54 @@
+"""Backups of streams that three servers keep, as at nats-servers: taken from whichever server is asked, and restored as
+streams of three again, with their consumers.
+
+Three nats-servers walk the same way, which proves the test. Not here: archives (test_backup.py).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests import servers
+from tests.interop.test_backup import ask, send, take
+from tests.interop.test_meta_group import L, R, led
+from tests.interop.test_replicated_queues import consumer, everywhere, patiently
+from tests.interop.test_replicated_streams import made_by
+from tests.rig.official import one_each
+
+MESSAGES = 30
+CONFIRMED = 10
+
+
+async def walk(made: list[servers.Server]) -> None:
+    await made_by(made[0], {f"s{number}" for number in range(len(made))})
+    async with one_each(made) as (first, second, third):
+        pull = await consumer(first, "C")
+        for number in range(MESSAGES):
+            await first.jetstream().publish("s.a", str(number).encode())
+        for message in await pull.fetch(CONFIRMED, timeout=5):
+            await message.ack_sync(timeout=5)
+        reply, archive = await take(second, "S")
+        taken: dict[str, Any] = await ask(
+            third, "STREAM.RESTORE.S", {"config": reply["config"], "state": reply["state"]}
+        )
+        assert taken["error"]["err_code"] == 10130
+        await patiently(third, "STREAM.DELETE.S")
+        info = await send(third, reply["config"], reply["state"], archive)
+        assert "error" not in info
+        assert (info["config"]["num_replicas"], info["state"]["messages"]) == (3, MESSAGES)
+        everywhere(made, MESSAGES, MESSAGES)
+        position = await patiently(second, "CONSUMER.INFO.S.C")
+        assert position["ack_floor"]["stream_seq"] == CONFIRMED
+        cluster = (await patiently(second, "STREAM.INFO.S"))["cluster"]
+        assert {cluster["leader"], *(row["name"] for row in cluster["replicas"])} == {"s0", "s1", "s2"}
+
+
+@pytest.mark.parametrize("kind", [R, L])
+def test_a_backup_of_a_stream_of_three_servers_becomes_one_again(kind: str, tmp_path: Path) -> None:
+    """All servers have its messages, and its consumer goes on where it was."""
+    with led(kind, tmp_path) as made:
+        asyncio.run(walk(made))
