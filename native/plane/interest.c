@@ -261,10 +261,11 @@ static uint64_t seen_by(plane_t *plane, peer_t *peer, const question_t *question
 /* Answers to another cluster, which come up from leafs under their whole names (gateway_reply.h). */
 static const bytes_t whole_names = {(const uint8_t *)"_GR_.>", 6};
 
+/* Loops are found by our own $LDS, which each leaf hears. That of another leaf is a subject like others: who is told of
+ * it could say it in turn, and that leaf would take our link for a loop and stay away. */
 static bool may_ask(const peer_t *peer, bytes_t subject) {
-    return peer->permissions == NULL || bytes_starts(subject, BYTES_LITERAL("$LDS."))
-           || bytes_equal(subject, whole_names) || bytes_starts(subject, BYTES_LITERAL("_R_."))
-           || permissions_leaf_ask(peer->permissions, subject);
+    return peer->permissions == NULL || bytes_equal(subject, peer->link->lds) || bytes_equal(subject, whole_names)
+           || bytes_starts(subject, BYTES_LITERAL("_R_.")) || permissions_leaf_ask(peer->permissions, subject);
 }
 
 static void interest_line(plane_t *plane, peer_t *peer, bytes_t subject, bytes_t queue, uint64_t weight) {

@@ -160,6 +160,8 @@ class Login:
     """0: no limit but that of the server, and never."""
     proof: Proof | None = None
     """In operator mode: its JWT."""
+    user: str = ""
+    """Who has proven to be that: a name or a key; "": nobody is asked."""
 
 
 @dataclass(frozen=True, slots=True)

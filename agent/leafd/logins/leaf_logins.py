@@ -363,6 +363,7 @@ def _login_to(account: Account, verdict: Verdict, policy: Policy, connect: dict[
         max_subscriptions=min(counts, default=0),
         expires_wall_ns=verdict.expires_ns,
         proof=verdict.proof,
+        user=verdict.user,
     )
 
 
