@@ -118,7 +118,7 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
     "A restore that ends with an error because of a consumer": (
         "hostile/test_restore_api.py::test_a_restore_brings_no_consumer_that_could_not_be_made",
     ),
-    "A backup of a stream with replicas": ("wire/jetstream/restore-replicas.wire",),
+    "Where there is no cluster, a backup": ("wire/jetstream/restore-replicas.wire",),
     "A message of an archive that is older": ("hostile/test_restore_api.py::test_what_becomes_of_an_archive_with",),
     "A restored stream knows the ids": ("interop/test_backup.py::test_a_backup_is_the_same_stream_elsewhere",),
     "A direct get of the last of many subjects": ("wire/jetstream/direct-get-up-to-later.wire",),
