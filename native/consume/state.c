@@ -46,7 +46,8 @@ static void key_make(uint8_t key[16], const consumer_t *consumer, uint64_t seq) 
 
 bool state_kept(const consumer_t *consumer) {
     if (consumer->setup.config.flags & (CONSUMER_MEMORY | CONSUMER_DIRECT)) return false;
-    return store_stream_config(consumer->stream)->storage == 0;
+    const stream_config_t *config = store_stream_config(consumer->stream);
+    return config->storage == 0 || (config->flags & STREAM_REPLICATED) != 0;
 }
 
 void state_dirty(consumer_t *consumer) {

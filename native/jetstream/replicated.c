@@ -238,7 +238,7 @@ void replicated_purge(js_t *js, const plane_command_t *command, const stream_t *
 /* ---- its life ---------------------------------------------------------------------------------------------------- */
 
 bool replicated_may(const stream_config_t *config) {
-    return config->storage == STORE_FILE && (config->flags & FLAGS_WITHOUT) == 0;
+    return (config->flags & FLAGS_WITHOUT) == 0;
 }
 
 status_t replicated_open(js_t *js, stream_t *stream, bytes_t subjects) {

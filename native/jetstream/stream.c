@@ -213,7 +213,8 @@ void stream_state_of(const stream_t *stream, stream_state_t *state) {
 /* A stream without messages, subjects and a place in the table: stream_free takes it back. */
 static status_t make_stream(js_t *js, const plane_command_t *command, const stream_config_t *config, stream_t **out) {
     js_account_t *account = js->host->account(js->plane, config->account);
-    uint32_t which = config->storage == 1 ? STORE_MEMORY : STORE_FILE;
+    bool replicated = (config->flags & STREAM_REPLICATED) != 0; /* in files, as its log is, whatever it is to be in */
+    uint32_t which = config->storage == 1 && !replicated ? STORE_MEMORY : STORE_FILE;
     if (account == NULL || js->consume == NULL || command->target == 0 || command->target > UINT32_MAX) {
         return STATUS_INVALID;
     }
@@ -282,7 +283,8 @@ static status_t put_stored(js_t *js, const plane_command_t *command, const defin
         status = replicated_open(js, stream, bytes_of(definition->subjects.at, definition->subjects.left));
     }
     if (listed && status == STATUS_OK) {
-        store_stream_charge(stream->store, &stream->account->stored[stream->which_store]);
+        uint32_t asked = definition->config.storage == 1 ? STORE_MEMORY : STORE_FILE;
+        store_stream_charge(stream->store, &stream->account->stored[asked]);
     }
     if (status == STATUS_OK && kept) {
         uint8_t key[4];
@@ -336,6 +338,8 @@ static status_t stream_make(js_t *js, const plane_command_t *command, const defi
     bool was_shared = fresh ? shared : stream->replicated != NULL;
     if ((was_shared && !shared) || (shared && (definition->republishes || !replicated_may(&definition->config)))) {
         status = STATUS_INVALID;
+    } else if (shared && !was_shared && stream->which_store != STORE_FILE) {
+        status = STATUS_INVALID; /* it has no log there */
     } else if (shared && !was_shared) {
         status = replicated_share(js, stream, bytes_of(definition->subjects.at, definition->subjects.left));
     } else if (!shared || replicated_leads(stream)) {
@@ -462,9 +466,11 @@ void js_allow(js_t *js, js_account_t *account, const allowed_t *allowed) {
     const int64_t limits[2] = {[STORE_FILE] = allowed->file, [STORE_MEMORY] = allowed->memory};
     for (uint32_t i = 0; i < 2; i++) {
         uint64_t limit = limits[i] < 0 ? UINT64_MAX : (uint64_t)limits[i];
-        if (js->stores[i] != NULL) {
-            store_allow(js->stores[i], &account->stored[i], limit);
-        } else { /* the store of memory is opened when it is first used */
+        /* The store of memory is opened when it is first used; streams in memory of several servers are files. */
+        store_t *store = js->stores[i] != NULL ? js->stores[i] : js->stores[STORE_FILE];
+        if (store != NULL) {
+            store_allow(store, &account->stored[i], limit);
+        } else {
             account->stored[i].limit = limit;
             allowance_arm(&account->stored[i]);
         }
@@ -481,7 +487,8 @@ void js_tell_allowances(js_t *js) {
             }
             entry->event.account = allowance->owner;
             entry->event.code = allowance->level;
-            entry->event.target = i;
+            const js_account_t *account = js->host->account(js->plane, allowance->owner);
+            entry->event.target = account != NULL && allowance == &account->stored[STORE_MEMORY];
             entry->event.arg = allowance->bytes;
             entry->event.arg2 = allowance->limit;
             event_post(js->exchange, entry);

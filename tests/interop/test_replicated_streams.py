@@ -367,7 +367,6 @@ def test_the_definition_of_a_stream_changes_at_all_servers_as_at_nats_servers(tm
 
 
 WITHOUT: dict[str, dict[str, Any]] = {
-    "memory storage": {"storage": "memory"},
     "discard new and sources": {"sources": [{"name": "O"}], "discard": "new", "max_msgs": 9},
     "republish": {"republish": {"src": ">", "dest": "again.>"}},
     "message schedules": {"allow_msg_schedules": True, "allow_msg_ttl": True},
@@ -382,6 +381,14 @@ def test_what_replicas_lack_is_refused(tmp_path: Path) -> None:
         client = await connect(server)
         await made_by(server, {"s0", "s1", "s2"})
         await asked(client, "STREAM.CREATE.O", {"name": "O", "subjects": ["o"]})
+        alone = {"name": "M", "subjects": ["m"], "storage": "memory"}
+        await asked(client, "STREAM.CREATE.M", alone)
+        answer = await client.request(
+            "$JS.API.STREAM.UPDATE.M", json.dumps({**alone, "num_replicas": 3}).encode(), timeout=20
+        )
+        assert json.loads(answer.data)["error"]["description"] == (
+            "a stream in memory may not get replicas later in leafd"
+        )
         plain = {"name": "S", "subjects": ["s.>"], "num_replicas": 3, "allow_direct": True}
         for what, more in WITHOUT.items():
             config = {**plain, "name": "T", "subjects": ["t.>"], **more}

@@ -129,16 +129,20 @@ static stream_state_t state(void) {
     return found;
 }
 
-static void begin(void) {
+static void begin_with(stream_config_t config) {
     rig_new_directory();
     open_plane();
-    CHECK_EQ_I64(STATUS_OK, put_stream(replicated(), false));
+    CHECK_EQ_I64(STATUS_OK, put_stream(config, false));
     CHECK_EQ_I64(STATUS_AGAIN, join(GROUP, 1)); /* there are no groups yet */
     CHECK_EQ_I64(STATUS_OK, open_meta());
     CHECK_EQ_I64(STATUS_OK, join(GROUP, 1));
     CHECK_EQ_I64(STATUS_OK, join(GROUP, 1));
     CHECK_EQ_I64(STATUS_EXISTS, join(GROUP + 1, 1));
     until_led();
+}
+
+static void begin(void) {
+    begin_with(replicated());
 }
 
 static peer_t *asking(void) {
@@ -395,6 +399,28 @@ static void refused(void) {
     rig_close_and_remove(plane);
 }
 
+/* Bytes are the reference's of a message in memory: subject, payload and 16. */
+static void in_memory(void) {
+    stream_config_t config = replicated();
+    config.storage = 1;
+    begin_with(config);
+    peer_t *client = asking();
+    put_message(client, NULL, "{\"stream\":\"S\",\"seq\":1}");
+    const allowance_t *stored = the_stream()->account->stored;
+    CHECK_EQ_U64(STORE_FILE, the_stream()->which_store);
+    CHECK_EQ_U64(3 + 1 + 16, stored[STORE_MEMORY].bytes);
+    CHECK_EQ_U64(0, stored[STORE_FILE].bytes);
+    const allowed_t allowed = {.file = -1, .memory = 22};
+    rig_run_with(plane, (plane_command_t){.op = COMMAND_ALLOW, .token = 1}, &allowed, sizeof allowed, NULL, 0);
+    plane_event_t event;
+    for (int64_t until = 0; patient(&until) && !rig_event(plane, EVENT_ALLOWANCE, &event);) {
+        rig_turn(plane);
+    }
+    CHECK_EQ_U64(STORE_MEMORY, event.target);
+    CHECK_EQ_U64(20, event.arg);
+    rig_close_and_remove(plane);
+}
+
 int main(void) {
     RUN("a publish is answered when the log has it, as a stream of one server answers", published);
     RUN("hundreds in a turn are answered, each once and in order", many_in_a_turn);
@@ -404,6 +430,7 @@ int main(void) {
     RUN("after a start it has what it had", started_again);
     RUN("its log goes with it", removed);
     RUN("without a majority it takes nothing", no_majority);
+    RUN("one in memory is kept in files, and counts as what is in memory", in_memory);
     RUN("what the log has no entry for is refused", refused);
     return TEST_RESULT();
 }

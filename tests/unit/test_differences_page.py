@@ -573,11 +573,10 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
         "interop/test_report_parity.py::test_every_member_of_nats_servers_reports_is_there",
     ),
     "Events on $SYS": ("interop/test_events.py::test_the_same_is_heard_of_what_happens",),
-    "A consumer of a stream of several": (
-        "interop/test_replicated_consumers.py::test_a_consumer_goes_on_at_the_next_leader",
-    ),
+    "A stream of several servers": ("interop/test_replicated_memory.py::test_memory_outlives_all_its_servers",),
+    "A consumer of a stream of": ("interop/test_replicated_consumers.py::test_a_consumer_goes_on_at_the_next_leader",),
     # ---- not yet
-    "Streams with replicas in memory": ("interop/test_replicated_streams.py::test_what_replicas_lack_is_refused",),
+    "Streams with replicas and": ("interop/test_replicated_streams.py::test_what_replicas_lack_is_refused",),
 }  # fmt: skip
 
 

@@ -76,6 +76,8 @@ async def put(
     definition, at start. held: a new one delivers nothing before _begin()."""
     config = consumer.config
     flat = flat_consumer(stream.account.id, config)
+    if stream.group is not None and rules.kept_by_all(config, stream.config):
+        flat = replace(flat, flags=flat.flags & ~t.ConsumerFlag.MEMORY)
     if held:
         flat = replace(flat, flags=flat.flags | t.ConsumerFlag.HELD)
     definition = stored or await aside(consumer.weight, consumer_definition, consumer)

@@ -37,7 +37,7 @@ from leafd.jetstream.models.requests import (
     StreamListRequest,
     StreamNamesRequest,
 )
-from leafd.jetstream.models.stream import FILE, ConsumerLimits, StreamConfig, StreamConfigRequest
+from leafd.jetstream.models.stream import MEMORY, ConsumerLimits, StreamConfig, StreamConfigRequest
 from leafd.jetstream.ports import SERVER, Everywhere
 from leafd.jetstream.publishing import author_for, judge, republishes
 from leafd.jetstream.registry import Body, Call, Lock, endpoint
@@ -212,7 +212,6 @@ def check_replicable(context: Context, config: StreamConfig, *, later: bool = Fa
     if not context.settings.shared:
         raise errors.STREAM_REPLICAS_NOT_SUPPORTED.error()
     others = {
-        "memory storage": config.storage != FILE,
         # What is behind a message that was refused would be in the log already.
         "discard new and sources": config.discard == "new" and (config.mirror is not None or bool(config.sources)),
         "republish": config.republish is not None,
@@ -224,6 +223,8 @@ def check_replicable(context: Context, config: StreamConfig, *, later: bool = Fa
         raise invalid(f"a stream with replicas may not have {' and '.join(wrong)} in leafd")
     if later and (config.mirror is not None or config.sources):
         raise invalid("a mirror or a stream with sources may not get replicas later in leafd")
+    if later and config.storage == MEMORY:
+        raise invalid("a stream in memory may not get replicas later in leafd")
 
 
 async def judged(call: Call, config: StreamConfig, *, pedantic: bool) -> StreamConfig:

@@ -128,6 +128,14 @@ def _default_ack_pending(config: ConsumerConfig, context: ConsumerContext) -> in
     return min(MAX_ACK_PENDING_DEFAULT, *(bound for bound in bounds if bound > 0), MAX_ACK_PENDING_DEFAULT)
 
 
+def kept_by_all(config: ConsumerConfig, stream: StreamConfig) -> bool:
+    """Whether a consumer of a stream of several servers outlives one of them, be it in memory. Where it says nothing of
+    replicas, a durable one does, and any of a stream that keeps messages for its consumers."""
+    return config.num_replicas > 1 or (
+        config.num_replicas == 0 and (bool(config.durable_name) or stream.retention != LIMITS)
+    )
+
+
 def check(config: ConsumerConfig, context: ConsumerContext) -> None:
     """Raises the ApiError of the first rule that the configuration breaks."""
     stream = context.stream
