@@ -234,7 +234,8 @@ static inline bool js_rig_send(js_rig_t *rig, const char *subject, const char *r
         if (bytes_equal(js_rig_subject(sink), message.subject)) {
             switch (sink->role) {
             case JS_PUBLISH: js_publish(&rig->js, sink->object, &message); break;
-            case JS_DIRECT: js_direct(&rig->js, sink->object, &message); break;
+            case JS_DIRECT:
+            case JS_DIRECT_ANY: js_direct(&rig->js, sink->object, &message); break;
             case JS_NEXT: js_next(&rig->js, sink->object, &message); break;
             case JS_ACK: js_ack(&rig->js, sink->object, &message); break;
             case JS_FLOW: js_flow(&rig->js, sink->object, &message); break;
