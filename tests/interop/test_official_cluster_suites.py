@@ -10,6 +10,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import time
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -116,6 +118,27 @@ def test_a_stream_that_answers_takes_messages(kind: str, tmp_path: Path) -> None
 
         await until(answers, "nobody answers for the stream")
         assert await taken(client)
+        await client.close()
+
+    with led(kind, tmp_path) as up:
+        asyncio.run(walk(up))
+
+
+@pytest.mark.parametrize("kind", [R, L])
+def test_who_leads_already_is_not_made_the_leader(kind: str, tmp_path: Path) -> None:
+    """The answer says so, and the leader tells since when it leads."""
+
+    async def walk(up: list[servers.Server]) -> None:
+        client = await connect(up[0])
+        await asked(client, "STREAM.CREATE.S", SHARED)
+        group = (await asked(client, "STREAM.INFO.S"))["cluster"]
+        age_s = time.time() - datetime.fromisoformat(group["leader_since"][:19] + "+00:00").timestamp()
+        assert 0 <= age_s < 60
+        wish = json.dumps({"placement": {"preferred": group["leader"]}}).encode()
+        said = json.loads((await client.request("$JS.API.STREAM.LEADER.STEPDOWN.S", wish, timeout=10)).data)
+        text = f'preferred server "{group["leader"]}" is already leader'
+        assert said["error"] == {"code": 400, "err_code": 10005, "description": text}
+        assert (await asked(client, "STREAM.INFO.S"))["cluster"]["leader"] == group["leader"]
         await client.close()
 
     with led(kind, tmp_path) as up:

@@ -91,7 +91,7 @@ class Placing:
         self._letters = Letters(plane.meta_send, self._serve, self._heard, guard)
         self.replicas = Replicas(plane, meta, jetstream.catalogue, jetstream.settings)
         self.join, self.step_down = self.replicas.join, self.replicas.step_down
-        self.cluster_of = self.replicas.cluster_of
+        self.cluster_of, self.begun = self.replicas.cluster_of, self.replicas.begun
         self._announcer = rescue.Announcer(self._letters.tell)
         self.members = Members(meta, lambda: self.table, self.replicas, self._ask_leader, self.ask)
         self.without = self.members.without

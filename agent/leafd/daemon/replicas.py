@@ -158,6 +158,12 @@ class Replicas:
             while not await self._led(stream):  # noqa: ASYNC110
                 await trio.sleep(LOOK_S)
 
+    async def begun(self, stream: Stream) -> None:
+        """Returns when this server, if it leads the group, has all that belongs to it; after a while at the latest."""
+        with trio.move_on_after(LED_S):
+            while not stream.led and await self.leader(stream) == self._meta.peer:  # noqa: ASYNC110
+                await trio.sleep(LOOK_S)
+
     async def _led(self, stream: Stream) -> bool:
         leader = await self.leader(stream)
         return stream.led if leader == self._meta.peer else leader != 0
@@ -165,10 +171,12 @@ class Replicas:
     async def step_down(self, stream: Stream, preferred: str = "") -> None:
         """Another server leads: the one of that name, or any. Raises ApiError."""
         assert stream.group is not None
-        _, members = await self.look(stream)
+        look, members = await self.look(stream)
         peers = {self._meta.named(one.peer): one.peer for one in members}
         if preferred and preferred not in peers:
             raise errors.NO_SUITABLE_PEERS_FOR.error(why=f'preferred server "{preferred}" not known')
+        if preferred and peers[preferred] == look.leader:
+            raise errors.NO_SUITABLE_PEERS_FOR.error(why=f'preferred server "{preferred}" is already leader')
         try:
             await self._plane.stream_group_transfer(stream.id, peers.get(preferred, 0))
         except t.PlaneError:

@@ -90,6 +90,7 @@ class Elsewhere:
             server = await self._server_for(line, account, tokens, body)
             if server == self._placing.own:
                 everywhere = self if line.pattern in LEADERS else None
+                await self._begun(line, account, tokens)
                 found = await self._here(account, subject, header, body, asker, everywhere)
             else:
                 found = await self._forwarded(server, account, subject, header, body, asker)
@@ -188,6 +189,7 @@ class Elsewhere:
                 self._check_asked(line, account, tokens, everywhere is not None)
             except ApiError as error:
                 return _as_letter(refusal(line, error))
+            await self._begun(line, account, tokens)
         answered = await self._here(account, subject, header, body, asker, everywhere)
         about, members = _as_letter(answered)
         if answered is not None and answered.after is not None:
@@ -204,6 +206,12 @@ class Elsewhere:
         name = _stream_in(line, tokens)
         if name and name not in account.streams:
             self._placing.config(account.name, name)  # what cannot be read there is not "not there"
+
+    async def _begun(self, line: Endpoint, account: JetStreamAccount, tokens: list[str]) -> None:
+        """A server that has begun to lead a stream knows its consumers a moment later: who asks it waits for that."""
+        stream = account.streams.get(_stream_in(line, tokens))
+        if stream is not None and stream.group is not None and not stream.led:
+            await self._placing.begun(stream)
 
     async def _follow(self, number: int, after: Callable[[], Awaitable[None]]) -> None:
         with trio.move_on_after(AFTER_S):

@@ -149,6 +149,9 @@ class Placing(Protocol):
     async def led(self, stream: Stream) -> None:
         """Returns when a server leads the stream's group, or none does for long."""
 
+    async def begun(self, stream: Stream) -> None:
+        """Returns when this server, if it leads the stream's group, has all that belongs to it; or not for long."""
+
     async def step_down(self, stream: Stream, preferred: str = "") -> None:
         """Another server leads the stream's group: the one of that name, or any."""
 
