@@ -116,6 +116,7 @@ async def contents(number: int) -> tuple[dict[int, int], Counter[int]]:
                 last = int((message.headers or {})["Nats-Sequence"])
                 found[int(message.data)] = last
                 counted[int(message.data)] += 1
+                until = time.monotonic() + WELL_S
             ended = (message.headers or {}).get("Status") == "404" or (message.headers or {}).get(
                 "Nats-Num-Pending"
             ) == "0"
@@ -124,9 +125,9 @@ async def contents(number: int) -> tuple[dict[int, int], Counter[int]]:
             await asyncio.sleep(0.5)
         await subscription.unsubscribe()
         if ended:
-            break
-    await client.close()
-    return found, counted
+            await client.close()
+            return found, counted
+    raise TimeoutError("the stream cannot be read to its end")
 
 
 def play(kind: str, arguments: argparse.Namespace, folder: Path, program: Path | None) -> Verdict:
