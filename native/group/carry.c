@@ -137,6 +137,7 @@ void send_held(group_t *group) {
 /* ---- all that raft asks for -------------------------------------------------------------------------------------- */
 
 static void take_role(group_t *group) {
+    group->news = true;
     store_ledger_lead(group->ledger, group_leads(group));
     if (group->raft.role == RAFT_LEADER) {
         group->everybody = 0; /* what they have, it has yet to hear */
@@ -163,8 +164,8 @@ static void carry_out(group_t *group, const raft_output_t *output) {
     case RAFT_COMMIT: group->committed = output->upto; return;
     case RAFT_SEND: group_send(group, output); return;
     case RAFT_ROLE: take_role(group); return;
-    case RAFT_RESET: break; /* it is in the batch: copy_take */
-    case RAFT_COPY: return; /* copy_turn sees it by the member's pace */
+    case RAFT_RESET: group->news = true; break; /* it is in the batch: copy_take */
+    case RAFT_COPY: return;                     /* copy_turn sees it by the member's pace */
     }
     note_write(group, output->write);
 }
@@ -182,5 +183,15 @@ void carry_out_all(group_t *group, moment_t now) {
         /* Or the leader would send the rest at once, again and again. */
         output.message.full = group->shortened && output.message.subject == RAFT_TAKEN && output.message.granted;
         carry_out(group, &output);
+    }
+}
+
+void tell_news(group_t *group) {
+    bool current = group_current(group);
+    bool news = group->news || current != group->was_current || !group_rests(group);
+    group->news = false;
+    group->was_current = current;
+    if (news && group->hooks.news != NULL) {
+        group->hooks.news(group->hooks.context);
     }
 }

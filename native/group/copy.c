@@ -89,6 +89,7 @@ static void copying_turn(group_t *group, uint32_t place, moment_t now) {
     } else {
         copying->due_ns = now.mono_ns + AGAIN_NS;
         group->hooks.copying(group->hooks.context, to, now);
+        group->news = true;
     }
 }
 
@@ -220,6 +221,7 @@ void copy_take(group_t *group, const frame_message_t *received, moment_t now) {
                                    .members = config,
                                    .bytes = state.bytes};
         group->hooks.heard(group->hooks.context, &said, now);
+        group->news = true;
         return;
     }
     restoring_t restoring = {.group = group, .index = message->index, .state = state.bytes};

@@ -98,6 +98,7 @@ static void apply_committed(group_t *group) {
             return;
         }
         store_ledger_applied(group->ledger, index);
+        group->news = true;
         answer_upto(group, index, true);
     }
 }
@@ -356,6 +357,7 @@ void group_turn(group_t *group, moment_t now) {
     apply_committed(group);
     copy_turn(group, now);
     group_raise_floor(group, now);
+    tell_news(group);
 }
 
 status_t group_propose(group_t *group, bytes_t bytes, uint64_t token) {

@@ -69,6 +69,9 @@ typedef struct group_hooks {
      * until it does not. heard: what group_say said there. Both NULL: nothing. */
     void (*copying)(void *context, raft_disk_t to, moment_t now);
     void (*heard)(void *context, const group_said_t *said, moment_t now);
+    /* Behind a turn of the group in which its role, what is applied, whether it is current or a copy changed, or which
+     * waits; NULL: nobody wants to know. Beats are no news. */
+    void (*news)(void *context);
     /* What became of a proposal, in their order. applied false: this member leads no more, and it is not known whether
      * the entry will be committed. */
     void (*answer)(void *context, uint64_t token, bool applied);

@@ -319,15 +319,14 @@ static bool turn_awake(groups_t *groups, bool due, bool all, moment_t now) {
     return stirred;
 }
 
-bool groups_turn(groups_t *groups, moment_t now) {
+void groups_turn(groups_t *groups, moment_t now) {
     bool all = store_checkpoint_soon(groups->store, now);
     bool due = all || now.mono_ns >= groups->due_ns;
     groups->now = now;
     if (due) {
         groups->due_ns = INT64_MAX;
     }
-    bool turned = due || groups->stirred;
-    if (turned) {
+    if (due || groups->stirred) {
         groups->stirred = turn_awake(groups, due, all, now);
     }
     if (due && groups->due_ns < now.mono_ns + LOOK_NS) {
@@ -336,7 +335,6 @@ bool groups_turn(groups_t *groups, moment_t now) {
     for (uint64_t i = 0; i < groups->outgoing_count; i++) {
         outgoing_flush(groups, &groups->outgoing[i]);
     }
-    return turned;
 }
 
 int64_t groups_deadline(const groups_t *groups) {

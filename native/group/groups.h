@@ -57,8 +57,8 @@ extern const raft_times_t groups_times;
 void groups_receive(groups_t *groups, uint64_t peer, bytes_t frame, moment_t now);
 /* What was proposed to a group, or asked of it, is carried on by the next turn. */
 void groups_stir(groups_t *groups, group_t *group);
-/* Before each store_tick and once behind it. true: some of them had a turn. */
-bool groups_turn(groups_t *groups, moment_t now);
+/* Before each store_tick and once behind it. */
+void groups_turn(groups_t *groups, moment_t now);
 int64_t groups_deadline(const groups_t *groups);
 
 raft_disk_t groups_self(const groups_t *groups);

@@ -55,6 +55,8 @@ struct group {
     bytes_t received;           /* of the message that raft is asked about */
     bool shortened;             /* that message had more of them */
     bool half;                  /* its state is that of no index */
+    bool news;                  /* for its owner */
+    bool was_current;           /* .. who knows that it is */
     buffer_t applying; /* an entry's bytes, while what it asks for is written; a copy, while it is put into a frame */
     waiting_t *waiting;
     uint64_t waiting_room;
@@ -80,6 +82,8 @@ raft_index_t copy_sent(const group_t *group, uint32_t place);
 void copy_take(group_t *group, const frame_message_t *received, moment_t now);
 
 /* carry.c */
+/* Its owner hears what a turn has changed. */
+void tell_news(group_t *group);
 /* Does what raft has asked for in its last call. */
 void carry_out_all(group_t *group, moment_t now);
 /* The same, but what is to be sent goes with the next carry_out_all. */

@@ -553,12 +553,20 @@ replica_t *replica_open(store_stream_t *stream, replica_hooks_t hooks) {
     return replica;
 }
 
+static void replica_news(void *context) {
+    const replica_t *replica = context;
+    if (replica->hooks.news != NULL) {
+        replica->hooks.news(replica->hooks.context);
+    }
+}
+
 void replica_hook(replica_t *replica, group_hooks_t *hooks) {
     hooks->context = replica;
     hooks->apply = replica_apply;
     hooks->answer = replica_answer;
     hooks->copying = copier_offer;
     hooks->heard = copier_hear;
+    hooks->news = replica_news;
 }
 
 void replica_join(replica_t *replica, group_t *group) {

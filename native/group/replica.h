@@ -61,6 +61,7 @@ typedef struct replica_hooks {
     /* The stream is to be like that: replica_defined when it is. false: no room, it is asked again. NULL: it is at
      * once. */
     bool (*define)(void *context, bytes_t definition);
+    void (*news)(void *context); /* it may have something to do: replica_turn. NULL: it has a turn each time */
 } replica_hooks_t;
 
 #define REPLICA_TOKEN_MAX (UINT64_MAX - 2) /* of a caller's tokens */

@@ -74,17 +74,18 @@ struct js {
     uint32_t job_count;
     uint32_t job_work; /* done in this tick: JOB_STEP and its parts (job.h) */
     ingest_t *ingests;
-    map_t *named_ingests;     /* by the name of their origin's consumer */
-    open_batches_t *fast;     /* NULL until the first fast batch */
-    open_batches_t *atomic;   /* likewise */
-    share_t filters;          /* of direct gets under way, multi_last */
-    share_t staged;           /* messages of atomic batches that are not committed */
-    buffer_t counted;         /* a counter's payload */
-    buffer_t sourced;         /* and its header, when it comes from a source */
-    buffer_t scratch;         /* for a header block or reply being composed */
-    groups_t *groups;         /* the host's; NULL: this server is in no group of servers */
-    replicated_t *replicated; /* streams that several servers keep */
-    int64_t replicas_due_ns;  /* when one of them has something to do by itself */
+    map_t *named_ingests;             /* by the name of their origin's consumer */
+    open_batches_t *fast;             /* NULL until the first fast batch */
+    open_batches_t *atomic;           /* likewise */
+    share_t filters;                  /* of direct gets under way, multi_last */
+    share_t staged;                   /* messages of atomic batches that are not committed */
+    buffer_t counted;                 /* a counter's payload */
+    buffer_t sourced;                 /* and its header, when it comes from a source */
+    buffer_t scratch;                 /* for a header block or reply being composed */
+    groups_t *groups;                 /* the host's; NULL: this server is in no group of servers */
+    replicated_t *replicated;         /* streams that several servers keep */
+    replicated_t *replicated_rows[2]; /* .. of these, those with something to do (replicated_private.h) */
+    int64_t replicas_due_ns;          /* when one of them has something to do by itself */
     char *memory_directory;
     uint64_t random;
     bool more; /* something is left to do without waiting; the host takes it */
@@ -111,7 +112,7 @@ static inline bool js_lagging(const js_t *js, uint32_t which_store) {
 bool js_batch_waits(const js_t *js); /* a batch is open, and nothing but a turn will write it */
 void js_chores(js_t *js);            /* now and then */
 /* Behind each turn of the groups; turned: some of them had one. */
-void js_replicas_turn(js_t *js, bool turned);
+void js_replicas_turn(js_t *js);
 int64_t js_next_deadline(const js_t *js); /* of stores and consumers; INT64_MAX: none */
 void js_stats(js_t *js, plane_stats_t *stats);
 void js_allow(js_t *js, js_account_t *account, const allowed_t *allowed); /* stream.c */

@@ -15,7 +15,6 @@
 #include "jetstream/seat.h"
 
 #define LISTEN_AGAIN_NS NS_PER_SECOND
-#define HELD_AGAIN_NS (20 * NS_PER_MS)
 #define BEHIND_NS (2 * NS_PER_SECOND) /* more than a follower's store waits for room */
 /* Other flags have entries of the log. */
 #define FLAGS_WITHOUT (STREAM_ALLOW_BATCHED | STREAM_ALLOW_SCHEDULES | STREAM_ALLOW_ATOMIC | STREAM_COUNTER)
@@ -100,6 +99,10 @@ static void replicated_answered(void *context, uint64_t token, const replica_out
     asked_trim(&replicated->asked);
 }
 
+static void replicated_news(void *context) {
+    replicated_wake(context, ROW_TURNS);
+}
+
 void replicated_forget(js_t *js, asked_queue_t *queue) {
     asked_t head;
     bytes_t bytes;
@@ -172,8 +175,11 @@ void js_propose(js_t *js, stream_t *stream, const message_t *message) {
     if (!replicated_proposes(replicated)) {
         return; /* as if nobody had listened: this one will not in a moment */
     }
-    if ((replicated->queued.count > 0 || !propose_message(js, stream, message))
-        && !queued_put(&replicated->queued, message)) {
+    if (replicated->queued.count == 0 && propose_message(js, stream, message)) {
+        return;
+    }
+    replicated_wake(replicated, ROW_TURNS);
+    if (!queued_put(&replicated->queued, message)) {
         js_answer_refused(js, stream, message->reply, &refused_crowded);
     }
 }
@@ -246,8 +252,10 @@ status_t replicated_open(js_t *js, stream_t *stream, bytes_t subjects) {
     if (replicated == NULL) {
         return STATUS_NO_MEMORY;
     }
-    const replica_hooks_t hooks = {.context = replicated, .answered = replicated_answered, .define = replicated_define};
-    *replicated = (replicated_t){.js = js, .stream = stream, .subjects = bytes_copy(subjects)};
+    const replica_hooks_t hooks = {
+        .context = replicated, .answered = replicated_answered, .define = replicated_define, .news = replicated_news};
+    *replicated =
+        (replicated_t){.js = js, .stream = stream, .subjects = bytes_copy(subjects), .due_ns = js->now->mono_ns};
     asked_init(&replicated->asked);
     asked_init(&replicated->held);
     asked_init(&replicated->taken);
@@ -262,6 +270,7 @@ status_t replicated_open(js_t *js, stream_t *stream, bytes_t subjects) {
         replicated->next->place = &replicated->next;
     }
     js->replicated = replicated;
+    replicated_wake(replicated, ROW_TURNS);
     if (replicated->replica == NULL || replicated->subjects.size != subjects.size) {
         replicated_free(js, stream);
         return STATUS_NO_MEMORY;
@@ -317,6 +326,7 @@ void replicated_free(js_t *js, stream_t *stream) {
     replicated_forget(js, &replicated->held);
     replicated_forget(js, &replicated->asked);
     replica_close(replicated->replica);
+    replicated_unrow(replicated);
     *replicated->place = replicated->next;
     if (replicated->next != NULL) {
         replicated->next->place = replicated->place;
@@ -365,6 +375,7 @@ static status_t group_begin(js_t *js, const stream_t *stream, uint64_t name, con
     if (status == STATUS_OK) {
         replicated->group = group;
         replica_join(replicated->replica, group);
+        replicated_wake(replicated, ROW_TURNS);
     }
     return status;
 }
@@ -423,16 +434,31 @@ static void share_gets(js_t *js, replicated_t *replicated) {
     stream_t *stream = replicated->stream;
     stream->half = replica_half(replicated->replica);
     if (replicated->leads) {
+        replicated->behind_ns = 0;
         return;
     }
     if (group_current(replicated->group)) {
+        replicated->behind_ns = INT64_MAX;
+    } else if (replicated->behind_ns == INT64_MAX) {
         replicated->behind_ns = js->now->mono_ns + BEHIND_NS;
     }
     bool hears = group_leader(replicated->group).peer != 0 && !stream->half && !replica_stuck(replicated->replica);
     stream_answer_gets(js, stream, hears && js->now->mono_ns < replicated->behind_ns);
 }
 
-static int64_t replicated_turn(js_t *js, replicated_t *replicated) {
+/* When it has something to do by itself. */
+static void replicated_take_due(const js_t *js, replicated_t *replicated) {
+    replicated->due_ns = INT64_MAX;
+    replicated_due(replicated, replica_deadline(replicated->replica, *js->now));
+    if (replicated->listen_ns != 0) {
+        replicated_due(replicated, replicated->listen_ns);
+    }
+    if (js->now->mono_ns < replicated->behind_ns) {
+        replicated_due(replicated, replicated->behind_ns);
+    }
+}
+
+static void replicated_turn(js_t *js, replicated_t *replicated) {
     bool ready = group_ready(replicated->group) && !replica_stuck(replicated->replica);
     if (ready != replicated->leads) {
         take_lead(js, replicated, ready);
@@ -450,20 +476,18 @@ static int64_t replicated_turn(js_t *js, replicated_t *replicated) {
     if (!group_rests(replicated->group)) {
         groups_stir(js->groups, replicated->group);
     }
-    int64_t due_ns = replica_deadline(replicated->replica, *js->now);
-    if (!asked_empty(&replicated->held) && js->now->mono_ns + HELD_AGAIN_NS < due_ns) {
-        due_ns = js->now->mono_ns + HELD_AGAIN_NS; /* a turn, at whose end it is tried again */
+    if (replicated->queued.count > 0) {
+        replicated_wake(replicated, ROW_TURNS);
     }
-    return replicated->listen_ns != 0 && replicated->listen_ns < due_ns ? replicated->listen_ns : due_ns;
+    replicated_take_due(js, replicated);
 }
 
-void js_replicas_turn(js_t *js, bool turned) {
-    if (js->replicated == NULL || (!turned && js->now->mono_ns < js->replicas_due_ns)) {
-        return;
-    }
-    js->replicas_due_ns = INT64_MAX;
-    for (replicated_t *one = js->replicated; one != NULL; one = one->next) {
-        int64_t due_ns = one->group != NULL ? replicated_turn(js, one) : INT64_MAX;
-        js->replicas_due_ns = due_ns < js->replicas_due_ns ? due_ns : js->replicas_due_ns;
+void js_replicas_turn(js_t *js) {
+    replicated_wake_due(js);
+    replicated_t *left = replicated_row(js, ROW_TURNS);
+    for (replicated_t *one; (one = replicated_next_of(&left, ROW_TURNS)) != NULL;) {
+        if (one->group != NULL) {
+            replicated_turn(js, one);
+        }
     }
 }

@@ -17,6 +17,7 @@
 #include "jetstream/seat.h"
 
 #define TAKEN_MOST (ASKED_MAX / sizeof(asked_t)) /* of messages that a source brought, and wait for room in the log */
+#define HELD_AGAIN_NS (20 * NS_PER_MS)
 
 /* What there was goes into the log, to make room. */
 static bool changes_make_room(js_t *js, replicated_t *replicated) {
@@ -35,6 +36,7 @@ status_t replicated_record(void *context, uint32_t stream_id, const record_chang
     }
     replicated_t *replicated = stream->replicated;
     status_t status = replica_change(replicated->replica, change);
+    replicated_wake(replicated, ROW_CHANGES);
     return status == STATUS_FULL && changes_make_room(js, replicated) ? replica_change(replicated->replica, change)
                                                                       : status;
 }
@@ -46,6 +48,7 @@ status_t replicated_let_go(void *context, uint32_t stream_id, uint64_t seq) {
         return STATUS_AGAIN;
     }
     replicated_t *replicated = stream->replicated;
+    replicated_wake(replicated, ROW_CHANGES);
     status_t status = replica_remove(replicated->replica, seq);
     return status == STATUS_FULL && changes_make_room(js, replicated) ? replica_remove(replicated->replica, seq)
                                                                       : status;
@@ -97,13 +100,19 @@ static void flush_one(js_t *js, replicated_t *replicated) {
 }
 
 void replicated_flush(js_t *js) {
-    for (replicated_t *one = js->replicated; one != NULL; one = one->next) {
+    replicated_t *left = replicated_row(js, ROW_CHANGES);
+    for (replicated_t *one; (one = replicated_next_of(&left, ROW_CHANGES)) != NULL;) {
         flush_one(js, one);
+        if (!asked_empty(&one->held) || replica_changes(one->replica)) {
+            replicated_wake(one, ROW_CHANGES);
+            replicated_due(one, js->now->mono_ns + HELD_AGAIN_NS); /* a turn, at whose end it is tried again */
+        }
     }
 }
 
 void replicated_hold(js_t *js, const stream_t *stream, bytes_t reply) {
     status_t status = replicated_say(stream->replicated, &stream->replicated->held, reply, BYTES_NONE);
+    replicated_wake(stream->replicated, ROW_CHANGES);
     (void)status; /* no confirmation: the client acknowledges again */
     js->more = true;
 }
@@ -121,6 +130,7 @@ status_t replicated_complete(js_t *js, const plane_command_t *command, const str
     memcpy(at + sizeof kept, &arg, sizeof arg);
     (void)bytes_write(at + sizeof kept + sizeof arg, payload);
     bytes_t bytes = bytes_of(at, (uint32_t)(sizeof kept + sizeof arg) + payload.size);
+    replicated_wake(stream->replicated, ROW_CHANGES);
     return asked_ride(&stream->replicated->held, ASKED_DONE, bytes);
 }
 

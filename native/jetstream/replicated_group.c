@@ -119,6 +119,7 @@ status_t replicated_redefine(const js_t *js, const stream_t *stream, bytes_t def
     bytes_release(&replicated->subjects);
     replicated->subjects = own;
     replica_defined(replicated->replica, definition);
+    replicated_wake(replicated, ROW_TURNS);
     if (replicated->group != NULL) {
         groups_stir(js->groups, replicated->group);
     }

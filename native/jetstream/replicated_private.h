@@ -24,6 +24,13 @@ typedef enum asked_what {
     ASKED_FORGET
 } asked_what_t;
 
+/* Thousands of streams are at rest while one is written to, so a tick goes to those alone that have something to do. */
+typedef enum replicated_row {
+    ROW_TURNS = 0, /* its group has news, or something of it waits */
+    ROW_CHANGES,   /* changes of consumers, or what waits for them */
+    ROWS
+} replicated_row_t;
+
 struct replicated {
     js_t *js;
     stream_t *stream;
@@ -37,15 +44,31 @@ struct replicated {
     uint32_t lead;     /* one more with each lead of this server */
     uint64_t led_from; /* the first sequence of this lead */
     int64_t listen_ns;
-    int64_t behind_ns;   /* a follower's: until then it answers direct gets, though it is behind */
+    int64_t behind_ns;   /* a follower answers direct gets until then, though it is behind; INT64_MAX: it is not */
     queued_t queued;     /* what is published while the log has no room */
     asked_queue_t asked; /* what waits for an answer of the log */
     asked_queue_t held;  /* what is to be proposed with the next changes of consumers, and waits for them */
     asked_queue_t taken; /* of a mirror or sources: not proposed yet */
     buffer_t packed;     /* the next of these */
+    int64_t due_ns;      /* when it has something to do by itself */
+    bool in_row[ROWS];
+    replicated_t *row_next[ROWS];
     replicated_t *next;
     replicated_t **place;
 };
+
+/* replicated_rows.c */
+/* It gets a turn of that row. */
+void replicated_wake(replicated_t *replicated, replicated_row_t row);
+/* All that were woken, which have their turn now; takes one after the other. NULL: that was all. */
+replicated_t *replicated_row(js_t *js, replicated_row_t row);
+replicated_t *replicated_next_of(replicated_t **left, replicated_row_t row);
+/* It has a turn at that time, or before it. */
+void replicated_due(replicated_t *replicated, int64_t due_ns);
+/* Wakes those that are due. */
+void replicated_wake_due(js_t *js);
+/* Before it goes. */
+void replicated_unrow(replicated_t *replicated);
 
 /* replicated.c */
 /* The token to propose a command with; 0: it is answered. Then that it was proposed, or was not: before is asked_size

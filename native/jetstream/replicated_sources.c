@@ -40,7 +40,7 @@ static bool propose_one(js_t *js, replicated_t *replicated, const asked_t *head,
     return propose_packed(js, replicated, what, asker, bytes) == STATUS_OK;
 }
 
-void replicated_propose_taken(js_t *js, replicated_t *replicated) {
+static void propose_taken(js_t *js, replicated_t *replicated) {
     asked_queue_t *taken = &replicated->taken;
     asked_t head;
     bytes_t bytes;
@@ -56,6 +56,13 @@ void replicated_propose_taken(js_t *js, replicated_t *replicated) {
         check(asked_take(taken, &head, &bytes));
     }
     asked_trim(taken);
+}
+
+void replicated_propose_taken(js_t *js, replicated_t *replicated) {
+    propose_taken(js, replicated);
+    if (!asked_empty(&replicated->taken)) {
+        replicated_wake(replicated, ROW_TURNS); /* it waits for room */
+    }
 }
 
 status_t replicated_take(js_t *js, const stream_t *stream, const append_t *append) {
@@ -89,6 +96,7 @@ status_t replicated_take(js_t *js, const stream_t *stream, const append_t *appen
         && propose_packed(js, replicated, ASKED_TAKEN, BYTES_NONE, packed) == STATUS_OK) {
         return STATUS_OK;
     }
+    replicated_wake(replicated, ROW_TURNS);
     return asked_ride(&replicated->taken, ASKED_TAKEN, packed) == STATUS_OK ? STATUS_OK : STATUS_FULL;
 }
 

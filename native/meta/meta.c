@@ -407,8 +407,8 @@ status_t meta_shown(plane_t *plane, buffer_t *to) {
 /* ---- turns ------------------------------------------------------------------------------------------------------- */
 
 void meta_turn(plane_t *plane) {
-    bool turned = groups_turn(plane->meta->groups, plane->now);
-    js_replicas_turn(&plane->js, turned);
+    groups_turn(plane->meta->groups, plane->now);
+    js_replicas_turn(&plane->js);
 }
 
 int64_t meta_deadline(const plane_t *plane) {

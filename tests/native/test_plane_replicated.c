@@ -188,6 +188,45 @@ static void published(void) {
     rig_close_and_remove(plane);
 }
 
+/* Beats pass, and it has no turn. */
+static void until_at_rest(void) {
+    uint32_t quiet = 0;
+    for (int64_t until = 0; quiet < 20 && patient(&until);) {
+        plane->now.mono_ns += 50 * NS_PER_MS;
+        usleep(200);
+        bool woken = plane->js.replicated_rows[ROW_TURNS] != NULL || plane->js.replicas_due_ns <= plane->now.mono_ns;
+        rig_turn(plane);
+        quiet = woken || plane->js.replicated_rows[ROW_TURNS] != NULL ? 0 : quiet + 1;
+    }
+    CHECK_EQ_U64(20, quiet);
+}
+
+/* A turn goes to the streams that have something to do: to one at rest when it is to have another age, and then as its
+ * messages age. */
+static void at_rest(void) {
+    stream_config_t config = replicated();
+    begin();
+    peer_t *client = asking();
+    until_at_rest();
+    CHECK_EQ_I64(INT64_MAX, plane->js.replicas_due_ns);
+    put_message(client, NULL, "{\"stream\":\"S\",\"seq\":1}");
+    until_at_rest();
+    CHECK_EQ_I64(INT64_MAX, plane->js.replicas_due_ns);
+    config.max_age_ns = 500 * NS_PER_SECOND;
+    CHECK_EQ_I64(STATUS_OK, put_stream(config, false));
+    until_at_rest();
+    CHECK(plane->js.replicas_due_ns < plane->now.mono_ns + config.max_age_ns);
+    plane->now.mono_ns += config.max_age_ns;
+    for (int64_t until = 0; state().messages > 0 && patient(&until);) {
+        plane->now.mono_ns += 50 * NS_PER_MS;
+        usleep(200);
+        rig_turn(plane);
+    }
+    CHECK_EQ_U64(0, state().messages);
+    until_at_rest();
+    rig_close_and_remove(plane);
+}
+
 static void many_in_a_turn(void) {
     begin();
     peer_t *client = asking();
@@ -422,6 +461,7 @@ static void in_memory(void) {
 }
 
 int main(void) {
+    RUN("at rest it has no turn, until its age or a message gives it one", at_rest);
     RUN("a publish is answered when the log has it, as a stream of one server answers", published);
     RUN("hundreds in a turn are answered, each once and in order", many_in_a_turn);
     RUN("publishes wait for room in the log, in their order, and not too many of them", waits_for_room);
