@@ -11,13 +11,41 @@ import trio
 from leafd.native_packing import NO_STRINGS, Strings
 
 
+class Done:
+    """As a trio.Event, made only where somebody waits: most of many commands are answered before that."""
+
+    __slots__ = ("_event", "_set")
+
+    def __init__(self) -> None:
+        self._set = False
+        self._event: trio.Event | None = None
+
+    def set(self) -> None:
+        """Wakes whoever waits."""
+        self._set = True
+        if self._event is not None:
+            self._event.set()
+
+    def is_set(self) -> bool:
+        """Whether nobody has to wait any more."""
+        return self._set
+
+    async def wait(self) -> None:
+        """Waits until it is set."""
+        if self._event is None:
+            self._event = trio.Event()
+            if self._set:
+                self._event.set()
+        await self._event.wait()
+
+
 class Completion:
     """The answer to one command, waited for by exactly one task."""
 
     __slots__ = ("arg", "arg2", "done", "header", "payload", "status", "subject")
 
     def __init__(self) -> None:
-        self.done = trio.Event()
+        self.done = Done()
         self.status = 0
         self.arg = 0
         self.arg2 = 0

@@ -53,6 +53,8 @@ class _Active(Waiting):
         super().__init__(hash((replica.slot.stream, replica.slot.number)))
         self.replica = replica
         self.asking = asking
+        self.domain = replica.slot.account, replica.slot.origin.domain
+        """Account, and its origin's domain."""
         self.consumer = ""
         self.ingesting = False
         self.link = 0
@@ -63,11 +65,6 @@ class _Active(Waiting):
     def key(self) -> tuple[int, int]:
         """Stream and number."""
         return self.replica.slot.stream, self.replica.slot.number
-
-    @property
-    def domain(self) -> tuple[int, str]:
-        """Account, and its origin's domain."""
-        return self.replica.slot.account, self.replica.slot.origin.domain
 
     def stopped(self) -> SlotInfo:
         """The slot's info while it is not ingesting."""
@@ -262,14 +259,28 @@ class Replicas:
 
     async def behind_each(self, account: int) -> dict[str, int | None]:
         """How far each far domain's copies in an account are behind, together; None: one of them is not known."""
-        found: dict[str, int | None] = {}
-        slots = [one.replica.slot for one in self._slots.values()]
-        slots = [one for one in slots if one.account == account and one.origin.domain]
-        infos = await self.infos([(one.stream, one.number) for one in slots])
-        for slot, info in zip(slots, infos, strict=True):
-            before = found.get(slot.origin.domain, 0)
-            found[slot.origin.domain] = before + info.lag if info.known and before is not None else None
+        found, pause = dict[str, int | None](), Pause()
+        copies = [
+            one for place, here in self._by_domain.items() if place[0] == account and place[1] for one in here.values()
+        ]
+        for begin in range(0, len(copies), INFOS_TOGETHER):
+            some = copies[begin : begin + INFOS_TOGETHER]
+            asked = [one for one in some if one.ingesting]
+            states = await self._plane.ingest_states([one.key for one in asked]) if asked else []
+            told = dict(zip(asked, states, strict=True))
+            for active in some:
+                behind, before = self._behind(active, told.get(active)), found.get(active.domain[1], 0)
+                found[active.domain[1]] = before + behind if before is not None and behind is not None else None
+            await pause()
         return found
+
+    def _behind(self, active: _Active, state: t.IngestState | None) -> int | None:
+        """How many messages it has still to get, as its info says; None: that is not known."""
+        if state is None:
+            return None
+        active.told.note(state)
+        linked = active.link in (0, self._link_of(active))
+        return active.told.lag if linked and state.running and state.known_ns >= 0 else None
 
     def waiting(self) -> int:
         """How many jobs wait for the plane."""

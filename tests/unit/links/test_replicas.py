@@ -401,6 +401,27 @@ async def test_a_source_that_waits_tells_how_far_it_was_behind_and_since_when(
 
 
 @on_mock_clock
+async def test_how_far_each_box_is_behind_is_told_by_its_domain_and_null_where_a_copy_does_not_run(
+    plane: FakePlane, replicas: Replicas
+) -> None:
+    """Those of another account, and of this server itself, are not among them."""
+    replicas.link_up(link_to("hub"))
+    await take_up(plane, replicas)
+    plane.lag = 7
+    far = replace(SLOT, stream=11, origin=replace(ORIGIN, api="$JS.far.API"))
+    replicas.set_slots(11, [far])
+    replicas.set_slots(12, [replace(SLOT, stream=12, account=3)])
+    replicas.set_slots(13, [replace(SLOT, stream=13, origin=Origin("ORDERS"))])
+    assert await replicas.behind_each(2) == {"hub": 7, "far": None}
+    assert await replicas.behind_each(4) == {}
+    replicas.set_slots(10, [SLOT, replace(SLOT, number=2)])
+    assert await replicas.behind_each(2) == {"hub": None, "far": None}, "one of two says nothing"
+    replicas.set_slots(10, [SLOT])
+    replicas.link_down(link_to("hub"))
+    assert await replicas.behind_each(2) == {"hub": None, "far": None}
+
+
+@on_mock_clock
 async def test_a_link_that_is_lost_takes_along_what_is_known(plane: FakePlane, replicas: Replicas) -> None:
     """Nobody says how far it is behind from the moment on in which its link ended, long before its silence is told."""
     replicas.link_up(link_to("hub"))
