@@ -93,7 +93,9 @@ static bool member_apply(member_t *member, uint64_t index, bytes_t entry, bool a
     for (uint32_t tries = 0; tries < 3 && !applied && !replica_stuck(member->replica); tries++) {
         check(group_touch(member->group) == STATUS_OK);
         applied = member->hooks.apply(member->hooks.context, index, entry);
-        if (!applied || alone) {
+        if (!applied && !replica_stuck(member->replica)) {
+            rig_checkpoint(&member->rig); /* it may wait for room */
+        } else if (alone) {
             rig_sync(&member->rig);
         }
     }
