@@ -428,7 +428,8 @@ static bool apply_append(replica_t *replica, raft_index_t index, const append_t 
         if (size > room_message_max(store_stream_store(replica->stream))) {
             return false; /* this server's journal is smaller than the leader's */
         }
-        replica->last.appended = store_append_timed(replica->stream, append);
+        replica->last.appended = replica->hooks.append != NULL ? replica->hooks.append(replica->hooks.context, append)
+                                                               : store_append_timed(replica->stream, append);
         if (for_own_reason(replica->last.appended.verdict)) {
             return replica->last.appended.verdict == APPEND_NO_SPACE && store_stream_never_fits(replica->stream, append)
                    && apply_position(replica, append);

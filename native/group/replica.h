@@ -62,6 +62,8 @@ typedef struct replica_hooks {
      * once. */
     bool (*define)(void *context, bytes_t definition);
     void (*news)(void *context); /* it may have something to do: replica_turn. NULL: it has a turn each time */
+    /* Stores a message with store_append_timed, and may look at what came of it. NULL: that alone. */
+    appended_t (*append)(void *context, const append_t *append);
 } replica_hooks_t;
 
 #define REPLICA_TOKEN_MAX (UINT64_MAX - 2) /* of a caller's tokens */

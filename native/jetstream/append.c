@@ -178,6 +178,17 @@ appended_t js_append(js_t *js, stream_t *stream, append_t *append) {
     return store_append(stream->store, append, *js->now);
 }
 
+static appended_t put_timed(store_stream_t *stream, const append_t *append, moment_t now) {
+    (void)now; /* the log's time is the stream's already */
+    return store_append_timed(stream, append);
+}
+
+appended_t js_append_timed(js_t *js, stream_t *stream, const append_t *append, bool again) {
+    return again && stream->rewrite != NULL && stream->rewrite->republish != NULL
+               ? append_and_republish(js, stream, append, put_timed)
+               : store_append_timed(stream->store, append);
+}
+
 appended_t js_append_grouped(js_t *js, stream_t *stream, append_t *append) {
     append->skip = js_nobody_wants(js, stream, append);
     if (stream->rewrite != NULL && stream->rewrite->republish != NULL) {

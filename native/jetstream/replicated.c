@@ -88,6 +88,13 @@ static void answer_one(js_t *js, const replicated_t *replicated, const asked_t *
     }
 }
 
+/* What is stored is published again by who leads when it applies it. A leader that dies may have done so, and the next
+ * one does, too, or neither: nobody has promised it. */
+static appended_t replicated_append(void *context, const append_t *append) {
+    const replicated_t *replicated = context;
+    return js_append_timed(replicated->js, replicated->stream, append, group_leads(replicated->group));
+}
+
 static void replicated_answered(void *context, uint64_t token, const replica_outcome_t *outcome) {
     replicated_t *replicated = context;
     asked_t head = {0};
@@ -252,8 +259,11 @@ status_t replicated_open(js_t *js, stream_t *stream, bytes_t subjects) {
     if (replicated == NULL) {
         return STATUS_NO_MEMORY;
     }
-    const replica_hooks_t hooks = {
-        .context = replicated, .answered = replicated_answered, .define = replicated_define, .news = replicated_news};
+    const replica_hooks_t hooks = {.context = replicated,
+                                   .answered = replicated_answered,
+                                   .define = replicated_define,
+                                   .append = replicated_append,
+                                   .news = replicated_news};
     *replicated =
         (replicated_t){.js = js, .stream = stream, .subjects = bytes_copy(subjects), .due_ns = js->now->mono_ns};
     asked_init(&replicated->asked);

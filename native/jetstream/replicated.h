@@ -24,7 +24,7 @@
  * proposed. A leader does neither before control has made all its consumers (STREAM_CONSUMERS_MADE): until then it
  * takes everything, and looks at that again.
  *
- * Not here, and refused (replicated_may): what a log has no entry for: schedules, batches, counters, publishing again.
+ * Not here, and refused (replicated_may): what a log has no entry for: schedules, batches, counters.
  */
 #ifndef LEAFD_JETSTREAM_REPLICATED_H
 #define LEAFD_JETSTREAM_REPLICATED_H

@@ -239,7 +239,6 @@ typedef struct definition {
     bytes_t text; /* as control stores it */
     bytes_t domain;
     strings_t subjects;
-    bool republishes;
     stored_rewrite_t *rewrite;
     bytes_t texts[TEXTS]; /* of the stream, once it takes them */
 } definition_t;
@@ -255,7 +254,6 @@ static status_t definition_read(const plane_command_t *command, definition_t *de
         transforms[i] = strings_next(&strings);
     }
     definition->subjects = strings;
-    definition->republishes = transforms[3].size != 0;
     status_t status =
         rewrite_new(transforms, (definition->config.flags & STREAM_REPUBLISH_HEADERS) != 0, &definition->rewrite);
     return status == STATUS_OK ? texts_make(definition->name, definition->domain, definition->texts) : status;
@@ -336,7 +334,7 @@ static status_t stream_make(js_t *js, const plane_command_t *command, const defi
     subscriptions_t added = {0};
     bool shared = (definition->config.flags & STREAM_REPLICATED) != 0;
     bool was_shared = fresh ? shared : stream->replicated != NULL;
-    if ((was_shared && !shared) || (shared && (definition->republishes || !replicated_may(&definition->config)))) {
+    if ((was_shared && !shared) || (shared && !replicated_may(&definition->config))) {
         status = STATUS_INVALID;
     } else if (shared && !was_shared && stream->which_store != STORE_FILE) {
         status = STATUS_INVALID; /* it has no log there */

@@ -214,7 +214,6 @@ def check_replicable(context: Context, config: StreamConfig, *, later: bool = Fa
     others = {
         # What is behind a message that was refused would be in the log already.
         "discard new and sources": config.discard == "new" and (config.mirror is not None or bool(config.sources)),
-        "republish": config.republish is not None,
         "message schedules": config.allow_msg_schedules,
         "counters": config.allow_msg_counter,
     }
