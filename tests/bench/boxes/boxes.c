@@ -22,7 +22,7 @@
 #define TICK_S 0.01
 #define BEATS_S 0.1
 #define REPORT_S 0.02
-#define INFO_S 20 /* a hub that says nothing for so long is dialled again (links/link.py, FIRST_WORD_S) */
+#define INFO_S 20 /* a hub that says nothing for so long is dialled again, as by a leafd that knows another server */
 #define STDIN UINT32_MAX
 
 options_t options = {.count = 10, .size = 128, .reconnect_s = 1.0, .dials = 64, .jetstream = true};
