@@ -153,6 +153,15 @@ async def create(call: Call, request: StreamConfigRequest) -> dict[str, Any]:
     if existing is not None:
         return await _same(call, existing, config)
     stream, state = await made(context, account, config, author=author)
+    if stream.group is not None and context.placing is not None:
+        account.lock.release()  # others' streams are made meanwhile, here and for other servers
+        try:
+            await context.placing.led(stream)
+        finally:
+            with trio.CancelScope(shield=True):
+                await account.lock.acquire()
+        if account.streams.get(name) is not stream:
+            raise errors.STREAM_NOT_FOUND.error()
     call.weight = stream.weight
     return await stream_info(context, stream, state, creating=True) | {"did_create": True}
 
@@ -182,8 +191,6 @@ async def made(
             await context.placing.drop(account.name, config.name, created)
         raise
     context.advisories.stream(stream, "CREATED", "create")
-    if stream.group is not None and context.placing is not None:
-        await context.placing.led(stream)
     return stream, state
 
 
