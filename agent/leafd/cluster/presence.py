@@ -127,6 +127,10 @@ class Presence:
             return False
         return self._leader != 0 or now_s - max(known.heard_s, self._since_s) < AWAY_S
 
+    def is_new(self, peer: int) -> bool:
+        """Whether a server to which there is a link has yet to tell of itself: it can be asked all the same."""
+        return peer not in self._known and peer not in self._away
+
     def site(self, peer: int) -> Site:
         """One of the known servers, as it told of itself."""
         return self._known[peer].site

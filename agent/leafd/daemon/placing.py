@@ -164,13 +164,14 @@ class Placing:
         """A server that is there, as it told of itself."""
         if peer == self.own:
             return self._site()
-        return self._presence.site(peer) if self.reaches(peer) else None
+        return self._presence.site(peer) if self.reaches(peer) and not self._presence.is_new(peer) else None
 
     def reaches(self, server: int) -> bool:
         """Whether that server is there."""
         if server == self.own:
             return True
-        return server in self._meta.linked() and self._presence.is_there(server, trio.current_time())
+        there = self._presence.is_new(server) or self._presence.is_there(server, trio.current_time())
+        return there and server in self._meta.linked()
 
     def missed_s(self, server: int) -> float | None:
         """For how long a member of the group has not been there; None: it is."""

@@ -157,3 +157,19 @@ def test_who_misses_a_member_knows_since_when() -> None:
     world.stopped.clear()
     world.run(3)
     assert [world.rooms[peer].missed_s(3, world.now) for peer in (1, 2)] == [None, None]
+
+
+def test_a_server_that_has_yet_to_tell_of_itself_is_asked_and_one_that_stands_still_is_not() -> None:
+    """Right after a start nobody has told of himself, and requests about streams of others come at once."""
+    world = World()
+    for peer in (1, 2):
+        world.start(peer)
+    assert (world.rooms[1].is_new(2), world.rooms[2].is_new(1)) == (True, True)
+    world.run(1)
+    assert (world.rooms[1].is_new(2), world.rooms[2].is_new(1)) == (False, False)
+    world.start(3)
+    world.stopped = {3}
+    assert world.rooms[2].is_new(3)
+    world.run(int(AWAY_S) + 3)
+    assert not world.rooms[2].is_new(3)
+    assert world.there(2) == {1}
