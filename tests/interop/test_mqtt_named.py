@@ -25,6 +25,7 @@ accounts {
     jetstream: true, users: [ {user: b, password: b} ]
     imports: [ {stream: {account: A, subject: "told"}}, {service: {account: A, subject: "asked"}, to: "ask"} ]
   }
+  NOTHING_KEPT { users: [ {user: n, password: n} ] }
 }
 no_auth_user: a
 """
@@ -142,6 +143,19 @@ def test_sparkplug_messages_are_messages_like_others(server: servers.Server) -> 
             time.sleep(0.3)
             births = messages(late.round_trip())
             assert births == [] if ours(server) else births[0][0] == "$sparkplug/certificates/spBv1.0/g/NBIRTH/n"
+
+
+def test_an_account_without_jetstream_has_devices_whose_sessions_end(server: servers.Server) -> None:
+    """Messages of QoS 0 and 1 pass between them. nats-server closes the connection of each."""
+    if not ours(server):
+        with client(server, begin=False) as refused:
+            refused.send(mqtt.connect(4, "d", user="n", password="n"))
+            assert refused.ended_without_a_word()
+        return
+    with client(server, "d", user="n", password="n") as hears, client(server, "s", user="n", password="n") as says:
+        hears.subscribe(("kept/by/nobody", 1))
+        published(says, "kept/by/nobody", b"x")
+        assert [("kept/by/nobody", b"x", 1)] == messages(hears.round_trip())
 
 
 def test_a_message_for_several_subscriptions_says_which() -> None:
