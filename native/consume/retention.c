@@ -241,7 +241,7 @@ void retention_flush(group_t *group) {
 }
 
 bool retention_recorded(const group_t *group) {
-    if (!group->sweeping || store_stream_config(group->stream)->storage != 0) return true;
+    if (!group->sweeping || !state_lasts(group->stream)) return true;
     return group->sweep_stored && !group->sweep_changed;
 }
 

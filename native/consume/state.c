@@ -44,10 +44,13 @@ static void key_make(uint8_t key[16], const consumer_t *consumer, uint64_t seq) 
     store_be64(key + 8, seq);
 }
 
-bool state_kept(const consumer_t *consumer) {
-    if (consumer->setup.config.flags & (CONSUMER_MEMORY | CONSUMER_DIRECT)) return false;
-    const stream_config_t *config = store_stream_config(consumer->stream);
+bool state_lasts(const store_stream_t *stream) {
+    const stream_config_t *config = store_stream_config(stream);
     return config->storage == 0 || (config->flags & STREAM_REPLICATED) != 0;
+}
+
+bool state_kept(const consumer_t *consumer) {
+    return (consumer->setup.config.flags & (CONSUMER_MEMORY | CONSUMER_DIRECT)) == 0 && state_lasts(consumer->stream);
 }
 
 void state_dirty(consumer_t *consumer) {
@@ -367,13 +370,16 @@ status_t sweep_read(group_t *group, uint64_t *from, uint64_t *upto) {
 }
 
 void sweep_write(group_t *group) {
-    if (store_stream_config(group->stream)->storage != 0) return;
+    if (!state_lasts(group->stream)) return;
     uint8_t key[8], value[SWEEP_SIZE];
     sweep_key(key, group);
     store_be64(value, group->sweep_from);
     store_be64(value + 8, group->sweep_upto);
-    status_t status = store_record_put(store_stream_store(group->stream), RECORD_CONSUMER_STATE,
-                                       bytes_of(key, sizeof key), bytes_of(value, sizeof value));
+    const record_change_t change = {.act = RECORD_PUT,
+                                    .kind = RECORD_CONSUMER_STATE,
+                                    .key = bytes_of(key, sizeof key),
+                                    .value = bytes_of(value, sizeof value)};
+    status_t status = change_record(group->consume, group->stream, &change);
     if (status != STATUS_OK) return; /* the next flush tries again */
     group->sweep_stored = true;
     group->sweep_changed = false;

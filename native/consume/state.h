@@ -41,6 +41,7 @@
 #define SWEEP_ID UINT32_MAX
 #define SWEEP_SIZE 16
 
+bool state_lasts(const store_stream_t *stream); /* a start finds what is written of its consumers */
 bool state_kept(const consumer_t *consumer);
 bool consumer_sound(const consumer_t *consumer); /* do its positions fit together, as at the end of every turn? */
 void state_dirty(consumer_t *consumer);          /* acks: into the open batch */

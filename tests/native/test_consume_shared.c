@@ -9,7 +9,7 @@
 
 static struct {
     uint64_t asked[ASKED_MOST]; /* removals that the log does not have yet */
-    uint32_t asked_count, records;
+    uint32_t asked_count, sweeps;
     bool full, incomplete;
     uint64_t coming;
 } journal;
@@ -17,7 +17,9 @@ static struct {
 static status_t log_record(void *context, uint32_t stream, const record_change_t *change) {
     (void)context;
     CHECK_EQ_U64(STREAM_ID, stream);
-    journal.records++;
+    bool sweep = change->act == RECORD_PUT && change->kind == RECORD_CONSUMER_STATE && change->key.size == 8
+                 && load_be32(change->key.at + 4) == UINT32_MAX;
+    journal.sweeps += sweep;
     return store_record_change(rig.store, change);
 }
 
@@ -98,18 +100,25 @@ static void acknowledged(void) {
     CHECK_EQ_U64(1, rig_state(a).ack_pending);
 }
 
-static void no_room(void) {
+static void no_room_for(uint8_t storage) {
     begin(WORK_QUEUE);
+    rig.stream->config.storage = storage;
     consumer_t *a = named("a");
     rig_publish_many("s", 2);
     rig_pull(a, "in", "2");
     journal.full = true;
     rig_ack(a, 1, 1, "");
     CHECK_EQ_U64(0, journal.asked_count);
+    CHECK(journal.sweeps > 0);
     journal.full = false;
     rig_pass(SECOND);
     CHECK_EQ_U64(1, agree());
     CHECK_EQ_U64(1, stored());
+}
+
+static void no_room(void) {
+    no_room_for(0);
+    no_room_for(1); /* in memory, which several servers keep in files */
 }
 
 static void consumers_missing(void) {
@@ -174,7 +183,7 @@ static void still_coming(void) {
 
 int main(void) {
     RUN("what is acknowledged is there until the log has its removal, and goes once", acknowledged);
-    RUN("without room in the log a removal is asked for again", no_room);
+    RUN("without room in the log a removal is asked for again, also by who leads next", no_room);
     RUN("nothing of a stream of interest goes while a consumer of it may be missing", consumers_missing);
     RUN("what was taken in before the consumers were known goes, if none of them wants it", taken_before);
     RUN("a message that was on its way while its last consumer went goes, too", still_coming);
