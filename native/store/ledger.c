@@ -125,7 +125,8 @@ static status_t ledger_new(store_t *store, uint32_t group, ledger_t **out) {
     if (*out == NULL) {
         return STATUS_NO_MEMORY;
     }
-    **out = (ledger_t){.store = store, .group = group};
+    (*out)->store = store;
+    (*out)->group = group;
     return STATUS_OK;
 }
 
