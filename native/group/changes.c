@@ -92,8 +92,8 @@ status_t changes_apply(store_stream_t *stream, bytes_t changes) {
     }
     status_t status = store_record_reserve(store_stream_store(stream), count);
     for (bytes_t left = changes; left.size > 0 && status == STATUS_OK;) {
-        (void)change_next(&left, store_stream_id(stream), full, &change);
-        status = change_do(stream, &change);
+        bool found = change_next(&left, store_stream_id(stream), full, &change); /* as above */
+        status = found ? change_do(stream, &change) : STATUS_INVALID;
     }
     return status == STATUS_INVALID ? STATUS_FULL : status;
 }
