@@ -376,8 +376,12 @@ bool store_ledger_pressed(const store_t *store) {
     return store->ledgers.bytes > led_budget(store) / 2;
 }
 
+uint64_t store_ledger_most(const store_t *store) {
+    return number_less(number_least(led_budget(store), room_message_max(store)), LEDGER_OP_SIZE);
+}
+
 bool store_ledger_takes(const store_t *store, uint64_t bytes) {
-    return bytes + LEDGER_OP_SIZE <= number_least(led_budget(store), room_message_max(store));
+    return bytes <= store_ledger_most(store);
 }
 
 void store_ledger_lead(ledger_t *ledger, bool led) {
