@@ -58,20 +58,19 @@ class Layout:
 
     def unpack(self, payload: bytes | memoryview, at: int = 0) -> dict[str, int]:
         """The members of the struct that lies there. Raises struct.error when it is cut short."""
-        return dict(zip(self.names, self._struct.unpack_from(payload, at), strict=True))
+        return dict(zip(self.names, self.members_at(payload, at), strict=True))
 
     def members(self, payload: bytes | memoryview) -> tuple[int, ...]:
         """The members of the struct that this is, in their order."""
         return self._struct.unpack(payload)
 
+    def members_at(self, payload: bytes | memoryview, at: int) -> tuple[int, ...]:
+        """The members of the struct that lies there, in their order. Raises struct.error when it is cut short."""
+        return self._struct.unpack_from(payload, at)
+
     def tuples(self, payload: bytes | memoryview) -> Iterator[tuple[int, ...]]:
         """The members of each of the structs that lie one behind the other, in their order."""
         return self._struct.iter_unpack(payload)
-
-    def rows(self, payload: bytes | memoryview) -> Iterator[dict[str, int]]:
-        """Each of the structs that lie one behind the other; a last one that is cut short is left out."""
-        for at in range(0, len(payload) - self.size + 1, self.size):
-            yield self.unpack(payload, at)
 
 
 @cache

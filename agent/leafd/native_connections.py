@@ -9,8 +9,8 @@ import contextlib
 from collections.abc import Sequence
 
 from leafd import native_types as t
-from leafd.native import abi, layout
-from leafd.native_packing import Strings, as_bytes, permission_lists, permission_strings, record_of
+from leafd.native import abi
+from leafd.native_packing import Strings, as_bytes, permission_lists, permission_strings, records_in
 from leafd.native_submits import Submits
 from leafd.native_types import PlaneError
 from leafd.turns import aside
@@ -180,11 +180,7 @@ class Connections(Submits):
     async def connections(self) -> list[t.ConnectionRow]:
         """Counters of every connection."""
         done = await self._request("CONNECTIONS", "listing connections")
-
-        def decode() -> list[t.ConnectionRow]:
-            return [record_of(t.ConnectionRow, row) for row in layout("connection_row_t").rows(done.payload)]
-
-        return await aside(len(done.payload), decode)
+        return await aside(len(done.payload), records_in, "connection_row_t", done.payload, t.ConnectionRow)
 
     async def subscriptions(self, connection: int, place: int) -> t.SubscriptionSlice:
         """Some subscriptions of a connection, from a place in its table on."""

@@ -10,7 +10,15 @@ from dataclasses import fields
 
 from leafd import native_types as t
 from leafd.native import layout
-from leafd.native_packing import consumer_state_in, consumer_strings, decoded, encoded, pack_pending, record_of, vars_of
+from leafd.native_packing import (
+    consumer_state_in,
+    consumer_strings,
+    decoded,
+    encoded,
+    pack_pending,
+    records_in,
+    vars_of,
+)
 from leafd.native_submits import Submits
 from leafd.turns import ITEM_WEIGHT, aside
 
@@ -87,7 +95,7 @@ class Consumers(Submits):
             done = await self._request(
                 "CONSUMER_EXPORT", "reading a consumer's position", target=stream, arg=consumer, arg2=after
             )
-            rows += [record_of(t.PendingEntry, row) for row in layout("pending_entry_t").rows(done.payload[size:])]
+            rows += records_in("pending_entry_t", done.payload[size:], t.PendingEntry)
             after = done.arg
             if after == 0:
                 break

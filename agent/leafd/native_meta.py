@@ -6,7 +6,7 @@ import struct
 from typing import Any, Final
 
 from leafd.native import layout
-from leafd.native_packing import decoded, record_of
+from leafd.native_packing import decoded, records_in
 from leafd.records import dataclass
 
 LEADER: Final = 3
@@ -70,9 +70,9 @@ def shown_peer(peer: int) -> str:
 def look_in(payload: bytes) -> tuple[MetaLook, tuple[MetaMember, ...]]:
     """The answer to META_LOOK."""
     look = decoded("meta_look_t", payload, MetaLook)
-    form, at = layout("meta_member_t"), layout("meta_look_t").size
-    members = (form.unpack(payload[at + n * form.size : at + (n + 1) * form.size]) for n in range(look.members))
-    return look, tuple(record_of(MetaMember, one) for one in members)
+    at = layout("meta_look_t").size
+    end = at + look.members * layout("meta_member_t").size
+    return look, tuple(records_in("meta_member_t", payload[at:end], MetaMember))
 
 
 def rows_in(payload: bytes) -> dict[bytes, tuple[int, bytes]]:

@@ -12,7 +12,8 @@ import struct
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import cache
-from typing import Any, Final, TypeVar
+from operator import itemgetter
+from typing import Any, Final, TypeVar, cast
 
 from leafd import native_types as t
 from leafd.native import abi, command_rows, event_rows, ffi, layout
@@ -174,16 +175,30 @@ def body_of(op: str, body: Any) -> bytes:
 def decoded(struct_name: str, payload: bytes, record: type[_Record]) -> _Record:
     """The C struct that payload starts with, as a flat dataclass; its names are those of the members."""
     try:
-        values = layout(struct_name).unpack(payload)
+        members = layout(struct_name).members_at(payload, 0)
     except struct.error as error:
         raise PlaneError(Status.INVALID, f"the plane answered {len(payload)} bytes: {error}") from error
-    return record_of(record, values)
+    return _maker(struct_name, cast(Any, record))(members)  # type: ignore[no-any-return]
 
 
-def record_of(record: type[_Record], values: Mapping[str, int]) -> _Record:
-    """A flat dataclass of the members that it has a field for."""
-    names = record.__match_args__  # type: ignore[attr-defined]
-    return record(**{name: values[name] for name in names if name in values})
+def records_in(struct_name: str, payload: bytes | memoryview, record: type[_Record]) -> list[_Record]:
+    """The C structs that lie one behind the other in payload, as flat dataclasses."""
+    try:
+        found = layout(struct_name).tuples(payload)
+    except struct.error as error:
+        raise PlaneError(Status.INVALID, f"the plane answered {len(payload)} bytes: {error}") from error
+    return list(map(_maker(struct_name, cast(Any, record)), found))
+
+
+@cache
+def _maker(struct_name: str, record: Any) -> Callable[[tuple[int, ...]], Any]:
+    """Makes the record of a struct's members, whose fields begin with those that it keeps of the struct. They are
+    given by their places: a third of the time that names take, and reports make thousands."""
+    places = {name: place for place, name in enumerate(layout(struct_name).names)}
+    kept = tuple(name for name in record.__match_args__ if name in places)
+    assert kept == record.__match_args__[: len(kept)], f"{record.__qualname__} has other fields before those of C"
+    chosen = itemgetter(*(places[name] for name in kept))
+    return lambda members: record(*chosen(members))
 
 
 # ---- answers

@@ -276,9 +276,9 @@ class ConsumerState:
     paused: int
     pause_remaining_ns: int
     pinned_ts: int = 0
-    pin: str = ""
     taken: int = 0
     untaken: int = 0
+    pin: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,8 @@ import pytest
 import trio
 from leafd import native_types as t
 from leafd.native import abi, command_rows, event_rows, ffi, layout
-from leafd.native_packing import encoded, packed, readers
+from leafd.native_meta import MetaLook, MetaMember
+from leafd.native_packing import decoded, encoded, packed, readers, records_in
 
 from tests.unit.real_plane import ACCOUNT, real_plane
 
@@ -92,7 +93,26 @@ def test_a_layout_is_what_the_compiler_made(type_name: str) -> None:
 
     assert list(range(1, len(one.names) + 1)) == list(one.unpack(written).values())
     assert written == one.pack({name: number for number, name in enumerate(one.names, start=1)})
-    assert [{name: number for number, name in enumerate(one.names, 1)}] * 2 == list(one.rows(written * 2 + b"cut"))
+    assert [tuple(range(1, len(one.names) + 1))] * 2 == list(one.tuples(written * 2))
+
+
+@pytest.mark.parametrize(("record", "type_name"), [*STRUCTS, (MetaLook, "meta_look_t"), (MetaMember, "meta_member_t")])
+def test_each_field_of_a_record_is_the_member_of_that_name(record: type[Any], type_name: str) -> None:
+    """C structs that lie one behind the other are read as so many records, and none of a cut struct."""
+    cell = ffi.new(f"{type_name} *")
+    for number, name in enumerate(layout(type_name).names, start=1):
+        setattr(cell, name, number)
+    written = bytes(ffi.buffer(cell))
+
+    one, other = records_in(type_name, written * 2, record)
+    assert one == other == decoded(type_name, written + b"what follows", record)
+    for name in record.__match_args__:
+        if name not in NOT_IN_C:
+            assert getattr(one, name) == getattr(cell, name)
+    with pytest.raises(t.PlaneError):
+        records_in(type_name, written + b"cut", record)
+    with pytest.raises(t.PlaneError):
+        decoded(type_name, written[:-1], record)
 
 
 def test_what_does_not_fit_into_a_struct_is_refused() -> None:

@@ -30,7 +30,6 @@ from leafd.enrol.names import VISITOR
 from leafd.enrol.people import user_token
 from leafd.enrol.register import NO_TOKEN, Box, Refused as NotEnrolled, Register
 from leafd.enrol.token import Secret, read_secret
-from leafd.links.alive import answers
 from leafd.links.leaf import Acceptor, Login, Refused
 from leafd.monitor.facts import stamp
 from leafd.quoting import quoted
@@ -45,6 +44,9 @@ if TYPE_CHECKING:
     from leafd.logins.guesses import Guesses
     from leafd.native_plane import Plane
 
+PROBE_S: Final = 3.0
+"""So long does a link have to answer, or four of its round trips, when another one comes with its key."""
+PROBE_MAX_S: Final = 12.0
 LATE_S: Final = 1.0
 """How late a refusal is that is told to the holder of a token, .."""
 RIVAL_LATE_S: Final = 20
@@ -254,7 +256,13 @@ class Boxes:
 
     def here(self, nkey: str) -> tuple[Link, ...]:
         """The links of the box with that key."""
-        links = tuple(one for one in self._links.get(nkey, _NOBODY) if not one.gone.is_set())
+        known = self._links.get(nkey, _NOBODY)
+        for one in known:
+            if one.gone.is_set():
+                break
+        else:
+            return known
+        links = tuple(one for one in known if not one.gone.is_set())
         if links:
             self._links[nkey] = links
         else:
@@ -306,11 +314,24 @@ class Boxes:
         return login
 
     async def _answers(self, nkey: str, links: tuple[Link, ...]) -> bool:
-        """Whether one of them is alive, while others that come with the key wait."""
+        """Whether one of them is alive: something comes from it after it is asked."""
         done = self._probing[nkey] = trio.Event()
         try:
-            numbers = {one.connection for one in links}
-            return await answers(self._plane, numbers, lambda: all(one.gone.is_set() for one in links))
+            plane, numbers = self._plane, {one.connection for one in links}
+            before = {row.connection: row for row in await plane.connections() if row.connection in numbers}
+            for one in links:
+                plane.send(one.connection, b"PING\r\n")
+            trips_s = max((row.trip_ns for row in before.values()), default=0) * 4 / 1e9
+            pause_s, deadline = 0.05, trio.current_time() + min(max(PROBE_S, trips_s), PROBE_MAX_S)
+            while trio.current_time() < deadline:
+                await trio.sleep(pause_s)
+                pause_s = min(2 * pause_s, 0.5)
+                now = {row.connection: row for row in await plane.connections() if row.connection in numbers}
+                if any(_heard(now[number]) > _heard(row) for number, row in before.items() if number in now):
+                    return True
+                if all(one.gone.is_set() for one in links):
+                    return False
+            return False
         finally:
             del self._probing[nkey]
             done.set()
@@ -368,3 +389,8 @@ def _machine(link: Link) -> str:
 
 def _address(link: Link) -> str:
     return link.peer.rpartition(":")[0]
+
+
+def _heard(row: t.ConnectionRow) -> tuple[int, int, int]:
+    """The counters that grow with all that comes from a peer."""
+    return row.received, row.in_bytes, row.in_msgs

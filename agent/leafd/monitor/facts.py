@@ -10,6 +10,7 @@ import os
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import field
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
 from leafd import native_types as t
@@ -45,6 +46,7 @@ FEATURE_FLAGS: Final = {
 }
 _FLAGS_JETSTREAM: Final = 7
 """What nats-server tells of one that has JetStream: that, and two forms that matter between servers of a cluster."""
+SECONDS_KEPT: Final = 64
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 
 Login = Callable[[str, str, str, Callable[[], bool]], Awaitable[bool]]
@@ -167,8 +169,14 @@ def memory_bytes() -> int:
 def stamp(ns: int) -> str:
     """A wall time as Go writes it: RFC 3339 in UTC, fraction without trailing zeros."""
     seconds, fraction = divmod(ns, 1_000_000_000)
-    text = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
-    return f"{text}.{fraction:09d}".rstrip("0").rstrip(".") + "Z"
+    text = _to_the_second(seconds)
+    return f"{text}.{fraction:09d}".rstrip("0") + "Z" if fraction else f"{text}Z"
+
+
+@lru_cache(SECONDS_KEPT)
+def _to_the_second(seconds: int) -> str:
+    """Kept, since the rows of a report share many: a fleet is linked within some seconds."""
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(seconds))
 
 
 def elapsed(ns: int) -> str:
