@@ -5,6 +5,7 @@
     await together(orders)               all at once, so that the plane is woken once for many
     async with Held(lock)                a lock that is free is taken without a turn of the others
     elements(value, PART) < PART         the value is small enough to be written as JSON at once
+    await trio.sleep_until(beat(now, 1)) tasks that wake each second wake together: a sleeping processor costs most
 
 The worker thread is one, so that large requests queue behind each other and not before small ones; the interpreter
 switches between it and the control thread every SWITCH_S. Whoever pauses goes to the end of one line, of which one goes
@@ -14,6 +15,7 @@ on at a time: ten long listings cost a newcomer as much as one. Not here: who me
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Awaitable, Callable
 from typing import Final, TypeVar
@@ -46,6 +48,12 @@ async def aside(weight: int, function: Callable[..., _Result], *arguments: objec
     if weight <= WEIGHT_MAX:
         return function(*arguments)
     return await trio.to_thread.run_sync(function, *arguments, limiter=_worker)
+
+
+def beat(now_s: float, period_s: float) -> float:
+    """The first time behind now that is a multiple of the period. What is done now and then by several tasks is done
+    in one turn so: to wake an idle thread, whose code and data have left the caches, costs more than most of them."""
+    return (math.floor(now_s / period_s) + 1) * period_s
 
 
 async def hold(lock: trio.Lock) -> None:

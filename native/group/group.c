@@ -252,7 +252,7 @@ static status_t member_begin(group_t *group, const group_options_t *options, loa
     if (store_ledger_promised(group->ledger, &promise) != LEDGER_FOUND || !store_ledger_disk(group->store, &disk)) {
         return STATUS_IO;
     }
-    status_t status = group->ledger->foreign ? STATUS_INVALID : load_promise(group, loading, &promise);
+    status_t status = load_promise(group, loading, &promise);
     if (status == STATUS_OK) {
         loading->start.self = (raft_disk_t){.peer = options->peer, .disk = disk};
         loading->start.times = options->times;
@@ -269,7 +269,8 @@ status_t group_open(const group_options_t *options, moment_t now, group_t **out)
         status = store_ledger_open(options->store, options->number, load_entry, &loading, &(*out)->ledger);
     }
     if (status == STATUS_OK) {
-        status = member_begin(*out, options, &loading, now);
+        /* Of another disk's promise there may be nothing that can be read. */
+        status = (*out)->ledger->foreign ? STATUS_INVALID : member_begin(*out, options, &loading, now);
         if (status != STATUS_OK) {
             store_ledger_close((*out)->ledger);
         }

@@ -6,15 +6,14 @@
 #include "base/check.h"
 #include "base/hash.h"
 #include "group/changes.h"
+#include "group/replica_entry.h"
 #include "group/replica_private.h"
 #include "store/room.h"
 #include "store/timeline.h"
 
 #define ENTRY_VERSION 1
-#define ENTRY_HEAD 18u
 #define TOKEN_TIME UINT64_MAX
-#define TIME_NS (100 * NS_PER_MS)  /* TIME entries of one stream are no closer */
-#define TIME_MAX (UINT64_MAX >> 3) /* whoever says more lies: no sum of times overflows */
+#define TIME_NS (100 * NS_PER_MS) /* TIME entries of one stream are no closer */
 #define WRITING_KEEP (UINT64_C(64) << 10)
 #define PURGE_TURNS 2 /* steps of a purge in one call: a thousand messages in a tick */
 
@@ -24,148 +23,9 @@ typedef enum entry_what {
     ENTRY_PURGE,
     ENTRY_TIME,
     ENTRY_CHANGES,
-    ENTRY_DEFINE
+    ENTRY_DEFINE,
+    ENTRY_BATCH
 } entry_what_t;
-
-/* Each has a number of 8 bytes, but for the last ones. */
-#define HAS_LAST_SEQ 1u
-#define HAS_SUBJECT_SEQ 2u
-#define HAS_EXPIRES 4u
-#define HAS_FORCE_SEQ 8u
-#define HAS_FORCE_TS 16u
-#define HAS_SOURCE_SEQ 32u
-#define HAS_SOURCE_TS 64u
-#define NUMBERS 7
-#define SOURCE_KEY_MAX 500u /* as it is in jetstream/progress.h */
-#define IS_SKIP 256u
-#define IS_ROLLUP_SUBJECT 512u
-#define IS_ROLLUP_ALL 1024u
-#define HAS_MSG_ID 2048u
-#define FLAGS 0x0f7fu
-
-/* ---- entries as bytes -------------------------------------------------------------------------------------------- */
-
-typedef struct entry_numbers {
-    uint16_t flags;
-    uint64_t at[NUMBERS];
-} entry_numbers_t;
-
-static entry_numbers_t numbers_of(const append_t *append) {
-    entry_numbers_t numbers = {.at = {append->expected_last_seq, append->expected_subject_seq,
-                                      (uint64_t)append->expires_ts, append->force_seq, (uint64_t)append->force_ts,
-                                      append->source_seq, (uint64_t)append->source_ts}};
-    unsigned flags = append->has_expected_last_seq ? HAS_LAST_SEQ : 0;
-    flags |= append->has_expected_subject_seq ? HAS_SUBJECT_SEQ : 0;
-    for (unsigned i = 2; i < NUMBERS; i++) {
-        flags |= numbers.at[i] != 0 ? 1u << i : 0;
-    }
-    flags |= append->skip ? IS_SKIP : 0;
-    flags |= append->rollup == 1 ? IS_ROLLUP_SUBJECT : append->rollup != 0 ? IS_ROLLUP_ALL : 0;
-    flags |= append->has_expected_msg_id ? HAS_MSG_ID : 0;
-    numbers.flags = (uint16_t)flags;
-    return numbers;
-}
-
-/* The texts of an append whose sizes have two bytes. */
-static const bytes_t *short_text(const append_t *append, unsigned nth) {
-    const bytes_t *texts[] = {&append->subject, &append->msg_id, &append->expected_msg_id, &append->expected_subject,
-                              &append->source_key};
-    return nth < sizeof texts / sizeof *texts ? texts[nth] : NULL;
-}
-
-/* How many bytes; 0: one of its texts is too long. */
-static uint64_t append_size(const append_t *append, const entry_numbers_t *numbers) {
-    uint64_t size = ENTRY_HEAD + 2 + 4 + (uint64_t)append->header.size + append->payload.size;
-    for (unsigned i = 0; i < NUMBERS; i++) {
-        size += (numbers->flags >> i & 1u) != 0 ? 8 : 0;
-    }
-    for (unsigned i = 0; short_text(append, i) != NULL; i++) {
-        if (short_text(append, i)->size > UINT16_MAX) {
-            return 0;
-        }
-        size += 2 + (uint64_t)short_text(append, i)->size;
-    }
-    return size;
-}
-
-static void append_write(uint8_t *at, const append_t *append, const entry_numbers_t *numbers) {
-    store_be16(at, numbers->flags);
-    at += 2;
-    for (unsigned i = 0; i < NUMBERS; i++) {
-        if ((numbers->flags >> i & 1u) != 0) {
-            store_be64(at, numbers->at[i]);
-            at += 8;
-        }
-    }
-    for (unsigned i = 0; short_text(append, i) != NULL; i++) {
-        store_be16(at, (uint16_t)short_text(append, i)->size);
-        at = bytes_write(at + 2, *short_text(append, i));
-    }
-    store_be32(at, append->header.size);
-    (void)bytes_write(bytes_write(at + 4, append->header), append->payload);
-}
-
-static bool part_take(bytes_t *left, uint32_t size, bytes_t *out) {
-    if (size > left->size) {
-        return false;
-    }
-    *out = bytes_of(left->at, size);
-    *left = bytes_after(*left, size);
-    return true;
-}
-
-static bool append_read(bytes_t left, append_t *append) {
-    bytes_t part = BYTES_NONE;
-    uint64_t numbers[NUMBERS] = {0};
-    if (!part_take(&left, 2, &part)) {
-        return false;
-    }
-    unsigned flags = load_be16(part.at);
-    for (unsigned i = 0; i < NUMBERS; i++) {
-        if ((flags >> i & 1u) != 0) {
-            if (!part_take(&left, 8, &part)) {
-                return false;
-            }
-            numbers[i] = load_be64(part.at);
-        }
-    }
-    bytes_t texts[5];
-    for (unsigned i = 0; i < 5; i++) {
-        if (!part_take(&left, 2, &part) || !part_take(&left, load_be16(part.at), &texts[i])) {
-            return false;
-        }
-    }
-    if (texts[4].size > SOURCE_KEY_MAX) {
-        return false;
-    }
-    bytes_t header = BYTES_NONE;
-    bool sane = (flags & ~FLAGS) == 0 && (numbers[2] <= TIME_MAX || numbers[2] == UINT64_MAX) && numbers[4] <= TIME_MAX;
-    if (!sane || !part_take(&left, 4, &part) || !part_take(&left, load_be32(part.at), &header)) {
-        return false;
-    }
-    *append = (append_t){.subject = texts[0],
-                         .msg_id = texts[1],
-                         .expected_msg_id = texts[2],
-                         .expected_subject = texts[3],
-                         .source_key = texts[4],
-                         .header = header,
-                         .payload = left,
-                         .has_expected_last_seq = (flags & HAS_LAST_SEQ) != 0,
-                         .has_expected_subject_seq = (flags & HAS_SUBJECT_SEQ) != 0,
-                         .has_expected_msg_id = (flags & HAS_MSG_ID) != 0,
-                         .skip = (flags & IS_SKIP) != 0,
-                         .rollup = (flags & IS_ROLLUP_ALL) != 0       ? 2
-                                   : (flags & IS_ROLLUP_SUBJECT) != 0 ? 1
-                                                                      : 0,
-                         .expected_last_seq = numbers[0],
-                         .expected_subject_seq = numbers[1],
-                         .expires_ts = (int64_t)numbers[2],
-                         .force_seq = numbers[3],
-                         .force_ts = (int64_t)numbers[4],
-                         .source_seq = numbers[5],
-                         .source_ts = (int64_t)numbers[6]};
-    return true;
-}
 
 /* ---- proposals --------------------------------------------------------------------------------------------------- */
 
@@ -206,55 +66,66 @@ static status_t entry_propose(replica_t *replica, uint64_t token) {
     return status;
 }
 
-/* How many bytes its entry has; 0: it never takes such a one. */
-static uint64_t append_fits(const replica_t *replica, const append_t *append, const entry_numbers_t *numbers) {
-    uint64_t size = append_size(append, numbers);
-    bool sane = append->expires_ts >= -1 && append->expires_ts <= (int64_t)TIME_MAX && append->force_ts >= 0
-                && append->force_ts <= (int64_t)TIME_MAX && append->due_ts == 0
+uint64_t replica_fits(const replica_t *replica, const append_t *append, const entry_numbers_t *numbers) {
+    uint64_t size = entry_append_size(append, numbers);
+    bool sane = append->expires_ts >= -1 && append->expires_ts <= (int64_t)ENTRY_TIME_MAX && append->force_ts >= 0
+                && append->force_ts <= (int64_t)ENTRY_TIME_MAX && append->due_ts == 0
                 && append->source_key.size <= SOURCE_KEY_MAX;
-    return sane && size != 0 && store_ledger_takes(store_stream_store(replica->stream), size) ? size : 0;
+    return sane && size != 0 && replica_takes(replica, size) ? size : 0;
+}
+
+bool replica_takes(const replica_t *replica, uint64_t body_size) {
+    return store_ledger_takes(store_stream_store(replica->stream), ENTRY_HEAD + body_size);
 }
 
 status_t replica_publish(replica_t *replica, const append_t *append, uint64_t token, moment_t now) {
-    entry_numbers_t numbers = numbers_of(append);
-    uint64_t size = append_fits(replica, append, &numbers);
+    entry_numbers_t numbers = entry_numbers(append);
+    uint64_t size = replica_fits(replica, append, &numbers);
     check(token <= REPLICA_TOKEN_MAX);
     if (size == 0 || now.wall_ns < 0) {
         return STATUS_INVALID;
     }
-    uint8_t *at = may_lead(replica, now) ? entry_begin_write(replica, ENTRY_APPEND, size - ENTRY_HEAD, now) : NULL;
+    uint8_t *at = may_lead(replica, now) ? entry_begin_write(replica, ENTRY_APPEND, size, now) : NULL;
     if (at == NULL) {
         return STATUS_AGAIN;
     }
-    append_write(at, append, &numbers);
+    entry_append_write(at, append, &numbers);
     return entry_propose(replica, token);
 }
 
 status_t replica_pack(const replica_t *replica, const append_t *append, buffer_t *packed) {
-    entry_numbers_t numbers = numbers_of(append);
-    uint64_t size = append_fits(replica, append, &numbers);
+    entry_numbers_t numbers = entry_numbers(append);
+    uint64_t size = replica_fits(replica, append, &numbers);
     uint8_t *at;
     if (size == 0) {
         return STATUS_INVALID;
     }
     packed->size = 0;
-    status_t status = buffer_reserve(packed, size - ENTRY_HEAD, &at);
+    status_t status = buffer_reserve(packed, size, &at);
     if (status == STATUS_OK) {
-        append_write(at, append, &numbers);
-        packed->size = size - ENTRY_HEAD;
+        entry_append_write(at, append, &numbers);
+        packed->size = size;
     }
     return status;
 }
 
-status_t replica_publish_packed(replica_t *replica, bytes_t packed, uint64_t token, moment_t now) {
+static status_t publish_packed(replica_t *replica, entry_what_t what, bytes_t packed, uint64_t token, moment_t now) {
     check(token <= REPLICA_TOKEN_MAX);
     uint8_t *at =
-        may_lead(replica, now) && now.wall_ns >= 0 ? entry_begin_write(replica, ENTRY_APPEND, packed.size, now) : NULL;
+        may_lead(replica, now) && now.wall_ns >= 0 ? entry_begin_write(replica, what, packed.size, now) : NULL;
     if (at == NULL) {
         return STATUS_AGAIN;
     }
     (void)bytes_write(at, packed);
     return entry_propose(replica, token);
+}
+
+status_t replica_publish_packed(replica_t *replica, bytes_t packed, uint64_t token, moment_t now) {
+    return publish_packed(replica, ENTRY_APPEND, packed, token, now);
+}
+
+status_t replica_publish_batch(replica_t *replica, bytes_t packed, uint64_t token, moment_t now) {
+    return publish_packed(replica, ENTRY_BATCH, packed, token, now);
 }
 
 status_t replica_delete(replica_t *replica, uint64_t seq, uint64_t token, moment_t now) {
@@ -283,7 +154,7 @@ status_t replica_purge(replica_t *replica, bytes_t filter, uint64_t below_seq, u
 
 status_t replica_define(replica_t *replica, bytes_t definition, uint64_t token, moment_t now) {
     check(token <= REPLICA_TOKEN_MAX);
-    if (!store_ledger_takes(store_stream_store(replica->stream), ENTRY_HEAD + (uint64_t)definition.size)) {
+    if (!replica_takes(replica, definition.size)) {
         return STATUS_INVALID;
     }
     uint8_t *at = may_lead(replica, now) ? entry_begin_write(replica, ENTRY_DEFINE, definition.size, now) : NULL;
@@ -295,12 +166,11 @@ status_t replica_define(replica_t *replica, bytes_t definition, uint64_t token, 
 }
 
 status_t replica_change(replica_t *replica, const record_change_t *change) {
-    uint64_t size = ENTRY_HEAD + 32 + (uint64_t)change->value.size;
+    uint64_t size = 32 + (uint64_t)change->value.size;
     if (!replica->leads) {
         return STATUS_AGAIN;
     }
-    return store_ledger_takes(store_stream_store(replica->stream), size) ? changes_add(&replica->changes, change)
-                                                                         : STATUS_INVALID;
+    return replica_takes(replica, size) ? changes_add(&replica->changes, change) : STATUS_INVALID;
 }
 
 status_t replica_remove(replica_t *replica, uint64_t seq) {
@@ -366,9 +236,8 @@ int64_t replica_deadline(replica_t *replica, moment_t now) {
 
 /* ---- applying ---------------------------------------------------------------------------------------------------- */
 
-/* To its end. false: it waits, and what has gone is gone. */
-static bool apply_purging(replica_t *replica, raft_index_t index, bytes_t filter, uint64_t below_seq, uint64_t keep,
-                          uint64_t left) {
+bool replica_purging(replica_t *replica, raft_index_t index, bytes_t filter, uint64_t below_seq, uint64_t keep,
+                     uint64_t left) {
     if (replica->purging != index) {
         replica->purging = index;
         replica->purged = 0;
@@ -391,8 +260,7 @@ static bool apply_purging(replica_t *replica, raft_index_t index, bytes_t filter
     return !more;
 }
 
-/* Has this server a reason of its own not to store it now? */
-static bool for_own_reason(append_verdict_t verdict) {
+bool replica_own_reason(append_verdict_t verdict) {
     return verdict == APPEND_NO_SPACE || verdict == APPEND_NO_ALLOWANCE || verdict == APPEND_LATER
            || verdict == APPEND_STOPPED;
 }
@@ -428,11 +296,12 @@ static bool apply_append(replica_t *replica, raft_index_t index, const append_t 
         if (size > room_message_max(store_stream_store(replica->stream))) {
             return false; /* this server's journal is smaller than the leader's */
         }
-        replica->last.appended = replica->hooks.append != NULL ? replica->hooks.append(replica->hooks.context, append)
-                                                               : store_append_timed(replica->stream, append);
-        if (for_own_reason(replica->last.appended.verdict)) {
-            return replica->last.appended.verdict == APPEND_NO_SPACE && store_stream_never_fits(replica->stream, append)
-                   && apply_position(replica, append);
+        replica->last.appended = replica->hooks.append != NULL
+                                     ? replica->hooks.append(replica->hooks.context, append, false)
+                                     : store_append_timed(replica->stream, append);
+        if (replica_own_reason(replica->last.appended.verdict)) {
+            return replica->last.appended.verdict == APPEND_NO_SPACE
+                   && store_stream_never_fits(replica->stream, append, 0) && apply_position(replica, append);
         }
         if (is_passed_over(replica->last.appended.verdict)) {
             return apply_position(replica, append);
@@ -446,7 +315,7 @@ static bool apply_append(replica_t *replica, raft_index_t index, const append_t 
     replica->last.appended =
         (appended_t){.verdict = APPEND_STORED, .seq = replica->rolling_seq, .ts = store_stream_wall(replica->stream)};
     bytes_t filter = append->rollup == 1 ? append->subject : BYTES_NONE;
-    if (!apply_purging(replica, index, filter, replica->rolling_seq, 0, replica->rolling_seq)) {
+    if (!replica_purging(replica, index, filter, replica->rolling_seq, 0, replica->rolling_seq)) {
         return false;
     }
     replica->rolling = replica->rolling_seq = 0;
@@ -483,7 +352,7 @@ static bool apply_entry(replica_t *replica, raft_index_t index, entry_what_t wha
     append_t append;
     switch (what) {
     case ENTRY_APPEND:
-        if (append_read(body, &append)) {
+        if (entry_append_read(body, &append)) {
             return apply_append(replica, index, &append);
         }
         break;
@@ -494,10 +363,18 @@ static bool apply_entry(replica_t *replica, raft_index_t index, entry_what_t wha
         break;
     case ENTRY_PURGE:
         if (body.size >= 16) {
-            return apply_purging(replica, index, bytes_after(body, 16), load_be64(body.at), load_be64(body.at + 8), 0);
+            return replica_purging(replica, index, bytes_after(body, 16), load_be64(body.at), load_be64(body.at + 8),
+                                   0);
         }
         break;
     case ENTRY_DEFINE: return replica_is_defined(replica, body);
+    case ENTRY_BATCH: {
+        status_t status = replica_apply_batch(replica, index, body);
+        if (status != STATUS_INVALID) {
+            return status == STATUS_OK;
+        }
+        break;
+    }
     case ENTRY_TIME: return store_stream_pass(replica->stream) == STATUS_OK;
     case ENTRY_CHANGES: {
         status_t status = changes_apply(replica->stream, body);
@@ -516,8 +393,8 @@ static bool replica_apply(void *context, raft_index_t index, bytes_t bytes) {
     if (replica->stuck || replica->copier.half || store_stream_settle(replica->stream) != STATUS_OK) {
         return false;
     }
-    if (bytes.size < ENTRY_HEAD || bytes.at[0] != ENTRY_VERSION || load_be64(bytes.at + 2) > TIME_MAX
-        || load_be64(bytes.at + 10) > TIME_MAX) {
+    if (bytes.size < ENTRY_HEAD || bytes.at[0] != ENTRY_VERSION || load_be64(bytes.at + 2) > ENTRY_TIME_MAX
+        || load_be64(bytes.at + 10) > ENTRY_TIME_MAX) {
         replica->stuck = true;
         return false;
     }
@@ -579,6 +456,7 @@ void replica_join(replica_t *replica, group_t *group) {
 void replica_close(replica_t *replica) {
     if (replica != NULL) {
         copier_end(replica);
+        replica_batch_end(replica);
         store_purge_end(&replica->purge);
         buffer_free(&replica->writing);
         buffer_free(&replica->changes);

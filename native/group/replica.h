@@ -15,6 +15,8 @@
  *     TIME      nothing: what is due by then goes
  *     CHANGES   writes to the records of the stream's consumers (changes.h)
  *     DEFINE    the stream's definition, for control to read
+ *     BATCH     for each message its size 4, the place in the batch of the one before it on its subject 4 (1: the first
+ *               one; 0: there is none), and then what an APPEND has
  *
  * - Nothing is decided before the entry is applied: a duplicate, a wrong expectation and a limit are verdicts of the
  *   log, the same at all members.
@@ -22,6 +24,8 @@
  *   here, so no clock's step and no other member's clock changes an age. Time without a leader does not count.
  * - For a reason of this server's own (room, an account's limit, a page that cannot be read) nothing is refused: it
  *   waits, and the member applies nothing until it can. What was done of an entry by then may be done again.
+ * - A batch is one entry, so it is agreed on as a whole, and stored in one batch of the journal. It is judged when it
+ *   is applied: the first of its messages that is refused has all of it refused.
  * - A rollup goes out in steps. That its message is stored is on the disk with that message, as a note with how far the
  *   log is applied, so that a start goes on behind it: the age 8, wall 8, index 8 and sequence 8 of that one, or zeros.
  * - A member that lacks what no log has any more gets a copy of the stream, in parts (replica_copy.c). Until it is
@@ -62,8 +66,9 @@ typedef struct replica_hooks {
      * once. */
     bool (*define)(void *context, bytes_t definition);
     void (*news)(void *context); /* it may have something to do: replica_turn. NULL: it has a turn each time */
-    /* Stores a message with store_append_timed, and may look at what came of it. NULL: that alone. */
-    appended_t (*append)(void *context, const append_t *append);
+    /* Stores a message with store_append_timed, and may look at what came of it; grouped: one of a batch, with
+     * store_group_append. NULL: that alone. */
+    appended_t (*append)(void *context, const append_t *append, bool grouped);
 } replica_hooks_t;
 
 #define REPLICA_TOKEN_MAX (UINT64_MAX - 2) /* of a caller's tokens */
@@ -87,6 +92,11 @@ LEAF_MUST_USE status_t replica_publish(replica_t *replica, const append_t *appen
  * position alone. STATUS_INVALID: it never takes such a one. */
 LEAF_MUST_USE status_t replica_pack(const replica_t *replica, const append_t *append, buffer_t *packed);
 LEAF_MUST_USE status_t replica_publish_packed(replica_t *replica, bytes_t packed, uint64_t token, moment_t now);
+/* A batch: each message goes behind what is packed already. before: the place in the batch of the one before it on its
+ * subject, from 1 on; 0: there is none. */
+LEAF_MUST_USE status_t replica_pack_batched(const replica_t *replica, const append_t *append, uint32_t before,
+                                            buffer_t *packed);
+LEAF_MUST_USE status_t replica_publish_batch(replica_t *replica, bytes_t packed, uint64_t token, moment_t now);
 LEAF_MUST_USE status_t replica_delete(replica_t *replica, uint64_t seq, uint64_t token, moment_t now);
 LEAF_MUST_USE status_t replica_purge(replica_t *replica, bytes_t filter, uint64_t below_seq, uint64_t keep,
                                      uint64_t token, moment_t now);

@@ -1,10 +1,11 @@
 /* replica_private.h: a stream of a group at one of its servers, for the files that make it: replica.c, which has the
- * entries, and replica_copy.c, which has the copies.
+ * entries, replica_batch.c, which has those of several messages, and replica_copy.c, which has the copies.
  */
 #ifndef LEAFD_GROUP_REPLICA_PRIVATE_H
 #define LEAFD_GROUP_REPLICA_PRIVATE_H
 
 #include "group/replica.h"
+#include "group/replica_entry.h"
 #include "store/copying.h"
 
 /* What is on the disk with how far the log is applied, REPLICA_NOTE_SIZE bytes: age 8, wall clock 8, index and sequence
@@ -57,9 +58,11 @@ struct replica {
     buffer_t writing;
     buffer_t changes;       /* of consumers' records, not proposed yet */
     replica_outcome_t last; /* of the entry that was applied last */
-    /* The append whose rollup is not at its end, 0: none. */
+    /* The append or batch whose rollup is not at its end, 0: none; its sequence, or that of the batch's first. */
     raft_index_t rolling;
     uint64_t rolling_seq;
+    bool batch_waits; /* for room that it has asked the store for */
+    uint32_t rolled;  /* of a batch: so many of its messages have no rollup to do any more */
     /* A purge or rollup that goes on. */
     raft_index_t purging; /* 0: none */
     uint64_t purged;
@@ -67,6 +70,22 @@ struct replica {
     uint64_t defining; /* the hash of the definition that its owner was told of, 0: none .. */
     bool defined;      /* .. and the stream is like that */
 };
+
+/* replica.c */
+/* How many bytes the body of such a message has; 0: it never takes such a one. Then whether it ever takes an entry with
+ * such a body. */
+uint64_t replica_fits(const replica_t *replica, const append_t *append, const entry_numbers_t *numbers);
+bool replica_takes(const replica_t *replica, uint64_t body_size);
+/* Has this server a reason of its own not to store it now? */
+bool replica_own_reason(append_verdict_t verdict);
+/* To its end. false: it waits, and what has gone is gone. */
+bool replica_purging(replica_t *replica, raft_index_t index, bytes_t filter, uint64_t below_seq, uint64_t keep,
+                     uint64_t left);
+
+/* replica_batch.c */
+/* STATUS_AGAIN: it waits. STATUS_INVALID: it is no batch. */
+LEAF_MUST_USE status_t replica_apply_batch(replica_t *replica, raft_index_t index, bytes_t body);
+void replica_batch_end(replica_t *replica);
 
 /* replica_note.c */
 void replica_note(replica_t *replica);

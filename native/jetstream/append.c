@@ -183,10 +183,16 @@ static appended_t put_timed(store_stream_t *stream, const append_t *append, mome
     return store_append_timed(stream, append);
 }
 
-appended_t js_append_timed(js_t *js, stream_t *stream, const append_t *append, bool again) {
+static appended_t put_grouped_timed(store_stream_t *stream, const append_t *append, moment_t now) {
+    (void)now; /* likewise */
+    return store_group_append_timed(stream, append);
+}
+
+appended_t js_append_timed(js_t *js, stream_t *stream, const append_t *append, bool grouped, bool again) {
+    put_t put = grouped ? put_grouped_timed : put_timed;
     return again && stream->rewrite != NULL && stream->rewrite->republish != NULL
-               ? append_and_republish(js, stream, append, put_timed)
-               : store_append_timed(stream->store, append);
+               ? append_and_republish(js, stream, append, put)
+               : put(stream->store, append, *js->now);
 }
 
 appended_t js_append_grouped(js_t *js, stream_t *stream, append_t *append) {

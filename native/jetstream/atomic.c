@@ -23,6 +23,7 @@
 #include "jetstream/publish.h"
 #include "jetstream/stream.h"
 #include "store/append.h"
+#include "store/ledger.h"
 #include "text/decimal.h"
 #include "text/headers.h"
 #include "text/text.h"
@@ -172,7 +173,7 @@ static bool stage_message(atomic_batch_t *batch, const atomic_word_t *word, cons
     return true;
 }
 
-static const refusal_t *too_large(atomic_refusal_t *room, uint64_t most, bool bytes) {
+const refusal_t *atomic_too_large(atomic_refusal_t *room, uint64_t most, bool bytes) {
     room->refusal = refused_large;
     uint8_t *end = decimal_write(room->text, most);
     if (bytes) {
@@ -188,11 +189,19 @@ static uint64_t atomic_size(const atomic_word_t *word) {
     return word->commit == COMMIT_BEFORE ? word->seq - 1 : word->seq;
 }
 
+/* How many bytes it may have: they are one entry of a log, where the stream has one. */
+static uint64_t atomic_most_bytes(const js_t *js, const stream_t *stream) {
+    const store_t *store = js->stores[stream->which_store];
+    uint64_t most = store_group_most(store);
+    uint64_t of_log = stream->replicated != NULL ? store_ledger_most(js->stores[STORE_FILE]) : most;
+    return of_log < most ? of_log : most;
+}
+
 /* The batch takes the message, or is dropped. */
 static const refusal_t *atomic_take(js_t *js, atomic_batch_t *batch, const atomic_word_t *word,
                                     const message_t *message, atomic_refusal_t *room) {
     uint64_t most = messages_max(js);
-    uint64_t most_bytes = store_group_most(js->stores[batch->open.stream->which_store]);
+    uint64_t most_bytes = atomic_most_bytes(js, batch->open.stream);
     if (word->commit == COMMIT_WRONG) {
         atomic_drop(js, batch);
         return &refused_commit;
@@ -208,7 +217,7 @@ static const refusal_t *atomic_take(js_t *js, atomic_batch_t *batch, const atomi
     }
     if (atomic_size(word) > most) {
         atomic_abandon(js, batch, ABANDONED_LARGE);
-        return too_large(room, most, false);
+        return atomic_too_large(room, most, false);
     }
     if (word->commit == COMMIT_BEFORE) {
         return NULL;
@@ -216,7 +225,7 @@ static const refusal_t *atomic_take(js_t *js, atomic_batch_t *batch, const atomi
     batch->need += store_group_need(message->subject.size, (uint64_t)message->header.size + message->payload.size);
     if (batch->need > most_bytes) {
         atomic_abandon(js, batch, ABANDONED_LARGE);
-        return too_large(room, most_bytes, true);
+        return atomic_too_large(room, most_bytes, true);
     }
     if (!stage_message(batch, word, message)) {
         atomic_abandon(js, batch, ABANDONED_INCOMPLETE);
@@ -232,12 +241,27 @@ typedef struct commit_job {
     atomic_batch_t *batch; /* in no list any more */
     bytes_t reply;         /* own copy */
     bool before;
+    buffer_t packed; /* of a stream that several servers keep: the batch, as its log is to have it */
 } commit_job_t;
+
+/* What there is to say, or room->waits. */
+static const refusal_t *commit_try(js_t *js, const commit_job_t *commit, atomic_refusal_t *room) {
+    const atomic_batch_t *batch = commit->batch;
+    if (batch->open.stream->replicated == NULL) {
+        return atomic_commit(js, batch, commit->before, commit->reply, room);
+    }
+    bytes_t packed = bytes_of(commit->packed.at, (uint32_t)commit->packed.size);
+    status_t status =
+        replicated_batch(js, batch->open.stream, packed, open_batch_id(&batch->open), batch->count, commit->reply);
+    room->waits = status == STATUS_AGAIN;
+    /* Who leads no more answers nobody. */
+    return status == STATUS_AGAIN ? &refused_space : status == STATUS_INVALID ? &refused_size : NULL;
+}
 
 static bool commit_step(js_t *js, job_t *job) {
     commit_job_t *commit = (commit_job_t *)job;
     atomic_refusal_t room;
-    const refusal_t *refusal = atomic_commit(js, commit->batch, commit->before, commit->reply, &room);
+    const refusal_t *refusal = commit_try(js, commit, &room);
     if (refusal != NULL && room.waits && js->now->mono_ns < commit->batch->open.deadline_ns) {
         return false;
     }
@@ -247,35 +271,57 @@ static bool commit_step(js_t *js, job_t *job) {
     return true;
 }
 
+static void commit_free(commit_job_t *commit) {
+    atomic_free(commit->batch);
+    buffer_free(&commit->packed);
+    bytes_release(&commit->reply);
+    free(commit);
+}
+
 static void commit_end(js_t *js, job_t *job, status_t status) {
     commit_job_t *commit = (commit_job_t *)job;
     if (status == STATUS_FULL) {
         js_answer_refused(js, job->stream, commit->reply, &refused_space);
     }
-    store_group_give_up(js->stores[job->stream->which_store]);
-    atomic_free(commit->batch);
-    bytes_release(&commit->reply);
-    free(commit);
+    if (job->stream->replicated == NULL) {
+        store_group_give_up(js->stores[job->stream->which_store]);
+    }
+    commit_free(commit);
+}
+
+/* Its commit, with a reply that is the message's. */
+static commit_job_t commit_of(js_t *js, atomic_batch_t *batch, bool before, bytes_t reply) {
+    commit_job_t commit = {
+        .job = {.stream = batch->open.stream, .refusable = true, .step = commit_step, .end = commit_end},
+        .batch = batch,
+        .reply = reply,
+        .before = before,
+    };
+    buffer_init(&commit.packed, UINT32_MAX);
+    buffer_count(&commit.packed, &js->staged);
+    return commit;
 }
 
 /* Commits and ends the batch. */
 static const refusal_t *atomic_end(js_t *js, atomic_batch_t *batch, bool before, bytes_t reply,
                                    atomic_refusal_t *room) {
-    stream_t *stream = batch->open.stream;
-    const refusal_t *refusal = atomic_commit(js, batch, before, reply, room);
-    commit_job_t *commit = refusal != NULL && room->waits ? calloc(1, sizeof(*commit)) : NULL;
+    commit_job_t commit = commit_of(js, batch, before, reply);
+    const refusal_t *refusal = NULL;
+    room->waits = false;
+    if (batch->open.stream->replicated != NULL) {
+        refusal = atomic_pack(js, batch, before, &commit.packed, room);
+    }
+    refusal = refusal == NULL ? commit_try(js, &commit, room) : refusal;
     open_batch_remove(js->atomic, &batch->open);
-    if (commit == NULL) {
+    commit_job_t *waiting = refusal != NULL && room->waits ? malloc(sizeof *waiting) : NULL;
+    if (waiting == NULL) {
+        buffer_free(&commit.packed);
         atomic_free(batch);
         return refusal;
     }
-    *commit = (commit_job_t){
-        .job = {.stream = stream, .refusable = true, .step = commit_step, .end = commit_end},
-        .batch = batch,
-        .reply = bytes_copy(reply),
-        .before = before,
-    };
-    job_wait(js, &commit->job);
+    *waiting = commit;
+    waiting->reply = bytes_copy(reply);
+    job_wait(js, &waiting->job);
     return NULL;
 }
 
@@ -303,7 +349,7 @@ static const refusal_t *atomic_message(js_t *js, stream_t *stream, const message
     }
     if (batch == NULL && word.seq != 1) {
         uint64_t most = messages_max(js);
-        return word.seq != 0 && atomic_size(&word) > most ? too_large(room, most, false) : &refused_incomplete;
+        return word.seq != 0 && atomic_size(&word) > most ? atomic_too_large(room, most, false) : &refused_incomplete;
     }
     if (batch == NULL) {
         refusal = atomic_begin(js, stream, word.id, &batch);

@@ -41,4 +41,18 @@ typedef struct atomic_refusal {
 const refusal_t *atomic_commit(js_t *js, const atomic_batch_t *batch, bool before, bytes_t reply,
                                atomic_refusal_t *room);
 
+/* ---- of a stream that several servers keep ----------------------------------------------------------------------- */
+
+/* What is asked of its log: the batch as an entry, in packed, if nothing but the stream's state can refuse it. */
+const refusal_t *atomic_pack(js_t *js, const atomic_batch_t *batch, bool before, buffer_t *packed,
+                             atomic_refusal_t *room);
+/* The batch has been applied, or refused then. */
+void atomic_answer_applied(js_t *js, const stream_t *stream, bytes_t reply, bytes_t id, uint32_t count,
+                           const appended_t *appended);
+/* The batch that was packed goes into the log, and its publisher is answered when it has been applied. STATUS_AGAIN:
+ * there is no room. STATUS_CLOSED: this server does not lead. */
+LEAF_MUST_USE status_t replicated_batch(js_t *js, const stream_t *stream, bytes_t packed, bytes_t id, uint32_t count,
+                                        bytes_t reply);
+const refusal_t *atomic_too_large(atomic_refusal_t *room, uint64_t most, bool bytes);
+
 #endif

@@ -8,8 +8,13 @@
  *
  * The rules of batches are the reference's: an id may be there once; what is expected of a subject is looked up before
  * the batch, so none may be expected of one that the batch has written to; the same goes for rollups, and for the
- * stream's last sequence, which only the first message may expect. Not here: how a batch is collected
- * (atomic.c).
+ * stream's last sequence, which only the first message may expect.
+ *
+ * Of a stream that several servers keep the store is not asked here: what is left of the batch is an entry of its log
+ * (atomic_pack), and each server asks its own store when that is applied (group/replica_batch.c). A batch that the
+ * rules refuse is held against the store, too, so that of several refusals its publisher gets the first one.
+ *
+ * Not here: how a batch is collected (atomic.c).
  */
 #include <stdlib.h>
 #include <string.h>
@@ -24,8 +29,10 @@
 #include "jetstream/intake.h"
 #include "jetstream/js.h"
 #include "jetstream/publish.h"
+#include "jetstream/replicated.h"
 #include "jetstream/stream.h"
 #include "store/append.h"
+#include "store/ledger.h"
 #include "text/headers.h"
 #include "text/text.h"
 
@@ -54,6 +61,7 @@ typedef struct commit {
     uint32_t mask;
     buffer_t made; /* headers and subjects that are not as they came */
     append_group_t group;
+    buffer_t *packed; /* NULL: the store is asked */
 } commit_t;
 
 static const refusal_t refused_expected_id = {
@@ -187,6 +195,17 @@ static const refusal_t *count_on(commit_t *commit, ready_t *ready, uint32_t firs
     return refusal != NULL ? refusal : keep(commit, append->payload, &ready->payload_place) ? NULL : &refused_space;
 }
 
+/* As it goes into the log. before: the index + 1 of the one before it on its subject; 0: there is none. */
+static const refusal_t *pack_one(const commit_t *commit, ready_t *ready, uint32_t before, atomic_refusal_t *room) {
+    stream_t *stream = commit->stream;
+    ready->append.skip = js_nobody_wants(commit->js, stream, &ready->append);
+    status_t status = replicated_pack(stream, &ready->append, before, commit->packed);
+    if (status == STATUS_INVALID) {
+        return atomic_too_large(room, store_ledger_most(commit->js->stores[STORE_FILE]), true);
+    }
+    return status == STATUS_OK ? NULL : &refused_space;
+}
+
 static const refusal_t *look_at_one(commit_t *commit, uint32_t index, const message_t *message, bool mark,
                                     atomic_refusal_t *room) {
     ready_t *ready = &commit->list[index];
@@ -212,16 +231,22 @@ static const refusal_t *look_at_one(commit_t *commit, uint32_t index, const mess
         return &refused_constant;
     }
     uint32_t *slot = set_slot(commit, commit->subjects, ready_subject, append->subject);
-    refusal = ready->increment.size != 0 ? count_on(commit, ready, *slot) : NULL;
+    bool counts = ready->increment.size != 0 && commit->packed == NULL; /* the log has increments */
+    refusal = counts ? count_on(commit, ready, *slot) : NULL;
     if (refusal != NULL) {
         return refusal;
     }
     if (!keep_made(commit, ready, message->header, message->subject, mark)) {
         return &refused_space;
     }
-    refusal = look_at_store(commit, ready, *slot != 0 ? commit->list[*slot - 1].on_subject : 0, room);
+    if (commit->packed == NULL) {
+        refusal = look_at_store(commit, ready, *slot != 0 ? commit->list[*slot - 1].on_subject : 0, room);
+    }
     if (refusal == NULL) {
         refusal = look_at_batch(append, index, *slot == 0);
+    }
+    if (refusal == NULL && commit->packed != NULL) {
+        refusal = pack_one(commit, ready, *slot != 0 ? commit->list[*slot - 1].newest + 1 : 0, room);
     }
     *slot = *slot != 0 ? *slot : index + 1;
     commit->list[*slot - 1].on_subject++;
@@ -248,20 +273,25 @@ static const refusal_t *look_at_all(commit_t *commit, bool mark, atomic_refusal_
 
 /* ---- all of them ------------------------------------------------------------------------------------------------- */
 
+static void committed_text(const stream_t *stream, bytes_t id, uint32_t count, uint64_t seq, text_t *text) {
+    text->size = 0;
+    text_add(text, stream->ack_prefix);
+    text_add_number(text, seq);
+    text_add_literal(text, ",\"batch\":\"");
+    text_add_escaped(text, id);
+    text_add_literal(text, "\",\"count\":");
+    text_add_number(text, count);
+    text_add_literal(text, "}");
+}
+
 static void answer_committed(const commit_t *commit, rolls_t *rolls, bytes_t reply) {
     const stream_t *stream = commit->stream;
     if (reply.size == 0 || (stream->config.flags & STREAM_NO_ACK) != 0) {
         reply = BYTES_NONE;
     }
     text_t text;
-    text.size = 0;
-    text_add(&text, stream->ack_prefix);
-    text_add_number(&text, commit->list[commit->count - 1].seq);
-    text_add_literal(&text, ",\"batch\":\"");
-    text_add_escaped(&text, open_batch_id(&commit->batch->open));
-    text_add_literal(&text, "\",\"count\":");
-    text_add_number(&text, commit->count);
-    text_add_literal(&text, "}");
+    committed_text(stream, open_batch_id(&commit->batch->open), commit->count, commit->list[commit->count - 1].seq,
+                   &text);
     if (rolls != NULL) {
         js_rolls_start(commit->js, commit->stream, rolls, reply, text_bytes(&text));
     } else if (reply.size != 0) {
@@ -333,9 +363,13 @@ static void *commit_open(commit_t *commit) {
     return memory;
 }
 
+static commit_t commit_begin(js_t *js, const atomic_batch_t *batch, buffer_t *packed) {
+    return (commit_t){.js = js, .stream = batch->open.stream, .batch = batch, .count = batch->count, .packed = packed};
+}
+
 const refusal_t *atomic_commit(js_t *js, const atomic_batch_t *batch, bool before, bytes_t reply,
                                atomic_refusal_t *room) {
-    commit_t commit = {.js = js, .stream = batch->open.stream, .batch = batch, .count = batch->count};
+    commit_t commit = commit_begin(js, batch, NULL);
     void *memory = commit_open(&commit);
     room->waits = false;
     const refusal_t *refusal = memory != NULL ? look_at_all(&commit, before, room) : &refused_space;
@@ -350,4 +384,49 @@ const refusal_t *atomic_commit(js_t *js, const atomic_batch_t *batch, bool befor
     buffer_free(&commit.made);
     free(memory);
     return refusal;
+}
+
+/* ---- of a stream that several servers keep ----------------------------------------------------------------------- */
+
+/* packed NULL: as the store here has it now. */
+static const refusal_t *commit_look(js_t *js, const atomic_batch_t *batch, bool before, buffer_t *packed,
+                                    atomic_refusal_t *room) {
+    commit_t commit = commit_begin(js, batch, packed);
+    void *memory = commit_open(&commit);
+    room->waits = false;
+    const refusal_t *refusal = memory != NULL ? look_at_all(&commit, before, room) : &refused_space;
+    buffer_free(&commit.made);
+    free(memory);
+    return refusal;
+}
+
+const refusal_t *atomic_pack(js_t *js, const atomic_batch_t *batch, bool before, buffer_t *packed,
+                             atomic_refusal_t *room) {
+    const refusal_t *refusal = commit_look(js, batch, before, packed, room);
+    if (refusal == NULL || refusal->err_code == refused_space.err_code) {
+        return refusal;
+    }
+    const refusal_t *earlier = commit_look(js, batch, before, NULL, room);
+    if (earlier != NULL && !room->waits) {
+        return earlier;
+    }
+    packed->size = 0;
+    return commit_look(js, batch, before, packed, room);
+}
+
+void atomic_answer_applied(js_t *js, const stream_t *stream, bytes_t reply, bytes_t id, uint32_t count,
+                           const appended_t *appended) {
+    publish_result_t result = {.appended = *appended};
+    text_t text;
+    if (appended->verdict == APPEND_STORED || appended->verdict == APPEND_SKIPPED) {
+        if (reply.size != 0) {
+            committed_text(stream, id, count, appended->seq, &text);
+            js_say(js, stream->account, reply, BYTES_NONE, text_bytes(&text));
+        }
+    } else if (appended->verdict == APPEND_DUPLICATE) {
+        js_answer_refused(js, stream, reply, &refused_duplicate);
+    } else {
+        js_name_verdict(&result);
+        js_answer_refused(js, stream, reply, &result.refusal);
+    }
 }

@@ -9,7 +9,7 @@
  *     fast.c       fast batches                                atomic.c atomic_commit.c   atomic batches
  *     schedule.c   messages that are due later                 ingest.c    what mirrors and sources take in
  *     direct.c direct_request.c   direct gets                  export.c import.c   backup and restore
- *     replicated.c   a stream that several servers keep      ack_reply.c  the subject of a delivery
+ *     replicated*.c  a stream that several servers keep      ack_reply.c  the subject of a delivery
  *
  * The store keeps messages, consume/ decides about deliveries; what is here speaks the protocol around them: subjects,
  * headers, JSON of PubAcks, statuses. Not here: connections, accounts and permissions, which are the

@@ -125,9 +125,9 @@ bool js_nobody_wants(js_t *js, const stream_t *stream, const append_t *append);
 appended_t js_append(js_t *js, stream_t *stream, append_t *append);
 /* One of a group (store_group_append), under the subject that it is stored under. */
 appended_t js_append_grouped(js_t *js, stream_t *stream, append_t *append);
-/* One that the log of several servers has, under the subject that it is stored under. again: it is published again as
- * the stream wants it, by this server. */
-appended_t js_append_timed(js_t *js, stream_t *stream, const append_t *append, bool again);
+/* One that the log of several servers has, under the subject that it is stored under; grouped: one of a group. again:
+ * it is published again as the stream wants it, by this server. */
+appended_t js_append_timed(js_t *js, stream_t *stream, const append_t *append, bool grouped, bool again);
 /* Under which subject that would be stored; *out may hold it. Empty: none that fits. */
 bytes_t js_stored_subject(js_t *js, const stream_t *stream, bytes_t subject, text_t *out);
 /* texts: source and destination of the stored subject, then those of what is published again; an empty destination is

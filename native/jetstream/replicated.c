@@ -17,7 +17,7 @@
 #define LISTEN_AGAIN_NS NS_PER_SECOND
 #define BEHIND_NS (2 * NS_PER_SECOND) /* more than a follower's store waits for room */
 /* Other flags have entries of the log. */
-#define FLAGS_WITHOUT (STREAM_ALLOW_BATCHED | STREAM_ALLOW_SCHEDULES | STREAM_ALLOW_ATOMIC | STREAM_COUNTER)
+#define FLAGS_WITHOUT (STREAM_ALLOW_BATCHED | STREAM_ALLOW_SCHEDULES | STREAM_COUNTER)
 
 /* ---- answers ----------------------------------------------------------------------------------------------------- */
 
@@ -79,7 +79,11 @@ static void answer_one(js_t *js, const replicated_t *replicated, const asked_t *
     if (head->what == ASKED_TAKEN) {
         return; /* who takes in knows its order */
     }
-    if (head->what != ASKED_PUBLISH && head->what != ASKED_SAY) {
+    if (head->what == ASKED_BATCH) {
+        if (outcome != NULL) {
+            replicated_answer_batch(js, replicated->stream, bytes, &outcome->appended);
+        }
+    } else if (head->what != ASKED_PUBLISH && head->what != ASKED_SAY) {
         answer_command(js, head, bytes, outcome);
     } else if (outcome != NULL && head->what == ASKED_SAY) {
         replicated_say_now(replicated, bytes);
@@ -90,9 +94,9 @@ static void answer_one(js_t *js, const replicated_t *replicated, const asked_t *
 
 /* What is stored is published again by who leads when it applies it. A leader that dies may have done so, and the next
  * one does, too, or neither: nobody has promised it. */
-static appended_t replicated_append(void *context, const append_t *append) {
+static appended_t replicated_append(void *context, const append_t *append, bool grouped) {
     const replicated_t *replicated = context;
-    return js_append_timed(replicated->js, replicated->stream, append, group_leads(replicated->group));
+    return js_append_timed(replicated->js, replicated->stream, append, grouped, group_leads(replicated->group));
 }
 
 static void replicated_answered(void *context, uint64_t token, const replica_outcome_t *outcome) {
@@ -165,7 +169,7 @@ static bool propose_message(js_t *js, stream_t *stream, const message_t *message
     const refusal_t *refusal = js_refused_outright(stream, message);
     refusal = intake_begin(js, stream, message, PUBLISHER_CLIENT, refusal, &intake);
     if (intake.batch_id.size != 0) {
-        js_atomic(js, stream, message); /* likewise */
+        js_atomic(js, stream, message); /* it waits by itself */
         return true;
     }
     bytes_t reply = (stream->config.flags & STREAM_NO_ACK) != 0 ? BYTES_NONE : message->reply;
@@ -428,6 +432,7 @@ static void take_lead(js_t *js, replicated_t *replicated, bool ready) {
     if (!ready) {
         stream_unlisten(js, replicated->stream);
         replicated->leads = false;
+        js_atomic_forget(js, replicated->stream);
         replicated_lose_consumers(js, replicated);
     } else if (js->now->mono_ns >= replicated->listen_ns) {
         replicated->leads = replicated_tell_consumers(replicated)

@@ -24,12 +24,16 @@
  * proposed. A leader does neither before control has made all its consumers (STREAM_CONSUMERS_MADE): until then it
  * takes everything, and looks at that again.
  *
- * Not here, and refused (replicated_may): what a log has no entry for: schedules, batches, counters.
+ * A batch is collected at the leader (atomic.c), and is one entry when it is committed: a leader that dies before that
+ * leaves nothing of it. What its publisher is told follows from what has become of the entry.
+ *
+ * Not here, and refused (replicated_may): what a log has no entry for: schedules, fast batches, counters.
  */
 #ifndef LEAFD_JETSTREAM_REPLICATED_H
 #define LEAFD_JETSTREAM_REPLICATED_H
 
 #include "base/abi_types.h"
+#include "base/buffer.h"
 #include "base/bytes.h"
 #include "base/status.h"
 #include "jetstream/stream.h"
@@ -57,6 +61,9 @@ bool replicated_newest(const js_t *js, const stream_t *stream);
 void replicated_delete(js_t *js, const plane_command_t *command, const stream_t *stream);
 void replicated_purge(js_t *js, const plane_command_t *command, const stream_t *stream, bytes_t filter);
 
+/* A message of an atomic batch (replica_pack_batched). */
+LEAF_MUST_USE status_t replicated_pack(const stream_t *stream, const append_t *append, uint32_t before,
+                                       buffer_t *packed);
 /* What a mirror or source brings; without a subject only the source's position. STATUS_CLOSED: it does not lead.
  * STATUS_FULL: too much waits. */
 LEAF_MUST_USE status_t replicated_take(js_t *js, const stream_t *stream, const append_t *append);

@@ -1,6 +1,7 @@
 /* replicated_private.h: a stream that several servers keep, for the files that make it: replicated.c, which asks its
  * log and listens, replicated_group.c, which has what is asked of the group and the definition, replicated_consumers.c,
- * which has its consumers, and replicated_sources.c, which has what mirrors and sources bring.
+ * which has its consumers, replicated_batches.c, which has batches, and replicated_sources.c, which has what mirrors
+ * and sources bring.
  */
 #ifndef LEAFD_JETSTREAM_REPLICATED_PRIVATE_H
 #define LEAFD_JETSTREAM_REPLICATED_PRIVATE_H
@@ -11,7 +12,8 @@
 #include "jetstream/replicated.h"
 
 /* In a queue of those who wait: of a command it, and of ASKED_DONE also its answer, arg (8) and payload; of ASKED_SAY
- * the subject (4: its size) and the header. In `taken` what is to be proposed: the bytes of ASKED_TAKEN, and
+ * the subject (4: its size) and the header; of ASKED_BATCH how many messages (4), the batch's id (4: its size) and the
+ * reply. In `taken` what is to be proposed: the bytes of ASKED_TAKEN, and
  * of ASKED_FORGET those behind the command. */
 typedef enum asked_what {
     ASKED_PUBLISH = 1,
@@ -21,7 +23,8 @@ typedef enum asked_what {
     ASKED_DONE,
     ASKED_DEFINE,
     ASKED_TAKEN,
-    ASKED_FORGET
+    ASKED_FORGET,
+    ASKED_BATCH
 } asked_what_t;
 
 /* Thousands of streams are at rest while one is written to, so a tick goes to those alone that have something to do. */
@@ -88,6 +91,10 @@ LEAF_MUST_USE status_t replicated_say(replicated_t *replicated, asked_queue_t *q
 /* replicated_group.c */
 /* replica_hooks_t's. */
 bool replicated_define(void *context, bytes_t definition);
+
+/* replicated_batches.c */
+/* Of one that has been applied, or is refused: the bytes of an ASKED_BATCH. */
+void replicated_answer_batch(js_t *js, const stream_t *stream, bytes_t bytes, const appended_t *appended);
 
 /* replicated_sources.c */
 void replicated_propose_taken(js_t *js, replicated_t *replicated);

@@ -421,12 +421,10 @@ uint64_t store_group_need(uint32_t subject_size, uint64_t message_size) {
     return GROUP_SLACK + 3 * (uint64_t)subject_size + message_size;
 }
 
-appended_t store_group_look(store_stream_t *stream, append_group_t *group, const append_t *append, uint64_t on_subject,
-                            moment_t now) {
-    store_clock(stream->store, now);
-    int64_t age_now = stream->store->clock.age;
+static appended_t group_look_at(store_stream_t *stream, append_group_t *group, const append_t *append,
+                                uint64_t on_subject, int64_t age_now, int64_t wall_now) {
     entry_t entry = {.stream = stream, .append = append};
-    entry_begin(&entry, group->count, age_now, now.wall_ns);
+    entry_begin(&entry, group->count, age_now, wall_now);
     /* From now on the subject's head is in the cache: appending has no need to load it. */
     appended_t out = {.verdict = APPEND_STORED};
     if (admit(&entry, group, on_subject, age_now, &out)) {
@@ -436,6 +434,17 @@ appended_t store_group_look(store_stream_t *stream, append_group_t *group, const
         group->need += GROUP_SLACK + need_of_one(&entry);
     }
     return out;
+}
+
+appended_t store_group_look(store_stream_t *stream, append_group_t *group, const append_t *append, uint64_t on_subject,
+                            moment_t now) {
+    store_clock(stream->store, now);
+    return group_look_at(stream, group, append, on_subject, stream->store->clock.age, now.wall_ns);
+}
+
+appended_t store_group_look_timed(store_stream_t *stream, append_group_t *group, const append_t *append,
+                                  uint64_t on_subject) {
+    return group_look_at(stream, group, append, on_subject, stream->timeline.age, stream->timeline.wall);
 }
 
 void store_group_give_up(store_t *store) {
@@ -454,18 +463,25 @@ status_t store_group_reserve(store_stream_t *stream, const append_group_t *group
     return fits ? STATUS_OK : STATUS_AGAIN;
 }
 
-appended_t store_group_append(store_stream_t *stream, const append_t *append, moment_t now) {
+static appended_t group_append_at(store_stream_t *stream, const append_t *append, int64_t age_now, int64_t wall_now) {
     entry_t entry = {.stream = stream, .append = append};
-    int64_t age_now = stream->store->clock.age;
-    entry_begin(&entry, 0, age_now, now.wall_ns);
+    entry_begin(&entry, 0, age_now, wall_now);
     if (!append->skip) {
         head_entry_t *head;
         check(head_fetch(stream, append->subject, &head) == STATUS_OK); /* without memory all of the group ends */
         entry.head = head;
     }
     appended_t out = {.verdict = APPEND_STORED};
-    append_put(&entry, age_now, now.wall_ns, &out);
+    append_put(&entry, age_now, wall_now, &out);
     return out;
+}
+
+appended_t store_group_append(store_stream_t *stream, const append_t *append, moment_t now) {
+    return group_append_at(stream, append, stream->store->clock.age, now.wall_ns);
+}
+
+appended_t store_group_append_timed(store_stream_t *stream, const append_t *append) {
+    return group_append_at(stream, append, stream->timeline.age, stream->timeline.wall);
 }
 
 bool store_group_finish(store_stream_t *stream, const append_t *append, uint64_t seq) {

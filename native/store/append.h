@@ -96,11 +96,15 @@ uint64_t store_group_need(uint32_t subject_size, uint64_t message_size);
  * APPEND_LATER: look at all of them again in the next turn. */
 appended_t store_group_look(store_stream_t *stream, append_group_t *group, const append_t *append, uint64_t on_subject,
                             moment_t now);
+/* The same at the stream's own time (timeline.h). */
+appended_t store_group_look_timed(store_stream_t *stream, append_group_t *group, const append_t *append,
+                                  uint64_t on_subject);
 /* STATUS_FULL: there is no room. STATUS_AGAIN: at a later tick there will be, and until then publishers have to wait
  * for it (store_room); without a later call, give_up. */
 LEAF_MUST_USE status_t store_group_reserve(store_stream_t *stream, const append_group_t *group);
 void store_group_give_up(store_t *store);
 appended_t store_group_append(store_stream_t *stream, const append_t *append, moment_t now);
+appended_t store_group_append_timed(store_stream_t *stream, const append_t *append);
 /* Finishes an append that has the sequence: its rollup's first step, and its subject's limit. false: the rollup is not
  * at its end (appended_t.rolling). */
 bool store_group_finish(store_stream_t *stream, const append_t *append, uint64_t seq);

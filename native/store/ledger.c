@@ -159,29 +159,46 @@ static void promise_keep(ledger_t *ledger, const ledger_promise_t *promise) {
     ledger->promise.members.at = ledger->members;
 }
 
+/* A promise that is missing beside what belongs to it went with a damaged page. The disk has another id for that. */
+static status_t load_unpromised(ledger_t *ledger, ledger_outcome_t applied) {
+    store_key_t from;
+    bytes_t key = BYTES_NONE;
+    bytes_t value = BYTES_NONE;
+    status_t status = applied == LEDGER_UNKNOWN ? STATUS_CORRUPT : STATUS_OK;
+    if (applied == LEDGER_NONE) {
+        key_ledger(&from, ledger->group, 0);
+        status = env_seek(ledger->store->env, DB_LEDGER, key_bytes(&from), &key, &value);
+        status = status == STATUS_OK && !bytes_starts(key, bytes_of(from.at, 5)) ? STATUS_NOT_FOUND : status;
+    }
+    ledger->foreign = status == STATUS_OK;
+    return status == STATUS_AGAIN ? STATUS_IO : status;
+}
+
+/* Of another disk's nothing is asked but that it goes: damage of its log is in nobody's way. */
 static status_t ledger_load(ledger_t *ledger, ledger_visit_t visit, void *context) {
     store_t *store = ledger->store;
     ledger_promise_t promise = {0};
     uint64_t disk;
     ledger_outcome_t promised = promise_read(store, ledger->group, &promise);
     ledger_outcome_t applied = applied_read(ledger);
-    if (promised == LEDGER_UNKNOWN || applied != promised || !store_ledger_disk(store, &disk)) {
+    if (promised == LEDGER_UNKNOWN || !store_ledger_disk(store, &disk)) {
         return STATUS_CORRUPT;
     }
-    if (promised == LEDGER_FOUND) {
-        promise_keep(ledger, &promise);
+    if (promised == LEDGER_NONE) {
+        return load_unpromised(ledger, applied);
     }
+    promise_keep(ledger, &promise);
     ledger->foreign = promise.disk != disk;
     ledger->floor = ledger->last = promise.floor;
-    status_t status = entries_load(ledger, visit, context);
-    bool within = ledger->floor <= ledger->applied && ledger->applied <= ledger->last;
+    if (ledger->foreign) {
+        ledger->applied = promise.floor;
+        return STATUS_OK;
+    }
+    status_t status = applied == LEDGER_FOUND ? entries_load(ledger, visit, context) : STATUS_CORRUPT;
     if (status != STATUS_OK) {
         return status == STATUS_AGAIN ? STATUS_IO : status;
     }
-    if (promised == LEDGER_NONE) {
-        return ledger->last == 0 ? STATUS_NOT_FOUND : STATUS_CORRUPT;
-    }
-    return within ? STATUS_OK : STATUS_CORRUPT;
+    return ledger->floor <= ledger->applied && ledger->applied <= ledger->last ? STATUS_OK : STATUS_CORRUPT;
 }
 
 status_t store_ledger_open(store_t *store, uint32_t group, ledger_visit_t visit, void *context, ledger_t **out) {
@@ -241,25 +258,6 @@ status_t store_ledger_begin(store_t *store, uint32_t group, const ledger_promise
     (*out)->written = true;
     store->ledgers.at[store->ledgers.count++] = *out;
     return STATUS_OK;
-}
-
-typedef struct groups {
-    bool (*visit)(void *context, uint32_t group);
-    void *context;
-    bool sound;
-} groups_t;
-
-static bool group_visit(void *context, bytes_t key, bytes_t value) {
-    groups_t *groups = context;
-    (void)value;
-    groups->sound = groups->sound && key.size == 4;
-    return groups->sound && groups->visit(groups->context, load_be32(key.at));
-}
-
-status_t store_ledger_each(store_t *store, bool (*visit)(void *context, uint32_t group), void *context) {
-    groups_t groups = {.visit = visit, .context = context, .sound = true};
-    status_t status = store_record_each(store, RECORD_PROMISE, BYTES_NONE, BYTES_NONE, group_visit, &groups);
-    return status == STATUS_OK && !groups.sound ? STATUS_CORRUPT : status;
 }
 
 /* One's entries have grown by so many bytes, or fewer (modulo 2^64). */
@@ -378,8 +376,12 @@ bool store_ledger_pressed(const store_t *store) {
     return store->ledgers.bytes > led_budget(store) / 2;
 }
 
+uint64_t store_ledger_most(const store_t *store) {
+    return number_less(number_least(led_budget(store), room_message_max(store)), LEDGER_OP_SIZE);
+}
+
 bool store_ledger_takes(const store_t *store, uint64_t bytes) {
-    return bytes + LEDGER_OP_SIZE <= number_least(led_budget(store), room_message_max(store));
+    return bytes <= store_ledger_most(store);
 }
 
 void store_ledger_lead(ledger_t *ledger, bool led) {

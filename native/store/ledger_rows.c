@@ -3,6 +3,7 @@
 
 #include "base/check.h"
 #include "store/core.h"
+#include "store/record.h"
 
 bool promise_unpack(bytes_t value, ledger_promise_t *promise) {
     if (value.size < PROMISE_FIXED_SIZE || value.size > PROMISE_SIZE_MAX) {
@@ -41,4 +42,23 @@ bool entry_read(bytes_t key, bytes_t value, ledger_entry_t *entry) {
                               .kind = value.at[12],
                               .bytes = bytes_after(value, LEDGER_FIXED_SIZE)};
     return true;
+}
+
+typedef struct groups {
+    bool (*visit)(void *context, uint32_t group);
+    void *context;
+    bool sound;
+} groups_t;
+
+static bool group_visit(void *context, bytes_t key, bytes_t value) {
+    groups_t *groups = context;
+    (void)value;
+    groups->sound = groups->sound && key.size == 4;
+    return groups->sound && groups->visit(groups->context, load_be32(key.at));
+}
+
+status_t store_ledger_each(store_t *store, bool (*visit)(void *context, uint32_t group), void *context) {
+    groups_t groups = {.visit = visit, .context = context, .sound = true};
+    status_t status = store_record_each(store, RECORD_PROMISE, BYTES_NONE, BYTES_NONE, group_visit, &groups);
+    return status == STATUS_OK && !groups.sound ? STATUS_CORRUPT : status;
 }

@@ -41,7 +41,7 @@ int64_t store_stream_due(store_stream_t *stream) {
     return limits_deadline_known(stream);
 }
 
-bool store_stream_never_fits(const store_stream_t *stream, const append_t *append) {
+bool store_stream_never_fits(const store_stream_t *stream, const append_t *append, uint64_t before) {
     return append->source_key.size > KEY_RECORD_MAX - 4 || append->force_seq == UINT64_MAX
-           || (append->force_seq == 0 && stream->log.last_seq >= UINT64_MAX - 1);
+           || (append->force_seq == 0 && stream->log.last_seq >= UINT64_MAX - 1 - before);
 }

@@ -33,7 +33,8 @@ LEAF_MUST_USE status_t store_stream_settle(store_stream_t *stream);
 /* The age at which something is due next; INT64_MAX: nothing is. What is not known yet is due now. */
 int64_t store_stream_due(store_stream_t *stream);
 
-/* Is there no room for such a message in any store, ever? The numbers of a stream end, as a purge may make them do. */
-bool store_stream_never_fits(const store_stream_t *stream, const append_t *append);
+/* Is there no room for such a message in any store, ever, behind so many others that are stored with it? The numbers of
+ * a stream end, as a purge may make them do. */
+bool store_stream_never_fits(const store_stream_t *stream, const append_t *append, uint64_t before);
 
 #endif

@@ -401,10 +401,6 @@ def test_what_replicas_lack_is_refused(tmp_path: Path) -> None:
             "$JS.API.STREAM.UPDATE.S", json.dumps({**plain, "allow_msg_counter": True}).encode(), timeout=20
         )
         assert "error" in json.loads(answer.data)
-        await asked(client, "STREAM.UPDATE.S", {**plain, "allow_atomic": True})
-        batch = {"Nats-Batch-Id": "b", "Nats-Batch-Sequence": "1", "Nats-Batch-Commit": "1"}
-        answer = await client.request("s.a", b"x", timeout=20, headers=batch)
-        assert json.loads(answer.data)["error"]["err_code"] == 10174
         await client.close()
 
     with led(L, tmp_path) as made:

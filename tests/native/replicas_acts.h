@@ -50,6 +50,28 @@ static inline void consumers_let_go(uint64_t last) {
     groups_stir(node->groups, node->group[0]);
 }
 
+/* Some messages at once, with ids of others, rollups and expectations among them. */
+static inline void client_of_batch(uint64_t number, uint64_t last) {
+    char id[BATCH_MAX][24];
+    char subject[BATCH_MAX][8];
+    uint8_t payload[BATCH_MAX][8];
+    append_t messages[BATCH_MAX];
+    uint32_t count = 1 + below(BATCH_MAX);
+    for (uint32_t i = 0; i < count; i++) {
+        messages[i] = message_of(number * BATCH_MAX + i, id[i], payload[i], subject[i]);
+        snprintf(id[i], sizeof id[i], "n%u", below(400));
+        messages[i].msg_id = below(8) == 0 ? text(id[i]) : BYTES_NONE;
+        messages[i].skip = below(9) == 0;
+        bool first = i < KEYS; /* on its subject */
+        messages[i].rollup = first && below(6) == 0 && (config.flags & STREAM_ALLOW_ROLLUP) != 0 ? 1 : 0;
+        messages[i].expires_ts = below(5) == 0 ? world.now.wall_ns + below(9000) * NS_PER_MS : 0;
+        messages[i].has_expected_subject_seq = first && below(12) == 0;
+    }
+    messages[0].has_expected_last_seq = below(4) == 0;
+    messages[0].expected_last_seq = last;
+    (void)ask_batch(messages, count, number);
+}
+
 /* Anything, on a stream that lets go of messages for every reason there is. */
 static inline void client_of_anything(void) {
     static uint64_t numbers;
@@ -60,7 +82,8 @@ static inline void client_of_anything(void) {
     append_t append = message_of(++numbers, id, payload, subject);
     snprintf(id, sizeof id, "n%u", below(40)); /* some of them come again */
     append.msg_id = below(2) == 0 ? text(id) : BYTES_NONE;
-    switch (below(11)) {
+    switch (below(12)) {
+    case 9: client_of_batch(numbers, last); return;
     case 8: consumers_let_go(last); return;
     case 0: (void)ask(ASK_DELETE, &append, last > 0 ? last - below(last < 30 ? (uint32_t)last : 30) : 1, 0); return;
     case 1: (void)ask(ASK_PURGE, &append, below(2) == 0 ? 0 : last, below(3)); return;

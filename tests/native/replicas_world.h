@@ -185,6 +185,41 @@ static inline bool ask(op_kind_t kind, const append_t *append, uint64_t seq, uin
     return true;
 }
 
+#define BATCH_MAX 12
+
+/* A batch of these, each on a subject of its own or of those before. */
+static inline bool ask_batch(const append_t *messages, uint32_t count, uint64_t number) {
+    static uint8_t bytes[1u << 16];
+    uint32_t at = below(world.nodes);
+    node_t *node = &world.node[at];
+    uint64_t token = ops_count + 1;
+    buffer_t packed;
+    CHECK(token < OPS_MAX && count <= BATCH_MAX);
+    if (!node->up || node->stands_ns > world.now.mono_ns) {
+        return false;
+    }
+    buffer_init(&packed, UINT32_MAX);
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t before = i;
+        while (before > 0 && !bytes_equal(messages[before - 1].subject, messages[i].subject)) {
+            before--;
+        }
+        CHECK_EQ_I64(STATUS_OK, replica_pack_batched(replicas[at], &messages[i], before, &packed));
+    }
+    CHECK(packed.size <= sizeof bytes);
+    memcpy(bytes, packed.at, packed.size);
+    bytes_t packed_bytes = bytes_of(bytes, (uint32_t)packed.size);
+    buffer_free(&packed);
+    ops[token] = (op_t){.kind = ASK_PUBLISH, .asked_ns = world.now.mono_ns, .number = number};
+    ops_count = token;
+    if (replica_publish_batch(replicas[at], packed_bytes, token, world.now) != STATUS_OK) {
+        ops_count--;
+        return false;
+    }
+    groups_stir(node->groups, node->group[0]);
+    return true;
+}
+
 /* A message of that number, on one of a few subjects, with its number as its id. */
 static inline append_t message_of(uint64_t number, char id[24], uint8_t payload[8], char subject[8]) {
     snprintf(id, 24, "n%llu", (unsigned long long)number);

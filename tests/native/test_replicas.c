@@ -144,10 +144,12 @@ static uint64_t number_drawn(void) {
     return numbers[below(8)];
 }
 
+#define NONSENSE 900
+
 /* Of an entry's form, mostly, with anything in it; and a piece of such a one. */
-static uint32_t write_nonsense(uint8_t bytes[400]) {
+static uint32_t write_nonsense(uint8_t bytes[NONSENSE]) {
     uint8_t *at = bytes + 18;
-    memset(bytes, 0, 400);
+    memset(bytes, 0, NONSENSE);
     bytes[0] = below(100) != 0;
     bytes[1] = (uint8_t)(below(100) == 0 ? 5 + below(3) : below(3) == 0 ? 2 + below(3) : 1);
     store_be64(bytes + 2, below(60) == 0 ? number_drawn() : below(100) * NS_PER_SECOND);
@@ -172,12 +174,24 @@ static uint32_t write_nonsense(uint8_t bytes[400]) {
         at = bytes[1] == 2 ? at + 8 : put_text(at + 8 + 7, 1);
     }
     uint32_t size = (uint32_t)(at - bytes);
+    if (bytes[1] == 1 && below(3) == 0) { /* or a batch of one or two such */
+        uint32_t one = size - 18;
+        uint32_t count = 1 + below(2);
+        memmove(bytes + 26, bytes + 18, one);
+        memcpy(bytes + 34 + one, bytes + 26, one);
+        store_be32(bytes + 18, below(60) == 0 ? (uint32_t)number_drawn() : one);
+        store_be32(bytes + 22, below(60) == 0 ? (uint32_t)number_drawn() : 0);
+        store_be32(bytes + 26 + one, one);
+        store_be32(bytes + 30 + one, below(3));
+        bytes[1] = 7;
+        size = 18 + count * (8 + one);
+    }
     return below(60) == 0 ? below(size) : size;
 }
 
 /* What is committed may be nonsense: then it does something, or stops this one member; the server goes on. */
 static void nonsense(void) {
-    uint8_t bytes[400];
+    uint8_t bytes[NONSENSE];
     uint32_t stuck = 0;
     uint32_t done = 0;
     for (uint32_t world_nr = 0; world_nr < 16; world_nr++) {

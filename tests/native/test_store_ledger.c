@@ -1,6 +1,6 @@
 /* test_store_ledger.c: ledgers in a store (store/ledger.h): against a dumb twin through crashes and checkpoints, what
- * comes to LMDB and what does not, damage, the budget, and the disk's id. Power cuts: test_store_powercut.c. Reads and
- * allocations that fail: test_ledger_faults_memory.c.
+ * comes to LMDB and what does not, and the budget. Damage, and the disk's id: test_ledger_damage.c. Power cuts:
+ * test_store_powercut.c. Reads and allocations that fail: test_ledger_faults_memory.c.
  */
 #include "base/random.h"
 #include "disk/env.h"
@@ -335,149 +335,6 @@ static void older_store(void) {
     rig_close(&rig);
 }
 
-/* ---- damage ------------------------------------------------------------------------------------------------------ */
-
-typedef enum harm { SPOIL_ENTRY, LOSE_ENTRY, LOSE_ALL, SPOIL_PROMISE, SPOIL_APPLIED, SPOIL_DISK, HARMS } harm_t;
-
-static void harm(harm_t what) {
-    static const uint8_t group[] = {0, 0, 0, 7};
-    store_key_t key, end;
-    uint64_t done;
-    env_t *env = open_env();
-    CHECK_EQ_I64(STATUS_OK, env_write_begin(env));
-    key_ledger(&key, 7, what == LOSE_ALL ? 0 : 5);
-    key_ledger(&end, 7, what == LOSE_ALL ? 100 : 6);
-    if (what == SPOIL_ENTRY) {
-        CHECK_EQ_I64(STATUS_OK, env_write_raw(env, DB_LEDGER, key_bytes(&key), text("spoiled, and long enough")));
-    } else if (what <= LOSE_ALL) {
-        CHECK_EQ_I64(STATUS_OK, env_write_delete_range(env, DB_LEDGER, key_bytes(&key), key_bytes(&end), 100, &done));
-        CHECK_EQ_U64(what == LOSE_ALL ? 10 : 1, done);
-    } else { /* both copies */
-        key_record(&key,
-                   what == SPOIL_PROMISE   ? RECORD_PROMISE
-                   : what == SPOIL_APPLIED ? RECORD_APPLIED
-                                           : RECORD_DISK,
-                   what == SPOIL_DISK ? BYTES_NONE : bytes_of(group, 4));
-        CHECK_EQ_I64(STATUS_OK, env_write_raw(env, DB_RECORDS, key_bytes(&key), text("spoiled")));
-    }
-    CHECK_EQ_I64(STATUS_OK, env_write_commit(env));
-    env_close(env);
-    rig_start(&rig);
-}
-
-static void harmed(void) {
-    for (harm_t what = SPOIL_ENTRY; what < HARMS; what++) {
-        ledger_t *ledger;
-        begin(0);
-        CHECK_EQ_I64(STATUS_OK, store_ledger_make(rig.store, 7, 70, BYTES_NONE, &ledger));
-        CHECK_EQ_I64(STATUS_OK, store_ledger_promise(ledger, 3, 1, 2));
-        fill_up(ledger, 10);
-        CHECK_EQ_I64(STATUS_OK, store_ledger_touch(ledger));
-        store_ledger_applied(ledger, 3);
-        rig_checkpoint(&rig);
-        harm(what);
-        status_t status = store_ledger_open(rig.store, 7, ignore, NULL, &ledger);
-        if (what == SPOIL_DISK) {
-            CHECK_EQ_I64(STATUS_OK, status);
-            CHECK(ledger->foreign);
-        } else {
-            CHECK_EQ_I64(STATUS_CORRUPT, status);
-            CHECK(ledger == NULL);
-            CHECK(store_ledger_make(rig.store, 7, 70, BYTES_NONE, &ledger) != STATUS_OK);
-        }
-        CHECK_EQ_I64(STATUS_OK, store_ledger_make(rig.store, 8, 70, BYTES_NONE, &ledger)); /* others are well */
-        rig_close(&rig);
-    }
-}
-
-static void promiseless(void) {
-    ledger_t *ledger;
-    uint8_t group[4] = {0, 0, 0, 7};
-    begin(0);
-    CHECK_EQ_I64(STATUS_OK, store_ledger_make(rig.store, 7, 70, BYTES_NONE, &ledger));
-    fill_up(ledger, 3);
-    CHECK_EQ_I64(STATUS_OK, store_record_delete(rig.store, RECORD_PROMISE, bytes_of(group, 4)));
-    CHECK_EQ_I64(STATUS_OK, store_record_delete(rig.store, RECORD_APPLIED, bytes_of(group, 4)));
-    rig_checkpoint(&rig);
-    rig_reopen(&rig);
-    CHECK_EQ_I64(STATUS_CORRUPT, store_ledger_open(rig.store, 7, ignore, NULL, &ledger));
-    rig_close(&rig);
-}
-
-static void lost_batch(void) {
-    uint8_t garbage[64];
-    uint64_t disk, other;
-    ledger_t *ledger;
-    memset(garbage, 0x5a, sizeof garbage);
-    begin(0);
-    CHECK_EQ_I64(STATUS_OK, store_ledger_make(rig.store, 7, 70, BYTES_NONE, &ledger));
-    CHECK(store_ledger_disk(rig.store, &disk));
-    for (uint64_t term = 1; term < 8; term++) {
-        CHECK_EQ_I64(STATUS_OK, store_ledger_promise(ledger, term, 1, disk));
-        rig_sync(&rig);
-    }
-    rig_kill(&rig);
-    rig_write_at(&rig, "journal", garbage, sizeof garbage,
-                 4096 + 65536 + 3 * 4096 + 40); /* its batch of term 3, about */
-    rig_start(&rig);
-    CHECK(store_ledger_disk(rig.store, &other));
-    CHECK(other != disk);
-    CHECK_EQ_I64(STATUS_OK, store_ledger_open(rig.store, 7, ignore, NULL, &ledger));
-    CHECK(ledger->foreign);
-    rig_reopen(&rig);
-    CHECK_EQ_I64(STATUS_OK, store_ledger_open(rig.store, 7, ignore, NULL, &ledger));
-    CHECK(ledger->foreign);
-    rig_close(&rig);
-}
-
-static void accepted_loss(void) {
-    uint64_t disk, other;
-    begin(0);
-    CHECK(store_ledger_disk(rig.store, &disk));
-    store_stream_t *stream = rig_stream(&rig, 1, rig_config());
-    CHECK_EQ_U64(APPEND_STORED, rig_put(&rig, stream, "a", "b").verdict);
-    rig_sync(&rig);
-    rig_kill(&rig);
-    rig_unlink(&rig, "journal");
-    rig_write_at(&rig, "accept-loss", "", 0, 0);
-    rig_start(&rig);
-    CHECK(store_ledger_disk(rig.store, &other));
-    CHECK(other != disk);
-    rig_close(&rig);
-}
-
-/* A page of data.mdb was damaged, and a start makes the file anew of what can be read. */
-static void mended(void) {
-    static uint8_t file[4 << 20], garbage[4096];
-    uint64_t disk, other;
-    ledger_t *ledger;
-    begin(0);
-    store_stream_t *stream = rig_stream(&rig, 1, rig_config());
-    CHECK_EQ_I64(STATUS_OK, store_ledger_make(rig.store, 7, 70, BYTES_NONE, &ledger));
-    CHECK(store_ledger_disk(rig.store, &disk));
-    for (int i = 0; i < 500; i++) {
-        CHECK_EQ_U64(APPEND_STORED, rig_put(&rig, stream, "a", "a payload of this test").verdict);
-    }
-    fill_up(ledger, 3);
-    rig_checkpoint(&rig);
-    store_close(rig.store);
-    size_t size = rig_read_at(&rig, "data.mdb", file, sizeof file, 0);
-    const uint8_t *page = memmem(file, size, "a payload of this test", 22);
-    CHECK(test_sealer() != NULL || page != NULL);
-    if (page != NULL) { /* sealed, it cannot be told which one it is */
-        memset(garbage, 0x5a, sizeof garbage);
-        rig_write_at(&rig, "data.mdb", garbage, sizeof garbage, (page - file) / 4096 * 4096);
-    }
-    rig_write_at(&rig, "data.mdb.suspect", "", 0, 0);
-    rig_start(&rig);
-    CHECK(store_ledger_disk(rig.store, &other));
-    CHECK_EQ_U64(page != NULL, other != disk);
-    CHECK_EQ_I64(STATUS_OK, store_ledger_open(rig.store, 7, ignore, NULL, &ledger));
-    CHECK_EQ_U64(page != NULL, ledger->foreign);
-    CHECK_EQ_U64(3, ledger->last);
-    rig_close(&rig);
-}
-
 /* ---- bounds ------------------------------------------------------------------------------------------------------ */
 
 static void budget(void) {
@@ -587,11 +444,6 @@ int main(void) {
     RUN("as many entries as do not wait are those that stay", more_than_wait);
     RUN("an older leafd refuses the store before the journal has an entry", older_leafd);
     RUN("an older store gets the word and an id when it is first used in a cluster", older_store);
-    RUN("what is damaged or missing is not taken for the end of the log nor for a new member", harmed);
-    RUN("entries without a promise are no new member", promiseless);
-    RUN("a disk that has lost a batch is a stranger from then on", lost_batch);
-    RUN("a disk whose loss was accepted is a stranger", accepted_loss);
-    RUN("a disk whose data.mdb was made anew of what could be read is a stranger", mended);
     RUN("all ledgers together take a quarter of the journal, and streams go on", budget);
     RUN("a thousand groups are there after a crash", thousand);
     RUN("a batch that has nothing but how far a ledger is applied outlives a checkpoint's end", touched_alone);

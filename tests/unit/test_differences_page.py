@@ -502,6 +502,7 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
         "unit/links/test_routes.py::test_of_a_thousand_servers_that_a_peer_tells_of_a_bounded_number_is_dialled",
         "unit/links/test_routes.py::test_logins_at_a_time_are_bounded_and_have_to_end_in_time",
         "unit/links/test_route.py::test_there_is_a_greatest_number_of_servers_in_a_cluster",
+        "interop/test_cluster_names.py::test_a_cloned_server_does_not_take_the_place_of_the_first_one",
     ),
     "The clients' port of a member opens": (
         "interop/test_cluster_told.py::test_web_clients_are_told_where_the_servers_are_reached_over_websocket",

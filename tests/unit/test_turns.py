@@ -9,9 +9,10 @@ from typing import Any
 
 import trio
 import trio.lowlevel
+import trio.testing
 from leafd.host import gauge as gauges
 from leafd.host.gauge import Gauge
-from leafd.turns import SLICE_S, WEIGHT_MAX, Pause, aside
+from leafd.turns import SLICE_S, WEIGHT_MAX, Pause, aside, beat
 
 from tests.rig.logs import KeptLog
 
@@ -146,3 +147,23 @@ def test_small_work_stays_and_large_work_goes_to_the_worker() -> None:
             raise AssertionError("no error")
 
     trio.run(main)
+
+
+def test_tasks_that_began_at_different_times_wake_at_the_same() -> None:
+    """Each of three wakes at whole seconds, so that the thread is woken once a second, and not three times."""
+    woken: set[float] = set()
+
+    async def each_second(begins_s: float) -> None:
+        await trio.sleep(begins_s)
+        for _ in range(5):
+            await trio.sleep_until(beat(trio.current_time(), 1.0))
+            woken.add(trio.current_time())
+
+    async def main() -> None:
+        began = trio.current_time()
+        async with trio.open_nursery() as nursery:
+            for begins_s in (0.1, 0.35, 0.8):
+                nursery.start_soon(each_second, begins_s)
+        assert woken == {beat(began, 1.0) + second for second in range(5)}
+
+    trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0.0))

@@ -30,6 +30,7 @@ from leafd.enrol.names import VISITOR
 from leafd.enrol.people import user_token
 from leafd.enrol.register import NO_TOKEN, Box, Refused as NotEnrolled, Register
 from leafd.enrol.token import Secret, read_secret
+from leafd.links.alive import answers
 from leafd.links.leaf import Acceptor, Login, Refused
 from leafd.monitor.facts import stamp
 from leafd.quoting import quoted
@@ -44,9 +45,6 @@ if TYPE_CHECKING:
     from leafd.logins.guesses import Guesses
     from leafd.native_plane import Plane
 
-PROBE_S: Final = 3.0
-"""So long does a link have to answer, or four of its round trips, when another one comes with its key."""
-PROBE_MAX_S: Final = 12.0
 LATE_S: Final = 1.0
 """How late a refusal is that is told to the holder of a token, .."""
 RIVAL_LATE_S: Final = 20
@@ -314,24 +312,11 @@ class Boxes:
         return login
 
     async def _answers(self, nkey: str, links: tuple[Link, ...]) -> bool:
-        """Whether one of them is alive: something comes from it after it is asked."""
+        """Whether one of them is alive, while others that come with the key wait."""
         done = self._probing[nkey] = trio.Event()
         try:
-            plane, numbers = self._plane, {one.connection for one in links}
-            before = {row.connection: row for row in await plane.connections() if row.connection in numbers}
-            for one in links:
-                plane.send(one.connection, b"PING\r\n")
-            trips_s = max((row.trip_ns for row in before.values()), default=0) * 4 / 1e9
-            pause_s, deadline = 0.05, trio.current_time() + min(max(PROBE_S, trips_s), PROBE_MAX_S)
-            while trio.current_time() < deadline:
-                await trio.sleep(pause_s)
-                pause_s = min(2 * pause_s, 0.5)
-                now = {row.connection: row for row in await plane.connections() if row.connection in numbers}
-                if any(_heard(now[number]) > _heard(row) for number, row in before.items() if number in now):
-                    return True
-                if all(one.gone.is_set() for one in links):
-                    return False
-            return False
+            numbers = {one.connection for one in links}
+            return await answers(self._plane, numbers, lambda: all(one.gone.is_set() for one in links))
         finally:
             del self._probing[nkey]
             done.set()
@@ -389,8 +374,3 @@ def _machine(link: Link) -> str:
 
 def _address(link: Link) -> str:
     return link.peer.rpartition(":")[0]
-
-
-def _heard(row: t.ConnectionRow) -> tuple[int, int, int]:
-    """The counters that grow with all that comes from a peer."""
-    return row.received, row.in_bytes, row.in_msgs

@@ -20,6 +20,7 @@ import trio
 from leafd.cluster.table import StreamRow, Table, UnreadError
 from leafd.jetstream import errors
 from leafd.jetstream.errors import ApiError
+from leafd.turns import beat
 
 if TYPE_CHECKING:
     from leafd.daemon.meta_group import MetaGroup
@@ -53,7 +54,8 @@ class Members:
         """Tends the groups until it is cancelled."""
         more = False
         while True:
-            with trio.move_on_after(SOON_S if more else TEND_S):
+            now = trio.current_time()
+            with trio.move_on_at(now + SOON_S if more else beat(now, TEND_S)):
                 await self._news.wait()
             self._news, more = trio.Event(), False
             with guard.around("the members of streams of several servers"):

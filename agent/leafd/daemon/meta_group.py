@@ -22,6 +22,7 @@ from leafd.cluster.neighbours import MAGIC as NEIGHBOURS
 from leafd.daemon import rescue
 from leafd.links.origin import peer_number
 from leafd.native_meta import LEADER, MetaLook, MetaMember, look_in, member_info, rows_in, shown_peer
+from leafd.turns import beat
 
 if TYPE_CHECKING:
     from leafd.cluster.neighbours import Neighbours
@@ -56,7 +57,7 @@ class MetaGroup:
         self._record, self._rescued = self._kept()
         self._council: Council | None = None
         self._heard = trio.Event()
-        """A letter about founding came, whose answer is not to wait for the next tick."""
+        """A letter about founding came, or another server, which is not to wait for the next tick."""
         self._look: MetaLook | None = None
         self._members: tuple[MetaMember, ...] = ()
         self._rows: dict[bytes, tuple[int, bytes]] = {}
@@ -106,17 +107,26 @@ class MetaGroup:
         task_status.started()
         if self._council is None:
             return
-        looked = 0.0
+        look_at = 0.0
         while True:
             now, self._heard = trio.current_time(), trio.Event()
             with self._guard.around("the group of servers"):
                 self._neighbours.tick(now)
                 await self._council.tick(now)
-                if now - looked >= LOOK_S or not self.leader:
-                    looked = now
+                if now >= look_at or not self.leader:
+                    look_at = beat(now, LOOK_S)
                     await self._look_at()
-            with trio.move_on_after(TICK_S):
+            with trio.move_on_at(look_at if self._is_settled else now + TICK_S):
                 await self._heard.wait()
+
+    @property
+    def _is_settled(self) -> bool:
+        """Whether this disk is a member of a group that is led: what changes comes as news, not by a clock's tick."""
+        return self._council is not None and self._council.there and self._council.member and self.leader != 0
+
+    def heard(self) -> None:
+        """A server came, or went."""
+        self._heard.set()
 
     async def _open(self) -> None:
         system = self._current.account(self._current.compiled.graph.system_name)

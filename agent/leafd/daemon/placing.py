@@ -44,6 +44,7 @@ from leafd.jetstream.models.stream import FILE, MEMORY, StreamConfig
 from leafd.jetstream.ports import Wanted
 from leafd.jetstream.subject_index import SubjectIndex
 from leafd.jetstream.subjects import SubjectSet
+from leafd.turns import beat
 
 if TYPE_CHECKING:
     from leafd.daemon.current import Current
@@ -155,7 +156,7 @@ class Placing:
                 for peer in before:
                     if not self.reaches(peer):
                         self._letters.lost(peer)
-            await trio.sleep(SITE_S)
+            await trio.sleep_until(beat(trio.current_time(), SITE_S))
 
     def _forget(self) -> None:
         self.table, self._subjects, self._unsettled = Table(), {}, {}

@@ -125,9 +125,11 @@ class Together:
             if self.meta is not None:
                 self.meta.handle(event)
             return True
-        if self.clustered is not None and self.clustered.routes.handle(event):
-            return True
-        return self.supercluster is not None and self.supercluster.gateways.handle(event)
+        taken = self.clustered is not None and self.clustered.routes.handle(event)
+        taken = taken or (self.supercluster is not None and self.supercluster.gateways.handle(event))
+        if taken and self.meta is not None:
+            self.meta.heard()
+        return taken
 
     def log_name(self, connection: int) -> str | None:
         """The beginning of log lines about a connection; None: it is neither a route nor a gateway."""

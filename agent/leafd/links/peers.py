@@ -223,6 +223,12 @@ class Peers:
                 del self.all[peer.server_id]
         return Gone(peer, last and not route.account)
 
+    def namesake(self, server_id: str, name: str) -> Peer | None:
+        """The other server that has a newcomer's name."""
+        return next(
+            (peer for peer in self.all.values() if name and peer.name == name and peer.server_id != server_id), None
+        )
+
     def named(self, name: str) -> bool:
         """Is a server of that name connected?"""
         return any(peer.name == name for peer in self.all.values())

@@ -24,7 +24,7 @@ from leafd.links.compression import UNCOMPRESSED, Compression, compresses
 from leafd.links.handshake import NAME_MAX, Close, has_login, heard, is_name
 from leafd.links.leaf import Compress, Resume, Send
 from leafd.links.leaf_info import frame, permission
-from leafd.links.peers import Duplicate, Peers, Placed, Route, Wrong
+from leafd.links.peers import Duplicate, Peer, Peers, Placed, Route, Wrong
 from leafd.links.route_info import (
     GATEWAY_GOSSIP,
     GOSSIP_ANYWAY,
@@ -41,6 +41,7 @@ from leafd.quoting import quoted
 from leafd.records import dataclass
 
 TO_SELF: Final = "this is a route to this server itself"
+DUPLICATE_NAME: Final = "Duplicate Server Name"
 
 
 @dataclass(slots=True)
@@ -117,6 +118,14 @@ class Rename:
 
 
 @dataclass(frozen=True, slots=True)
+class Namesake:
+    """Another server has the peer's name; None: this one. What streams and groups of servers know of a server is its
+    name, so the second one is refused as long as the first is there."""
+
+    there: Peer | None
+
+
+@dataclass(frozen=True, slots=True)
 class Join:
     """The connection is one of the cluster: interest and messages are exchanged."""
 
@@ -171,7 +180,7 @@ class OtherCluster:
     urls: tuple[str, ...]
 
 
-Action = Send | Compress | Resume | Rename | Join | Close
+Action = Send | Compress | Resume | Rename | Namesake | Join | Close
 Update = Send | Learned | Leaves | Pinned | Prepared | Relearned | OtherCluster
 
 
@@ -301,8 +310,10 @@ class Machine:
             cluster.name = theirs
             route.server_id = server_id
             begin.append(Rename())
-        if not route.dialled and name == cluster.server_name:
-            return [*begin, Close(f"Remote server has a duplicate name: {quoted(name)}", CloseReason.DUPLICATE)]
+        there = self._peers.namesake(server_id, name)
+        if there is not None or name == cluster.server_name:
+            route.server_id, route.name = server_id, name
+            return [*begin, Namesake(there), Close(DUPLICATE_NAME, told=True)]
         try:
             switch = self._negotiate(info)
         except ValueError as error:

@@ -27,6 +27,7 @@ from leafd.links import route as routing
 from leafd.links.leaf import Compress, Send
 from leafd.links.leaf_info import frame
 from leafd.links.link import age
+from leafd.links.namesakes import Namesakes
 from leafd.links.origin import peer_number
 from leafd.links.peers import PEERS_MAX, Gone, Peer, Peers, Route
 from leafd.links.route import Cluster, Machine
@@ -80,6 +81,7 @@ class Routes(Servers[Link, Terms]):
         self.peers = peers
         self._account_id = account_id
         self._own_places = own_places
+        self._namesakes = Namesakes(plane, self._guard)
         self._learned: set[tuple[str, str]] = set()
         """Servers that are dialled because others told of them, and the account of that connection."""
         self.on_told: list[Callable[[], None]] = []
@@ -182,6 +184,8 @@ class Routes(Servers[Link, Terms]):
                 self._plane.compress(link.connection, how, before=before, behind=behind)
             case routing.Rename():
                 self._renamed(link)
+            case routing.Namesake(there):
+                self._refuse_namesake(link, there)
             case routing.Join():
                 self._join(link, action)
 
@@ -193,6 +197,25 @@ class Routes(Servers[Link, Terms]):
         for callback in self.on_renamed:
             with self._guard.around("what follows a cluster's new name"):
                 callback()
+
+    def _refuse_namesake(self, link: Link, there: Peer | None) -> None:
+        """A second server with the name of one. there: the first; None: that is this one."""
+        route = link.route
+        if there is None:
+            who = "this server has it"
+        else:
+            first = there.first
+            who = f"the server at {first.peer if first is not None else 'an unknown address'} has it"
+            routes = (*there.routes(), *there.accounts.values())
+            links = [self._links[one.connection] for one in routes if one.connection in self._links]
+            if self._nursery is not None:
+                self._nursery.start_soon(self._namesakes.ask, there.server_id, links)
+        if self._is_news(f"{route.name} {route.server_id}"):
+            self._log.error(
+                f"{link.log_name} - Remote server has a duplicate name: {quoted(route.name)}: {who}, and each needs a "
+                "server_name of its own",
+                event="route_error",
+            )
 
     def _join(self, link: Link, join: routing.Join) -> None:
         route, placed, info = link.route, join.placed, join.info
@@ -241,6 +264,8 @@ class Routes(Servers[Link, Terms]):
         # The peer has answered: the login was good.
         link.up = True
         route = link.route
+        if route.place is not None:
+            self._namesakes.welcome(route.place.shown)
         self._has_tried(route)
         if link.more and route.place is not None:
             link.more = False
@@ -297,7 +322,11 @@ class Routes(Servers[Link, Terms]):
     # ---- the end of a connection
 
     def _complain(self, link: Link) -> None:
-        self._log.error(f"{link.log_name} - Route Error {link.why}", event="route_error")
+        place = link.route.place
+        if link.why == quoted(routing.DUPLICATE_NAME) and place is not None:
+            self._namesakes.refused(place.shown)
+        if self._is_news(f"{link.route.name} {link.why}"):
+            self._log.error(f"{link.log_name} - Route Error {link.why}", event="route_error")
 
     def _closed(self, link: Link, event: t.Closed) -> None:
         route = link.route
@@ -339,6 +368,7 @@ class Routes(Servers[Link, Terms]):
                 one.explicit = one.explicit or route.explicit
             return
         wait_s = random.uniform(0, APART_S) + (AGAIN_S if route.explicit and not anew else 0)
+        wait_s += self._namesakes.pause_s(route.place.shown)
         self._dial(self._today(route.place), explicit=route.explicit, account=route.account, wait_s=wait_s, again=True)
 
     # ---- dialling

@@ -16,7 +16,19 @@ from leafd.links.compression import Compression
 from leafd.links.handshake import Close
 from leafd.links.leaf import Compress, Resume, Send
 from leafd.links.peers import Duplicate, Peers, Placed, Route, Wrong
-from leafd.links.route import Cluster, Join, Learned, Leaves, Machine, OtherCluster, Pinned, Prepared, Relearned, Rename
+from leafd.links.route import (
+    Cluster,
+    Join,
+    Learned,
+    Leaves,
+    Machine,
+    Namesake,
+    OtherCluster,
+    Pinned,
+    Prepared,
+    Relearned,
+    Rename,
+)
 from leafd.links.route_info import Place, kept_urls, place_of
 from leafd.native_types import CloseReason, LineKind
 
@@ -129,12 +141,15 @@ def test_a_route_to_this_server_itself_ends_and_is_not_dialled_again() -> None:
     assert here._route.stays_away
 
 
-def test_a_server_of_the_same_name_is_refused_by_the_one_it_dials() -> None:
-    """Reports and streams tell servers apart by their names."""
-    here = machine()
-    here.line(LineKind.CONNECT, connect())
-    assert "duplicate name" in closed(here.line(LineKind.INFO, info(server_name="own"))).why
-    assert isinstance(machine(dialled=True).line(LineKind.INFO, info(server_name="own"))[-1], Join)
+@pytest.mark.parametrize("dialled", [False, True])
+def test_a_server_of_the_same_name_is_refused(dialled: bool) -> None:
+    """Reports, streams and groups of servers tell servers apart by their names."""
+    here = machine(dialled=dialled)
+    if not dialled:
+        here.line(LineKind.CONNECT, connect())
+    close = closed(here.line(LineKind.INFO, info(server_name="own")))
+    assert close.told
+    assert close.why == "Duplicate Server Name"
 
 
 @pytest.mark.parametrize("payload", [b"{", b"[]", b'{"server_id":7}', b'{"server_id":""}', b'{"server_id":"a b"}'])
@@ -415,5 +430,5 @@ def test_of_the_addresses_that_a_peer_names_only_places_are_kept_and_not_too_man
 
 def test_every_action_is_carried_out_by_the_routes() -> None:
     """A new one here needs a line there."""
-    assert set(routing.Action.__args__) == {Send, Compress, Resume, Rename, Join, Close}
+    assert set(routing.Action.__args__) == {Send, Compress, Resume, Rename, Namesake, Join, Close}
     assert set(routing.Update.__args__) == {Send, Learned, Leaves, Pinned, Prepared, Relearned, OtherCluster}

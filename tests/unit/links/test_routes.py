@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import socket
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -42,6 +43,14 @@ class Plane(Unwilling):
         self.regranted: list[tuple[int, t.Permissions, bool]] = []
         self.regrants: Callable[[], Awaitable[None]] = trio.lowlevel.checkpoint
         self.last = 100
+        self.received = 0
+        """Bytes, by whatever connection."""
+        self.dead: set[int] = set()
+        """They are open, and nobody answers on them."""
+
+    async def connections(self) -> list[t.ConnectionRow]:
+        row = t.ConnectionRow(*[0] * 16)
+        return [replace(row, connection=one, received=self.received) for one in self.admitted]
 
     async def adopt(self, fd: int, kind: t.ConnKind, *, secure: bool = False, web: bool = False) -> int:
         socket.socket(fileno=fd).close()
@@ -49,6 +58,9 @@ class Plane(Unwilling):
         return self.last
 
     def send(self, connection: int, frame: bytes) -> None:
+        if frame == b"PING\r\n":
+            self.received += connection not in self.dead
+            return
         verb, _, payload = frame.decode().partition(" ")
         self.said.append((connection, verb, json.loads(payload)))
 
@@ -223,6 +235,32 @@ def test_of_a_thousand_servers_that_a_peer_tells_of_a_bounded_number_is_dialled(
         await trio.sleep(1)
         assert len(stage.dialled) == DIALS_MAX
         assert len(stage.routes._learned) == PEERS_MAX
+
+    play(stage, scene, monkeypatch)
+
+
+def test_a_second_server_with_the_name_of_one_is_refused_while_that_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cloned box does not take the place of the first one in streams; who comes back after a cut that ended no
+    connection has it after some seconds. Both are named in the log."""
+    stage = Stage()
+
+    async def scene() -> None:
+        stage.join(1)
+        for attempt in (2, 3):
+            stage.join(attempt, server_name="s1")
+            assert stage.plane.closed[attempt] == "Duplicate Server Name"
+            stage.end(attempt)
+            await trio.sleep(5)
+        assert 1 not in stage.plane.closed
+        complaints = [text for level, text in stage.log.lines if level == "error"]
+        assert ["10.0.0.1:1" in text and '"s1"' in text for text in complaints] == [True, True]
+        stage.plane.dead.add(1)
+        stage.join(4, server_name="s1")
+        await trio.sleep(5)
+        assert stage.plane.closed.keys() == {1, 2, 3, 4}
+        stage.end(1)
+        stage.join(5, server_name="s1")
+        assert 5 in stage.plane.admitted
 
     play(stage, scene, monkeypatch)
 

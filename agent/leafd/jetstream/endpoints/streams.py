@@ -92,7 +92,7 @@ async def put(context: Context, stream: Stream, *, stored: bytes = b"") -> t.Str
         republish = None
     flat = flat_stream(stream.account.id, stream.config)
     if stream.group is not None:
-        without = t.StreamFlag.ALLOW_ATOMIC | t.StreamFlag.ALLOW_BATCHED  # the log has no entry for a batch
+        without = t.StreamFlag.ALLOW_BATCHED  # a fast batch goes by what has been stored already
         flat = replace(flat, flags=(flat.flags & ~without) | t.StreamFlag.REPLICATED)
     return await context.plane.stream_put(
         stream.id,

@@ -1,0 +1,54 @@
+"""Two servers of a cluster with one name: a cloned box, or the same one after a cut that ended no connection.
+
+What streams and groups of servers know of a server is its name, so the first one keeps it for as long as it answers.
+The second is refused, by each server that has a route with the first, and comes again more and more rarely. Not here:
+how the second one is noticed (peers.py, route.py), the log's lines (routes.py), the same for boxes (daemon/boxes.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from leafd import native_types as t
+from leafd.guard import Guard
+from leafd.links.alive import answers
+from leafd.links.route_links import Link
+from leafd.links.servers import AGAIN_MAX_S, AGAIN_S
+from leafd.native_commands import Commands
+
+
+class Namesakes:
+    """Keeps how often places have refused this server, and asks each first server once at a time."""
+
+    def __init__(self, plane: Commands, guard: Guard) -> None:
+        self._plane, self._guard = plane, guard
+        self._asked: set[str] = set()
+        """The servers that are being asked whether they are there, by their ids."""
+        self._refusals: dict[str, int] = {}
+        """How often in turn each place has refused this server for its name."""
+
+    async def ask(self, server_id: str, links: Collection[Link]) -> None:
+        """Asks a server by its routes whether it is there. If not these end, and its name is free."""
+        if server_id in self._asked:
+            return
+        self._asked.add(server_id)
+        try:
+            with self._guard.around("asking a server whether it is there"):
+                numbers = {link.connection for link in links}
+                if not await answers(self._plane, numbers, lambda: all(link.gone.is_set() for link in links)):
+                    for link in links:
+                        self._plane.close_connection(link.connection, "", t.CloseReason.STALE)
+        finally:
+            self._asked.discard(server_id)
+
+    def refused(self, place: str) -> None:
+        """The server there has a route with another one of this server's name."""
+        self._refusals[place] = self._refusals.get(place, 0) + 1
+
+    def welcome(self, place: str) -> None:
+        """The server there has taken this one."""
+        self._refusals.pop(place, None)
+
+    def pause_s(self, place: str) -> float:
+        """So much longer it is to wait until that place is dialled again."""
+        return min(self._refusals.get(place, 0) * AGAIN_S, AGAIN_MAX_S)

@@ -1,0 +1,134 @@
+/* replica_entry.c: see replica_entry.h. */
+#include "group/replica_entry.h"
+
+/* Each has a number of 8 bytes, but for the last ones. */
+#define HAS_LAST_SEQ 1u
+#define HAS_SUBJECT_SEQ 2u
+#define HAS_EXPIRES 4u
+#define HAS_FORCE_SEQ 8u
+#define HAS_FORCE_TS 16u
+#define HAS_SOURCE_SEQ 32u
+#define HAS_SOURCE_TS 64u
+#define NUMBERS ENTRY_NUMBERS
+#define IS_SKIP 256u
+#define IS_ROLLUP_SUBJECT 512u
+#define IS_ROLLUP_ALL 1024u
+#define HAS_MSG_ID 2048u
+#define FLAGS 0x0f7fu
+
+entry_numbers_t entry_numbers(const append_t *append) {
+    entry_numbers_t numbers = {.at = {append->expected_last_seq, append->expected_subject_seq,
+                                      (uint64_t)append->expires_ts, append->force_seq, (uint64_t)append->force_ts,
+                                      append->source_seq, (uint64_t)append->source_ts}};
+    unsigned flags = append->has_expected_last_seq ? HAS_LAST_SEQ : 0;
+    flags |= append->has_expected_subject_seq ? HAS_SUBJECT_SEQ : 0;
+    for (unsigned i = 2; i < NUMBERS; i++) {
+        flags |= numbers.at[i] != 0 ? 1u << i : 0;
+    }
+    flags |= append->skip ? IS_SKIP : 0;
+    flags |= append->rollup == 1 ? IS_ROLLUP_SUBJECT : append->rollup != 0 ? IS_ROLLUP_ALL : 0;
+    flags |= append->has_expected_msg_id ? HAS_MSG_ID : 0;
+    numbers.flags = (uint16_t)flags;
+    return numbers;
+}
+
+/* The texts of an append whose sizes have two bytes. */
+static const bytes_t *short_text(const append_t *append, unsigned nth) {
+    const bytes_t *texts[] = {&append->subject, &append->msg_id, &append->expected_msg_id, &append->expected_subject,
+                              &append->source_key};
+    return nth < sizeof texts / sizeof *texts ? texts[nth] : NULL;
+}
+
+uint64_t entry_append_size(const append_t *append, const entry_numbers_t *numbers) {
+    uint64_t size = 2 + 4 + (uint64_t)append->header.size + append->payload.size;
+    for (unsigned i = 0; i < NUMBERS; i++) {
+        size += (numbers->flags >> i & 1u) != 0 ? 8 : 0;
+    }
+    for (unsigned i = 0; short_text(append, i) != NULL; i++) {
+        if (short_text(append, i)->size > UINT16_MAX) {
+            return 0;
+        }
+        size += 2 + (uint64_t)short_text(append, i)->size;
+    }
+    return size;
+}
+
+void entry_append_write(uint8_t *at, const append_t *append, const entry_numbers_t *numbers) {
+    store_be16(at, numbers->flags);
+    at += 2;
+    for (unsigned i = 0; i < NUMBERS; i++) {
+        if ((numbers->flags >> i & 1u) != 0) {
+            store_be64(at, numbers->at[i]);
+            at += 8;
+        }
+    }
+    for (unsigned i = 0; short_text(append, i) != NULL; i++) {
+        store_be16(at, (uint16_t)short_text(append, i)->size);
+        at = bytes_write(at + 2, *short_text(append, i));
+    }
+    store_be32(at, append->header.size);
+    (void)bytes_write(bytes_write(at + 4, append->header), append->payload);
+}
+
+static bool part_take(bytes_t *left, uint32_t size, bytes_t *out) {
+    if (size > left->size) {
+        return false;
+    }
+    *out = bytes_of(left->at, size);
+    *left = bytes_after(*left, size);
+    return true;
+}
+
+bool entry_append_read(bytes_t left, append_t *append) {
+    bytes_t part = BYTES_NONE;
+    uint64_t numbers[NUMBERS] = {0};
+    if (!part_take(&left, 2, &part)) {
+        return false;
+    }
+    unsigned flags = load_be16(part.at);
+    for (unsigned i = 0; i < NUMBERS; i++) {
+        if ((flags >> i & 1u) != 0) {
+            if (!part_take(&left, 8, &part)) {
+                return false;
+            }
+            numbers[i] = load_be64(part.at);
+        }
+    }
+    bytes_t texts[5];
+    for (unsigned i = 0; i < 5; i++) {
+        if (!part_take(&left, 2, &part) || !part_take(&left, load_be16(part.at), &texts[i])) {
+            return false;
+        }
+    }
+    if (texts[4].size > SOURCE_KEY_MAX) {
+        return false;
+    }
+    bytes_t header = BYTES_NONE;
+    bool sane = (flags & ~FLAGS) == 0 && (numbers[2] <= ENTRY_TIME_MAX || numbers[2] == UINT64_MAX)
+                && numbers[4] <= ENTRY_TIME_MAX;
+    if (!sane || !part_take(&left, 4, &part) || !part_take(&left, load_be32(part.at), &header)) {
+        return false;
+    }
+    *append = (append_t){.subject = texts[0],
+                         .msg_id = texts[1],
+                         .expected_msg_id = texts[2],
+                         .expected_subject = texts[3],
+                         .source_key = texts[4],
+                         .header = header,
+                         .payload = left,
+                         .has_expected_last_seq = (flags & HAS_LAST_SEQ) != 0,
+                         .has_expected_subject_seq = (flags & HAS_SUBJECT_SEQ) != 0,
+                         .has_expected_msg_id = (flags & HAS_MSG_ID) != 0,
+                         .skip = (flags & IS_SKIP) != 0,
+                         .rollup = (flags & IS_ROLLUP_ALL) != 0       ? 2
+                                   : (flags & IS_ROLLUP_SUBJECT) != 0 ? 1
+                                                                      : 0,
+                         .expected_last_seq = numbers[0],
+                         .expected_subject_seq = numbers[1],
+                         .expires_ts = (int64_t)numbers[2],
+                         .force_seq = numbers[3],
+                         .force_ts = (int64_t)numbers[4],
+                         .source_seq = numbers[5],
+                         .source_ts = (int64_t)numbers[6]};
+    return true;
+}

@@ -1,0 +1,221 @@
+/* test_ledger_damage.c: ledgers of which something is damaged or lost, and the disk's id (store/ledger.h). What this
+ * disk promised is never taken for nothing, and what another disk promised is in nobody's way.
+ */
+#include "disk/env.h"
+#include "store/ledger.h"
+#include "store_rig.h"
+
+static rig_t rig;
+
+static void begin(void) {
+    rig = (rig_t){.in_memory = true, .options = {.ledgers = true}};
+    rig_open(&rig);
+}
+
+static env_t *open_env(void) {
+    char reason[256];
+    env_t *env;
+    store_close(rig.store);
+    rig.store = NULL;
+    CHECK_EQ_I64(STATUS_OK, env_open(rig.directory, 256 << 20, false, &env, reason, sizeof reason));
+    return env;
+}
+
+static status_t ignore(void *context, const ledger_entry_t *entry) {
+    (void)context;
+    (void)entry;
+    return STATUS_OK;
+}
+
+static void fill_up(ledger_t *ledger, uint32_t count) {
+    static const uint8_t bytes[100] = "an entry";
+    for (uint32_t i = 0; i < count; i++) {
+        const ledger_entry_t entry = {.index = ledger->last + 1, .term = 1, .bytes = bytes_of(bytes, sizeof bytes)};
+        CHECK_EQ_I64(STATUS_OK, store_ledger_put(ledger, &entry));
+    }
+}
+
+typedef enum harm { SPOIL_ENTRY, LOSE_ENTRY, LOSE_ALL, SPOIL_PROMISE, SPOIL_APPLIED, SPOIL_DISK, HARMS } harm_t;
+
+/* with_id: and the disk's id goes, as it does where a start finds that something is lost. */
+static void harm(harm_t what, bool with_id) {
+    static const uint8_t group[] = {0, 0, 0, 7};
+    store_key_t key, end;
+    uint64_t done;
+    env_t *env = open_env();
+    CHECK_EQ_I64(STATUS_OK, env_write_begin(env));
+    key_ledger(&key, 7, what == LOSE_ALL ? 0 : 5);
+    key_ledger(&end, 7, what == LOSE_ALL ? 100 : 6);
+    if (what == SPOIL_ENTRY) {
+        CHECK_EQ_I64(STATUS_OK, env_write_raw(env, DB_LEDGER, key_bytes(&key), text("spoiled, and long enough")));
+    } else if (what <= LOSE_ALL) {
+        CHECK_EQ_I64(STATUS_OK, env_write_delete_range(env, DB_LEDGER, key_bytes(&key), key_bytes(&end), 100, &done));
+        CHECK_EQ_U64(what == LOSE_ALL ? 10 : 1, done);
+    } else { /* both copies */
+        key_record(&key,
+                   what == SPOIL_PROMISE   ? RECORD_PROMISE
+                   : what == SPOIL_APPLIED ? RECORD_APPLIED
+                                           : RECORD_DISK,
+                   what == SPOIL_DISK ? BYTES_NONE : bytes_of(group, 4));
+        CHECK_EQ_I64(STATUS_OK, env_write_raw(env, DB_RECORDS, key_bytes(&key), text("spoiled")));
+    }
+    if (with_id) {
+        key_record(&key, RECORD_DISK, BYTES_NONE);
+        CHECK_EQ_I64(STATUS_OK, env_write_delete(env, DB_RECORDS, key_bytes(&key)));
+    }
+    CHECK_EQ_I64(STATUS_OK, env_write_commit(env));
+    env_close(env);
+    rig_start(&rig);
+}
+
+static void begin_harmed(harm_t what, bool with_id) {
+    ledger_t *ledger;
+    begin();
+    CHECK_EQ_I64(STATUS_OK, store_ledger_make(rig.store, 7, 70, BYTES_NONE, &ledger));
+    CHECK_EQ_I64(STATUS_OK, store_ledger_promise(ledger, 3, 1, 2));
+    fill_up(ledger, 10);
+    CHECK_EQ_I64(STATUS_OK, store_ledger_touch(ledger));
+    store_ledger_applied(ledger, 3);
+    rig_checkpoint(&rig);
+    harm(what, with_id);
+}
+
+/* It asks for nothing of the log, which is to go. */
+static void harmed_of_another_disk(void) {
+    for (harm_t what = SPOIL_ENTRY; what < SPOIL_PROMISE; what++) {
+        ledger_t *ledger;
+        begin_harmed(what, true);
+        CHECK_EQ_I64(STATUS_OK, store_ledger_open(rig.store, 7, ignore, NULL, &ledger));
+        CHECK(ledger->foreign);
+        CHECK_EQ_I64(STATUS_OK, store_ledger_remove(ledger));
+        rig_checkpoint(&rig);
+        CHECK_EQ_I64(STATUS_OK, store_ledger_make(rig.store, 7, 71, BYTES_NONE, &ledger));
+        rig_close(&rig);
+    }
+}
+
+static void harmed(void) {
+    for (harm_t what = SPOIL_ENTRY; what < HARMS; what++) {
+        ledger_t *ledger;
+        begin_harmed(what, false);
+        status_t status = store_ledger_open(rig.store, 7, ignore, NULL, &ledger);
+        if (what == SPOIL_DISK) {
+            CHECK_EQ_I64(STATUS_OK, status);
+            CHECK(ledger->foreign);
+        } else {
+            CHECK_EQ_I64(STATUS_CORRUPT, status);
+            CHECK(ledger == NULL);
+            CHECK(store_ledger_make(rig.store, 7, 70, BYTES_NONE, &ledger) != STATUS_OK);
+        }
+        CHECK_EQ_I64(STATUS_OK, store_ledger_make(rig.store, 8, 70, BYTES_NONE, &ledger)); /* others are well */
+        rig_close(&rig);
+    }
+}
+
+static void promiseless(void) {
+    for (uint32_t applied = 0; applied < 2; applied++) {
+        ledger_t *ledger;
+        uint8_t group[4] = {0, 0, 0, 7};
+        begin();
+        CHECK_EQ_I64(STATUS_OK, store_ledger_make(rig.store, 7, 70, BYTES_NONE, &ledger));
+        if (applied == 0) {
+            fill_up(ledger, 3);
+            CHECK_EQ_I64(STATUS_OK, store_record_delete(rig.store, RECORD_APPLIED, bytes_of(group, 4)));
+        }
+        CHECK_EQ_I64(STATUS_OK, store_record_delete(rig.store, RECORD_PROMISE, bytes_of(group, 4)));
+        rig_checkpoint(&rig);
+        rig_reopen(&rig);
+        CHECK_EQ_I64(STATUS_EXISTS, store_ledger_make(rig.store, 7, 70, BYTES_NONE, &ledger));
+        CHECK_EQ_I64(STATUS_OK, store_ledger_open(rig.store, 7, ignore, NULL, &ledger));
+        CHECK(ledger->foreign);
+        CHECK_EQ_I64(STATUS_OK, store_ledger_remove(ledger));
+        rig_checkpoint(&rig);
+        rig_reopen(&rig);
+        CHECK_EQ_I64(STATUS_OK, store_ledger_make(rig.store, 7, 71, BYTES_NONE, &ledger));
+        rig_close(&rig);
+    }
+}
+
+static void lost_batch(void) {
+    uint8_t garbage[64];
+    uint64_t disk, other;
+    ledger_t *ledger;
+    memset(garbage, 0x5a, sizeof garbage);
+    begin();
+    CHECK_EQ_I64(STATUS_OK, store_ledger_make(rig.store, 7, 70, BYTES_NONE, &ledger));
+    CHECK(store_ledger_disk(rig.store, &disk));
+    for (uint64_t term = 1; term < 8; term++) {
+        CHECK_EQ_I64(STATUS_OK, store_ledger_promise(ledger, term, 1, disk));
+        rig_sync(&rig);
+    }
+    rig_kill(&rig);
+    rig_write_at(&rig, "journal", garbage, sizeof garbage,
+                 4096 + 65536 + 3 * 4096 + 40); /* its batch of term 3, about */
+    rig_start(&rig);
+    CHECK(store_ledger_disk(rig.store, &other));
+    CHECK(other != disk);
+    CHECK_EQ_I64(STATUS_OK, store_ledger_open(rig.store, 7, ignore, NULL, &ledger));
+    CHECK(ledger->foreign);
+    rig_reopen(&rig);
+    CHECK_EQ_I64(STATUS_OK, store_ledger_open(rig.store, 7, ignore, NULL, &ledger));
+    CHECK(ledger->foreign);
+    rig_close(&rig);
+}
+
+static void accepted_loss(void) {
+    uint64_t disk, other;
+    begin();
+    CHECK(store_ledger_disk(rig.store, &disk));
+    store_stream_t *stream = rig_stream(&rig, 1, rig_config());
+    CHECK_EQ_U64(APPEND_STORED, rig_put(&rig, stream, "a", "b").verdict);
+    rig_sync(&rig);
+    rig_kill(&rig);
+    rig_unlink(&rig, "journal");
+    rig_write_at(&rig, "accept-loss", "", 0, 0);
+    rig_start(&rig);
+    CHECK(store_ledger_disk(rig.store, &other));
+    CHECK(other != disk);
+    rig_close(&rig);
+}
+
+/* A page of data.mdb was damaged, and a start makes the file anew of what can be read. */
+static void mended(void) {
+    static uint8_t file[4 << 20], garbage[4096];
+    uint64_t disk, other;
+    ledger_t *ledger;
+    begin();
+    store_stream_t *stream = rig_stream(&rig, 1, rig_config());
+    CHECK_EQ_I64(STATUS_OK, store_ledger_make(rig.store, 7, 70, BYTES_NONE, &ledger));
+    CHECK(store_ledger_disk(rig.store, &disk));
+    for (int i = 0; i < 500; i++) {
+        CHECK_EQ_U64(APPEND_STORED, rig_put(&rig, stream, "a", "a payload of this test").verdict);
+    }
+    fill_up(ledger, 3);
+    rig_checkpoint(&rig);
+    store_close(rig.store);
+    size_t size = rig_read_at(&rig, "data.mdb", file, sizeof file, 0);
+    const uint8_t *page = memmem(file, size, "a payload of this test", 22);
+    CHECK(test_sealer() != NULL || page != NULL);
+    if (page != NULL) { /* sealed, it cannot be told which one it is */
+        memset(garbage, 0x5a, sizeof garbage);
+        rig_write_at(&rig, "data.mdb", garbage, sizeof garbage, (page - file) / 4096 * 4096);
+    }
+    rig_write_at(&rig, "data.mdb.suspect", "", 0, 0);
+    rig_start(&rig);
+    CHECK(store_ledger_disk(rig.store, &other));
+    CHECK_EQ_U64(page != NULL, other != disk);
+    CHECK_EQ_I64(STATUS_OK, store_ledger_open(rig.store, 7, ignore, NULL, &ledger));
+    CHECK_EQ_U64(page != NULL, ledger->foreign);
+    CHECK_EQ_U64(page != NULL ? 0 : 3, ledger->last);
+    rig_close(&rig);
+}
+
+int main(void) {
+    RUN("what is damaged or missing is not taken for the end of the log nor for a new member", harmed);
+    RUN("what is damaged of another disk's log is in nobody's way, and goes", harmed_of_another_disk);
+    RUN("what is there without a promise is no new member, and goes", promiseless);
+    RUN("a disk that has lost a batch is a stranger from then on", lost_batch);
+    RUN("a disk whose loss was accepted is a stranger", accepted_loss);
+    RUN("a disk whose data.mdb was made anew of what could be read is a stranger", mended);
+    return TEST_RESULT();
+}
