@@ -1,7 +1,7 @@
 """Makes operators, accounts, users and their JWTs for tests, as nsc does, from keys that are new in each run.
 
     operator = Operator("O")
-    a = operator.account("A", limits={"disk_storage": -1})
+    a = operator.account("A", disk_storage=-1)
     user = a.user("u")                     user.creds(path), user.connect(nonce)
 
 Written from the JWT library's documentation and what nsc writes, not with leafd's own code, so that tests compare two

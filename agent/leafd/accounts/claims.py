@@ -42,7 +42,7 @@ from leafd.config.schema.mappings import Choices, choices
 from leafd.config.schema.sharing import Export, Import, Latency, Origin, Sharing, SharingError, unmeasurable
 
 ONE_REPLICA: Final = "R1"
-"""The tier of this server's streams: each has one replica."""
+"""The tier of streams with one replica."""
 _RESPONSES: Final = {"Stream": "stream", "Chunked": "chunked"}
 
 
@@ -155,7 +155,7 @@ class ClaimedAccounts:
         mappings, faults = _mappings(body)
         self.notes[name] = (*notes, *faults)
         system = name == self._system
-        share = _jetstream(body) if not system else None
+        share = _jetstream(body, clustered=self._clustered) if not system else None
         if share is not None and self._clustered and not self._jetstream and self._system in self.trusted:
             imports = with_cluster_api(imports, self._numbers, self._system)
         return Account(
@@ -233,12 +233,24 @@ def _limits(body: AccountBody) -> AccountLimits:
     )
 
 
-def _jetstream(body: AccountBody) -> AccountJetStream | None:
-    """The account's share, None when it has none: where neither memory nor disk is given to it."""
+def _jetstream(body: AccountBody, *, clustered: bool) -> AccountJetStream | None:
+    """The account's share, None when it has none: where neither memory nor disk is given to it. Of limits by number of
+    replicas those of one count where this server is alone. In a cluster the bytes of all of them count together."""
     tiers = body.limits.tiers
     if not any(one.mem_storage or one.disk_storage for one in tiers.values() or (body.limits,)):
         return None
-    return _share(tiers.get(ONE_REPLICA, JetStreamLimits()) if tiers else body.limits)
+    if not tiers:
+        return _share(body.limits)
+    shares = [_share(one) for name, one in tiers.items() if clustered or name == ONE_REPLICA]
+    share = _share(tiers.get(ONE_REPLICA, JetStreamLimits()))
+    return share.replaced(
+        max_memory=_together([one.max_memory for one in shares]),
+        max_store=_together([one.max_store for one in shares]),
+    )
+
+
+def _together(most: list[int]) -> int:
+    return NO_LIMIT if NO_LIMIT in most else sum(most)
 
 
 def _share(limits: JetStreamLimits) -> AccountJetStream:

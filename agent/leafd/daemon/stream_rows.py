@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from leafd.gojson import decode
 from leafd.jetstream.catalogue import Group
 from leafd.jetstream.models.stream import StreamConfig
-from leafd.jetstream.rules.account_limits import check_number, check_reserved
+from leafd.jetstream.rules.account_limits import check_beside
 from leafd.quoting import quoted
 
 if TYPE_CHECKING:
@@ -42,14 +42,5 @@ def check_account(
     new. Raises ApiError."""
     if account is None:
         return
-    config = config_of(row)
-    if before is None:
-        check_number(account.limits, len(rows))
-    elif _reserved(config) <= _reserved(config_of(before)):
-        return
     beside = (one.config or {} for one in rows.values() if one.name != row.name)
-    check_reserved(account.limits, beside, config)
-
-
-def _reserved(config: StreamConfig) -> int:
-    return max(config.max_bytes, 0) * max(config.num_replicas, 1)
+    check_beside(account.limits, beside, config_of(row), config_of(before) if before is not None else None)

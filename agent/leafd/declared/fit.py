@@ -17,7 +17,7 @@ from leafd.jetstream.errors import ApiError
 from leafd.jetstream.models.consumer import ConsumerConfig
 from leafd.jetstream.models.stream import WORKQUEUE, StreamConfig
 from leafd.jetstream.rules import consumer_rules
-from leafd.jetstream.rules.account_limits import check_number, check_room, more_reserved
+from leafd.jetstream.rules.account_limits import check_number, check_room, granted, more_reserved
 from leafd.jetstream.subjects import SubjectSet
 from leafd.jetstream.taken import Taken
 
@@ -82,13 +82,16 @@ class _Streams:
     def _take(self, config: StreamConfig) -> None:
         """Raises ApiError where the API would not take it now."""
         before = self._configs.get(config.name)
+        replicas = config.num_replicas
+        limits, tier = granted(self._present.limits, replicas), self._present.limits.tier(replicas)
         if before is None:
-            check_number(self._present.limits, len(self._configs))
+            there = len(self._configs)
+            check_number(limits, self._taken.number(there, tier) if tier else there)
         more = config.max_bytes if before is None else more_reserved(before, config)
         mine = self._taken.reserved(config.storage)
-        others = self._taken.reserved(config.storage, without=config.name)
+        others = self._taken.reserved(config.storage, without=config.name, replicas=tier)
         check_room(
-            self._present.limits,
+            limits,
             self._present.settings,
             config,
             add_bytes=more,
@@ -125,7 +128,7 @@ def fitting_consumers(
             others = [one for other, one in consumers.items() if other != name and not (one.direct or one.sourcing)]
             try:
                 if name not in consumers:
-                    consumer_rules.check_number(streams[stream], present.limits, present.settings, len(others))
+                    consumer_rules.check_number(streams[stream], config, present.limits, present.settings, len(others))
                 _check_partition(streams[stream], config, others, new=name not in consumers)
             except ApiError as refused:
                 error = refused.description

@@ -25,7 +25,6 @@ from leafd.records import dataclass
 from leafd.turns import ITEM_WEIGHT
 
 NO_LIMIT: Final = -1
-ONE_REPLICA: Final = "R1"
 TEMPLATE_RECORD: Final = b"template/"
 """What the keys of stored templates begin with."""
 
@@ -45,10 +44,15 @@ class JetStreamLimits:
     tiers: tuple[tuple[str, JetStreamLimits], ...] = ()
     """Where limits are by number of replicas: those of each. The others are then those of one replica."""
 
-    @property
-    def applicable(self) -> bool:
-        """Whether they say anything of streams with one replica, which is all there are here."""
-        return not self.tiers or any(name == ONE_REPLICA for name, _ in self.tiers)
+    def of(self, replicas: int) -> JetStreamLimits | None:
+        """The limits on streams and consumers with so many replicas; None: such may not be."""
+        if not self.tiers:
+            return self
+        return next((limits for name, limits in self.tiers if name == f"R{max(replicas, 1)}"), None)
+
+    def tier(self, replicas: int) -> int:
+        """The number of replicas of those that share these limits with one that has so many; 0: all do."""
+        return max(replicas, 1) if self.tiers else 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,13 +26,15 @@ from leafd.jetstream.catalogue import JetStreamAccount, Stream
 from leafd.jetstream.context import Context
 from leafd.jetstream.endpoints import streams
 from leafd.jetstream.errors import ApiError
-from leafd.jetstream.models.stream import StreamConfig
+from leafd.jetstream.models.stream import MEMORY, StreamConfig
 from leafd.jetstream.ports import Asker, Placing, Wanted
 from leafd.jetstream.publishing import publishes
 from leafd.jetstream.registry import API, TYPE, Answer, Endpoint, find, refusal
+from leafd.jetstream.rules.account_limits import bytes_in, replicas_in
 from leafd.records import dataclass
 
-USED: Final = ("memory", "storage", "reserved_memory", "reserved_storage", "consumers")
+USED: Final = ("memory", "storage", "consumers")
+"""What of an account's info is the sum of what its servers say."""
 LEADERS: Final = (("INFO",), ("STREAM", "NAMES"), ("STREAM", "LIST"))
 """Requests that the server answers which leads the group."""
 MAKES: Final = (("STREAM", "CREATE"), ("STREAM", "RESTORE"))
@@ -281,8 +283,11 @@ class Elsewhere:
             _add(members, other, USED)
             _add(members["api"], other.get("api", {}), ("total", "errors"))
             for name, tier in members.get("tiers", {}).items():
-                _add(tier, other.get("tiers", {}).get(name, {}), (*USED, "streams"))
-        members["streams"] = len(await self._placing.names(account.name, ""))
+                _add(tier, other.get("tiers", {}).get(name, {}), USED)
+        rows = [row.config or {} for row in self._placing.table.streams.get(account.name, {}).values()]
+        members |= _reserved(rows)
+        for name, tier in members.get("tiers", {}).items():
+            tier |= _reserved([row for row in rows if name == f"R{replicas_in(row)}"])
 
     # ---- as the table has it
 
@@ -319,6 +324,17 @@ class Elsewhere:
 def _stream_in(line: Endpoint, tokens: list[str]) -> str:
     """The stream that a request names; "": none."""
     return tokens[line.pattern.index("*")] if "*" in line.pattern else ""
+
+
+def _reserved(rows: list[Mapping[str, Any]]) -> dict[str, int]:
+    """How many streams there are, and what they reserve: as in nats-server, each once, on how many servers it is."""
+    in_memory = [row for row in rows if row.get("storage") == MEMORY]
+    memory = sum(bytes_in(row) for row in in_memory)
+    return {
+        "reserved_memory": memory,
+        "reserved_storage": sum(bytes_in(row) for row in rows) - memory,
+        "streams": len(rows),
+    }
 
 
 def _add(to: dict[str, Any], more: Mapping[str, Any], names: tuple[str, ...]) -> None:

@@ -97,10 +97,30 @@ class Wanted:
     storage: str = ""
 
 
+class Row(Protocol):
+    """A stream in the table of all servers."""
+
+    @property
+    def config(self) -> Mapping[str, Any] | None:
+        """The configuration, as it is written there."""
+
+
+class Rows(Protocol):
+    """The table of all servers."""
+
+    @property
+    def streams(self) -> Mapping[str, Mapping[str, Row]]:
+        """The streams that are there, by account and name."""
+
+
 class Placing(Protocol):
     """The servers of the group, and their table of all streams; servers are numbers. Methods raise ApiError."""
 
     own: int
+
+    @property
+    def table(self) -> Rows:
+        """The streams of all servers."""
 
     @property
     def leader(self) -> int:

@@ -265,7 +265,12 @@ async def _check_workqueue(stream: Stream, config: ConsumerConfig) -> None:
 
 async def check_beside(settings: Settings, stream: Stream, config: ConsumerConfig) -> None:
     """Whether the stream takes one more beside those that it has, whoever brings it. The caller holds its lock."""
-    rules.check_number(stream.config, stream.account.limits, settings, stream.counted)
+    limits, others = stream.account.limits, stream.counted
+    if limits.tiers:  # those with as many replicas
+        replicas = rules.replicas_of(config, stream.config)
+        counted = [one.config for one in stream.consumers.values() if one.counted]
+        others = sum(rules.replicas_of(one, stream.config) == replicas for one in counted)
+    rules.check_number(stream.config, config, limits, settings, others)
     await _check_workqueue(stream, config)
 
 

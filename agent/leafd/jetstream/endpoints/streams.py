@@ -144,7 +144,8 @@ async def create(call: Call, request: StreamConfigRequest) -> dict[str, Any]:
     if "/" in name or "\\" in name:
         raise errors.STREAM_NAME_CONTAINS_PATH_SEPARATORS.error()
     check_made(config)
-    check_new_stream(account, context.catalogue, context.settings, config)
+    if context.placing is None:  # the servers of a group look at limits last (made), as nats-servers do
+        check_new_stream(account, context.catalogue, context.settings, config)
     config = await judged(call, config, pedantic=request.pedantic)
     if config.num_replicas > 1:
         check_replicable(context, config)

@@ -1,5 +1,7 @@
 """Whether an account, and the server, have room for a stream.
 
+Where an account has limits by number of replicas (tiers), streams with so many share those, and a stream of three
+servers counts once. Where its limits are for all streams, it counts three times.
 Streams with max_bytes reserve them; streams without count for one byte when they are made. What is stored counts when
 it is stored: native/store/allowance.h, for which daemon/tenants.py tells the plane the limits.
 """
@@ -36,6 +38,14 @@ def check_room(
         raise no_room(config).error()
 
 
+def granted(limits: JetStreamLimits, replicas: int) -> JetStreamLimits:
+    """The limits of what has so many replicas. Raises ApiError: such may not be."""
+    found = limits.of(replicas)
+    if found is None:
+        raise errors.NO_LIMITS.error()
+    return found
+
+
 def no_room(config: StreamConfig) -> errors.Row:
     """The error where a stream of that storage has no room."""
     return errors.MEMORY_RESOURCES_EXCEEDED if config.storage == MEMORY else errors.STORAGE_RESOURCES_EXCEEDED
@@ -43,44 +53,69 @@ def no_room(config: StreamConfig) -> errors.Row:
 
 def check_new_stream(account: JetStreamAccount, catalogue: Catalogue, settings: Settings, config: StreamConfig) -> None:
     """The limits that count before the configuration has been looked at: number of streams, and room."""
-    check_number(account.limits, _others(account, config.name))
+    limits, tier = granted(account.limits, config.num_replicas), account.limits.tier(config.num_replicas)
+    check_number(limits, _others(account, config.name, tier))
     check_room(
-        account.limits,
+        limits,
         settings,
         config,
         add_bytes=config.max_bytes,
-        account_reserved=account.taken.reserved(config.storage, without=config.name),
+        account_reserved=account.taken.reserved(config.storage, without=config.name, replicas=tier),
         all_reserved=catalogue.reserved.of(config.storage),
     )
 
 
 def check_number(limits: JetStreamLimits, others: int) -> None:
     """Whether an account may have a stream beside so many others."""
-    if not limits.applicable:
-        raise errors.NO_LIMITS.error()
     if 0 < limits.max_streams <= others:
         raise errors.MAXIMUM_STREAMS_LIMIT.error()
 
 
-def check_reserved(limits: JetStreamLimits, beside: Iterable[Mapping[str, Any]], config: StreamConfig) -> None:
-    """Whether an account may reserve what a stream wants, or one byte, beside its other streams of all servers. beside:
-    their configurations, as the servers' table has them."""
-    most = limits.max_memory if config.storage == MEMORY else limits.max_store
+def check_beside(
+    limits: JetStreamLimits, rows: Iterable[Mapping[str, Any]], config: StreamConfig, before: StreamConfig | None
+) -> None:
+    """Whether an account may have one more stream, and reserve what it wants, or one byte, beside its other streams of
+    all servers. rows: their configurations, as the servers' table has them. before: None: the stream is new."""
+    granting, tier = granted(limits, config.num_replicas), limits.tier(config.num_replicas)
+    beside = [one for one in rows if tier in (0, replicas_in(one))]
+    if before is None or tier != limits.tier(before.num_replicas):
+        check_number(granting, len(beside))
+    elif _wanted(config, tier) <= _wanted(before, tier):
+        return
+    most = granting.max_memory if config.storage == MEMORY else granting.max_store
     if most < 0:
         return
-    taken = sum(_reserves(one) for one in beside if (one.get("storage") == MEMORY) == (config.storage == MEMORY))
-    wanted = config.max_bytes * max(config.num_replicas, 1) if config.max_bytes > 0 else 1
-    if wanted > most - taken:
+    taken = sum(
+        bytes_in(one) * (1 if tier else replicas_in(one))
+        for one in beside
+        if (one.get("storage") == MEMORY) == (config.storage == MEMORY)
+    )
+    if (_wanted(config, tier) or 1) > most - taken:
         raise no_room(config).error()
 
 
-def _reserves(config: Mapping[str, Any]) -> int:
-    """Each server that keeps the stream reserves its bytes."""
-    return max(int(config.get("max_bytes", -1)), 0) * max(int(config.get("num_replicas", 1)), 1)
+def _wanted(config: StreamConfig, tier: int) -> int:
+    return max(config.max_bytes, 0) * (1 if tier else max(config.num_replicas, 1))
 
 
-def _others(account: JetStreamAccount, name: str) -> int:
-    """How many streams of other names there are, with those that a backup is becoming."""
+def bytes_in(row: Mapping[str, Any]) -> int:
+    """The bytes that the stream of a row reserves at each of its servers."""
+    return max(int(row.get("max_bytes", -1)), 0)
+
+
+def replicas_in(row: Mapping[str, Any]) -> int:
+    """How many servers keep the stream of a row."""
+    return max(int(row.get("num_replicas", 1)), 1)
+
+
+def _others(account: JetStreamAccount, name: str, tier: int) -> int:
+    """How many streams of other names there are, with those that a backup is becoming. tier: those that have so many
+    replicas; 0: all."""
+    if tier:
+        own = [account.restoring[name]] if name in account.restoring else []
+        own += [account.streams[name].config] if name in account.streams else []
+        there = account.taken.number(len(account.streams) + len(account.restoring), tier)
+        return there - sum(tier == max(one.num_replicas, 1) for one in own)
     # not keys() - keys(), which looks at each of thousands of streams
     restoring = sum(one not in account.streams for one in account.restoring)
     return len(account.streams) + restoring - (name in account.streams or name in account.restoring)
@@ -90,13 +125,15 @@ def check_update_room(
     account: JetStreamAccount, catalogue: Catalogue, settings: Settings, old: StreamConfig, new: StreamConfig
 ) -> None:
     """An update needs room for what it reserves more than before."""
+    limits, tier = granted(account.limits, new.num_replicas), account.limits.tier(new.num_replicas)
     more = more_reserved(old, new)
+    beside = account.taken.reserved(new.storage, without=new.name, replicas=tier)
     check_room(
-        account.limits,
+        limits,
         settings,
         new,
         add_bytes=more,
-        account_reserved=account.taken.reserved(new.storage, without=new.name) + max(new.max_bytes - more, 0),
+        account_reserved=beside + max(new.max_bytes - more, 0),
         all_reserved=catalogue.reserved.of(new.storage),
     )
 

@@ -31,6 +31,7 @@ from leafd.jetstream.models.consumer import (
     ConsumerConfig,
 )
 from leafd.jetstream.models.stream import LIMITS, WORKQUEUE, StreamConfig
+from leafd.jetstream.rules.account_limits import granted
 from leafd.jetstream.rules.stream_rules import (
     DESCRIPTION_SIZE_MAX,
     METADATA_SIZE_MAX,
@@ -124,7 +125,7 @@ def _without_negatives(config: ConsumerConfig, pedantic: bool) -> ConsumerConfig
 def _default_ack_pending(config: ConsumerConfig, context: ConsumerContext) -> int:
     if config.ack_policy == ACK_NONE:
         return 0
-    bounds = (context.settings.max_ack_pending, context.limits.max_ack_pending)
+    bounds = (context.settings.max_ack_pending, _limits(config, context).max_ack_pending)
     return min(MAX_ACK_PENDING_DEFAULT, *(bound for bound in bounds if bound > 0), MAX_ACK_PENDING_DEFAULT)
 
 
@@ -134,6 +135,18 @@ def kept_by_all(config: ConsumerConfig, stream: StreamConfig) -> bool:
     return config.num_replicas > 1 or (
         config.num_replicas == 0 and (bool(config.durable_name) or stream.retention != LIMITS)
     )
+
+
+def replicas_of(config: ConsumerConfig, stream: StreamConfig) -> int:
+    """How many servers keep a consumer of such a stream, by what it asks for."""
+    if config.num_replicas > 0:
+        return min(config.num_replicas, stream.num_replicas)
+    return stream.num_replicas if kept_by_all(config, stream) else 1
+
+
+def _limits(config: ConsumerConfig, context: ConsumerContext) -> JetStreamLimits:
+    """The account's limits on it. Raises ApiError: it may not have so many replicas."""
+    return granted(context.limits, replicas_of(config, context.stream))
 
 
 def check(config: ConsumerConfig, context: ConsumerContext) -> None:
@@ -230,7 +243,8 @@ def _check_pull(config: ConsumerConfig, context: ConsumerContext) -> None:
 
 def _check_bounds(config: ConsumerConfig, context: ConsumerContext) -> None:
     limits = context.stream.consumer_limits
-    for most in (context.settings.max_ack_pending, context.limits.max_ack_pending, limits.max_ack_pending):
+    own = _limits(config, context).max_ack_pending
+    for most in (context.settings.max_ack_pending, own, limits.max_ack_pending):
         if 0 < most < config.max_ack_pending:
             raise errors.CONSUMER_MAX_PENDING_ACK_EXCESS.error(limit=most)
     if 0 < limits.inactive_threshold < config.inactive_threshold:
@@ -369,9 +383,11 @@ def with_threshold(config: ConsumerConfig, *, ephemeral: bool) -> ConsumerConfig
     return config
 
 
-def check_number(stream: StreamConfig, limits: JetStreamLimits, settings: Settings, others: int) -> None:
-    """Whether a stream takes a consumer beside so many others."""
-    limit, most = stream.max_consumers, limits.max_consumers
+def check_number(
+    stream: StreamConfig, config: ConsumerConfig, limits: JetStreamLimits, settings: Settings, others: int
+) -> None:
+    """Whether a stream takes a consumer beside so many others. limits: of the account."""
+    limit, most = stream.max_consumers, granted(limits, replicas_of(config, stream)).max_consumers
     if limit <= 0 or 0 < most < limit:
         limit = most
     if limit <= 0:

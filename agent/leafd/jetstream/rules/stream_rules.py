@@ -20,6 +20,7 @@ from leafd.jetstream import errors
 from leafd.jetstream.catalogue import JetStreamLimits, Settings
 from leafd.jetstream.errors import ApiError
 from leafd.jetstream.models.stream import FILE, LIMITS, MEMORY, WORKQUEUE, Placement, StreamConfig, StreamSource
+from leafd.jetstream.rules.account_limits import granted
 from leafd.jetstream.rules.source_rules import check_cycle, check_mirror, check_prefixes, check_sources, index_name
 from leafd.jetstream.subjects import check_list, collide, first_overlap, subset, valid_name
 from leafd.records import dataclass
@@ -73,7 +74,7 @@ def checked(config: StreamConfig, context: StreamContext, *, pedantic: bool) -> 
     check_prefixes(config, (*mirror.subjects, *origins))
     check_cycle(config, context.lookup)
     config = _with_subjects(config)
-    _check_account(config, context.limits)
+    _check_account(config, granted(context.limits, config.num_replicas))
     config = _with_transforms(config, pedantic)
     if config.placement == Placement():
         config = replace(config, placement=None)

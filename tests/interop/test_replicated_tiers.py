@@ -1,0 +1,173 @@
+"""What an account may have where its limits are by number of replicas, and what it is told that it has, as at three
+nats-servers.
+
+The same requests go to three nats-servers and to three leafd, and the answers are compared: what is made, what is
+refused with which code, and the account's info. Not here: limits at a lone server (test_operator.py, test_limits.py),
+the bytes that messages take (test_account_storage.py).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests import servers
+from tests.interop.jwt_peer import Peer, close_all
+from tests.interop.test_meta_group import L, R, leader_of, three
+from tests.jwts import Account, Operator
+from tests.rig.waiting import eventually
+
+CONFIG = """
+listen: "127.0.0.1:{port}"
+http: "127.0.0.1:{http_port}"
+server_name: "{name}"
+OPERATOR
+jetstream { store_dir: "{store}", {meta} }
+cluster { name: C, listen: "127.0.0.1:{route_port}", routes: [ "nats-route://127.0.0.1:{first}" ] }
+"""
+ONE = {"disk_storage": 100_000, "mem_storage": 5_000, "streams": 2, "consumer": 3}
+THREE = {"disk_storage": 50_000, "streams": 5, "consumer": 2, "disk_max_stream_bytes": 30_000, "max_ack_pending": 10}
+STREAMS: list[tuple[str, dict[str, Any]]] = [
+    ("A3", {"num_replicas": 3, "max_bytes": 4_000}),
+    ("B3", {"num_replicas": 3, "max_bytes": 13_000}),
+    ("C3", {"num_replicas": 3, "max_bytes": 10_000}),
+    ("LARGE3", {"num_replicas": 3, "max_bytes": 40_000}),
+    ("MORE3", {"num_replicas": 3, "max_bytes": 23_001}),
+    ("MEMORY3", {"num_replicas": 3, "storage": "memory"}),
+    ("A2", {"num_replicas": 2}),
+    ("A1", {"max_bytes": 4_000}),
+    ("B1", {"max_bytes": 1_000, "storage": "memory"}),
+    ("C1", {"max_bytes": 1_000}),
+    ("D3", {"num_replicas": 3, "max_bytes": 23_000}),
+]
+CONSUMERS: list[tuple[str, dict[str, Any]]] = [
+    ("A3", {"durable_name": "one", "num_replicas": 1}),
+    ("A3", {"durable_name": "three", "num_replicas": 3}),
+    ("A3", {"durable_name": "as_the_stream"}),
+    ("A3", {"name": "ephemeral"}),
+    ("B3", {"durable_name": "pending", "ack_policy": "explicit", "max_ack_pending": 11}),
+    ("B3", {"durable_name": "default", "ack_policy": "explicit"}),
+]
+
+
+@pytest.fixture(autouse=True)
+def _close() -> Iterator[None]:
+    yield
+    close_all()
+
+
+def up(made: list[servers.Server]) -> None:
+    for server in made:
+        server.start()
+    leader_of(made)
+
+
+def asked(peer: Peer, subject: str, body: object = None) -> dict[str, Any]:
+    """The answer. A nats-server that has just begun may say nothing to a creation: it is asked again."""
+    payload = json.dumps(body).encode() if body is not None else b""
+
+    def answered() -> dict[str, Any]:
+        with contextlib.suppress(TimeoutError):
+            found: dict[str, Any] = json.loads(peer.ask(f"$JS.API.{subject}", payload)[0])
+            return found
+        return {}
+
+    return eventually(answered, f"{subject} is not answered")
+
+
+def made_or_not(peer: Peer) -> list[object]:
+    """What each of the streams and consumers is answered: an error's code, or what was made."""
+    found: list[object] = []
+    for name, config in STREAMS:
+        answer = asked(peer, f"STREAM.CREATE.{name}", {"name": name, "subjects": [name], **config})
+        found.append((name, answer.get("error", {}).get("err_code")))
+    for stream, config in CONSUMERS:
+        name = config.get("durable_name") or config["name"]
+        answer = asked(peer, f"CONSUMER.CREATE.{stream}.{name}", {"stream_name": stream, "config": config})
+        pending = answer.get("config", {}).get("max_ack_pending")
+        found.append((stream, name, answer.get("error", {}).get("err_code"), pending))
+    return found
+
+
+def told(peer: Peer, messages: int = 0) -> dict[str, Any]:
+    """The account's info once the servers have told each other of that many messages of A3, but for its calls."""
+
+    def whole() -> dict[str, Any]:
+        info = asked(peer, "INFO")
+        own = info["tiers"]["R3"] if "tiers" in info else info
+        return {**info, "api": None} if bool(own.get("storage")) == bool(messages) and "error" not in info else {}
+
+    return eventually(whole, lambda: asked(peer, "INFO"))
+
+
+def walk(made: list[servers.Server], account: Account) -> list[object]:
+    up(made)
+    peer = Peer(made[0], account.user("u"))
+    found: list[object] = [made_or_not(peer), told(peer)]
+    more = {"name": "A1", "subjects": ["A1"], "num_replicas": 3, "max_bytes": 4_000}
+    found.append(asked(peer, "STREAM.UPDATE.A1", more).get("error", {}).get("err_code"))
+    for stream in ("D3", "LARGE3"):
+        found.append(asked(peer, f"STREAM.DELETE.{stream}").get("error", {}).get("err_code"))
+    found.append(asked(peer, "STREAM.UPDATE.A1", more).get("error", {}).get("err_code"))
+    found.append(told(peer))
+    assert peer.ask("A3", b"x" * 100, seconds=20)
+    eventually(lambda: asked(peer, "INFO")["tiers"]["R3"]["storage"] > 3 * 100, lambda: asked(peer, "INFO"))
+    found.append(told(peer, 1))
+    return found
+
+
+def test_limits_by_number_of_replicas_are_those_of_streams_with_so_many_as_at_nats_servers(tmp_path: Path) -> None:
+    """Streams with three replicas use their own tier and no other, each byte counted once; so do consumers."""
+    answers = []
+    for kind in (R, L):
+        operator = Operator()
+        account = operator.account("A", tiered_limits={"R1": ONE, "R3": THREE})
+        (place := tmp_path / kind).mkdir()
+        with three(kind, place, CONFIG.replace("OPERATOR", operator.configuration())) as made:
+            answers.append(walk(made, account))
+    assert answers[0] == answers[1]
+    refused = [code for _, code in answers[0][0][: len(STREAMS)] if code]  # type: ignore[index]
+    assert len(refused) >= 5
+    assert answers[0][1]["tiers"]["R3"]["reserved_storage"] == 50_000  # type: ignore[index]
+
+
+def test_without_a_tier_of_so_many_replicas_there_are_no_such_streams_and_consumers_as_at_nats_servers(
+    tmp_path: Path,
+) -> None:
+    """Of an account that has the tier R3 alone: streams of three, and consumers of three."""
+    answers = []
+    for kind in (R, L):
+        operator = Operator()
+        account = operator.account("A", tiered_limits={"R3": {"disk_storage": 50_000}})
+        (place := tmp_path / kind).mkdir()
+        with three(kind, place, CONFIG.replace("OPERATOR", operator.configuration())) as made:
+            up(made)
+            peer = Peer(made[0], account.user("u"))
+            found: list[object] = [made_or_not(peer)]
+            acknowledged = json.loads(peer.ask("A3", b"x" * 100, seconds=20)[0])
+            found += [acknowledged.get("seq"), acknowledged.get("error")]
+            answers.append(found)
+    assert answers[0] == answers[1]
+    assert answers[0][1] == 1
+
+
+def test_a_stream_of_three_servers_reserves_its_bytes_once_in_its_account_s_info_as_at_nats_servers(
+    tmp_path: Path,
+) -> None:
+    """And three times of what the account may have, where its limits are for all streams."""
+    answers: list[list[Any]] = []
+    for kind in (R, L):
+        operator = Operator()
+        account = operator.account("A", disk_storage=90_000, mem_storage=30_000, streams=-1, consumer=-1)
+        (place := tmp_path / kind).mkdir()
+        with three(kind, place, CONFIG.replace("OPERATOR", operator.configuration())) as made:
+            up(made)
+            peer = Peer(made[0], account.user("u"))
+            answers.append([made_or_not(peer), told(peer)])
+    assert answers[0] == answers[1]
+    assert answers[0][1]["reserved_storage"]
