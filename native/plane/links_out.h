@@ -50,6 +50,9 @@ static inline bool link_takes_all(const peer_t *peer, const publication_t *publi
     if (peer->state != PEER_ADMITTED || peer == origin || (publication->flags & PUBLICATION_INSIDE) != 0) {
         return false;
     }
+    if (LEAF_UNLIKELY((publication->flags & PUBLICATION_OWN) != 0)) {
+        return peer->route != NULL;
+    }
     if (LEAF_UNLIKELY(peer->gateway != NULL)) {
         return link_gateway_takes(origin, publication);
     }

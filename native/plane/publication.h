@@ -24,7 +24,7 @@ typedef struct trace trace_t; /* trace.h */
 #define INTERNAL_TARGETS_MAX 64u
 
 /* Each has a bit of its own, which the order shows; a target withholds by the low eight. */
-#define PUBLICATION_OWN (1u << 0) /* with INSIDE: an answer to what we asked for a client of MQTT, for nobody else */
+#define PUBLICATION_OWN (1u << 0) /* an answer to what was asked for a client of MQTT, here (with INSIDE) or there */
 #define PUBLICATION_FROM_LINK (1u << 1) /* queue members only of the groups that it names */
 #define PUBLICATION_DEFER (1u << 2)     /* out of JetStream: into JetStream only at the next tick */
 #define PUBLICATION_INSIDE (1u << 3)    /* that next tick: everybody else has had it */
@@ -63,6 +63,8 @@ typedef struct tell {
 /* The subjects on which JetStream answers this server. Messages of others there reach nobody who would believe them.
  * What anybody else publishes there reaches nobody who would believe it. */
 #define PUBLICATION_OWN_SUBJECTS BYTES_LITERAL("$MQTT.A.")
+/* Those on which it answers another server of the cluster, which routes alone take (verbs/mqtt_far.c). */
+#define PUBLICATION_FAR_SUBJECTS BYTES_LITERAL("$MQTT.F.")
 
 #define PUBLICATION_MAIL_SUBJECTS BYTES_LITERAL("$LR.")
 
@@ -90,7 +92,9 @@ typedef struct publication {
 LEAF_MUST_USE status_t publish_reserve_links(plane_t *plane, uint32_t count);
 /* The flags of what we publish to that subject, beside others. */
 static inline uint32_t publication_own(bytes_t subject) {
-    return bytes_starts(subject, PUBLICATION_OWN_SUBJECTS) ? PUBLICATION_INSIDE | PUBLICATION_OWN : 0u;
+    return bytes_starts(subject, PUBLICATION_OWN_SUBJECTS)   ? PUBLICATION_INSIDE | PUBLICATION_OWN
+           : bytes_starts(subject, PUBLICATION_FAR_SUBJECTS) ? PUBLICATION_OWN
+                                                             : 0u;
 }
 /* Routes one message; returns how many targets took it (a leaf link counts as one). */
 uint32_t publish(plane_t *plane, publication_t *publication);

@@ -216,7 +216,7 @@ SPECIALIZED bool offer_local(routing_t *routing, route_target_t *target, const b
         if (LEAF_UNLIKELY((flags & PUBLICATION_NAMED) != 0)) {
             show_name(routing);
         }
-        return (flags & PUBLICATION_INSIDE) == 0
+        return (flags & (PUBLICATION_INSIDE | PUBLICATION_OWN)) == 0
                && (traced ? deliver_client_traced(routing->plane, target->owner, routing->publication, &routing->shown)
                           : deliver_client(routing->plane, target->owner, routing->publication, &routing->shown));
     }

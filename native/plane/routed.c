@@ -574,6 +574,16 @@ peer_t *routed_towards(const plane_t *plane, const account_t *account, bytes_t s
     return NULL;
 }
 
+peer_t *routed_wanting(const plane_t *plane, const account_t *account, bytes_t pattern) {
+    for (peer_t *peer = plane->routes; peer != NULL; peer = peer->route->next_route) {
+        if (peer->state == PEER_ADMITTED && peer->table != NULL
+            && subscription_find(peer->table, account, BYTES_NONE, pattern, BYTES_NONE) != NULL) {
+            return peer;
+        }
+    }
+    return NULL;
+}
+
 peer_t *routed_to(const plane_t *plane, const account_t *account, uint64_t server) {
     for (peer_t *peer = plane->routes; peer != NULL; peer = peer->route->next_route) {
         if (peer->route->peer == server && peer->route->up && carries(peer->route, account)) {

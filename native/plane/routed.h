@@ -87,6 +87,8 @@ void routed_tell_gateway(plane_t *plane, peer_t *peer);
 peer_t *routed_towards(const plane_t *plane, const account_t *account, bytes_t subject);
 /* The route to that server by which that account goes, once it is up; NULL: there is none. */
 peer_t *routed_to(const plane_t *plane, const account_t *account, uint64_t server);
+/* One whose server wants all under that very pattern itself, for that account; NULL: none does. */
+peer_t *routed_wanting(const plane_t *plane, const account_t *account, bytes_t pattern);
 void routed_tell(plane_t *plane); /* once a tick: the next slice for those that are new */
 
 /* ---- messages ---------------------------------------------------------------------------------------------------- */

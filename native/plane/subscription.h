@@ -39,7 +39,8 @@ typedef enum target_kind {
     TARGET_SERVICE,  /* an import's, in the importing account */
     TARGET_REPLY,    /* _R_.<six>.>, in an account whose services are asked */
     TARGET_MEASURED, /* the reply of a request that a server at the other end of a link measures */
-    TARGET_MQTT,     /* where clients of MQTT get what JetStream answers */
+    TARGET_MQTT,     /* where clients of MQTT get what JetStream answers .. */
+    TARGET_MQTT_FAR, /* .. at another server of the cluster */
     TARGET_SHADOW,   /* of another account's subscription, in the exporting one */
     TARGET_KIND_COUNT,
 } target_kind_t;

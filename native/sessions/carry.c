@@ -117,6 +117,9 @@ status_t carry_to_headers(buffer_t *out, const carry_t *carried, const mqtt_prop
     if (status == STATUS_OK && carried->from != 0) {
         status = put_number_field(out, "Nmqtt-From:", carried->from);
     }
+    if (status == STATUS_OK && carried->mark != 0) {
+        status = put_number_field(out, CARRY_KEPT ":", carried->mark);
+    }
     if (status == STATUS_OK && properties != NULL) {
         status = put_properties(out, properties);
     }
@@ -234,6 +237,8 @@ static status_t take_own(const carrying_t *carrying, bytes_t name, bytes_t value
         }
     } else if (bytes_equal(name, BYTES_LITERAL("From"))) {
         carrying->carried->from = carried_number(value);
+    } else if (bytes_equal(name, BYTES_LITERAL("Kept"))) {
+        carrying->carried->mark = carried_number(value);
     } else if (bytes_equal(name, BYTES_LITERAL("Response"))) {
         if (value.size != 0 && value.size <= TEXT_MAX && topic_text(value)) {
             mqtt_set_text(carrying->properties, MQTT_RESPONSE_TOPIC, value);

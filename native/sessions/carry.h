@@ -6,6 +6,7 @@
  *     Nmqtt-Format:1                    payload format indicator
  *     Nmqtt-Expiry:60                   message expiry interval, in seconds
  *     Nmqtt-From:7                      the number of the session that published it, if that wants none of its own
+ *     Nmqtt-Kept:9                      the mark of a message that another server of the cluster stores for sessions
  *     Nmqtt-Response:answers/1          response topic, where a stream keeps the message for clients of MQTT
  *     Content-Type:text/plain           content type
  *     Nmqtt-Correlation:0fa0            correlation data, in hexadecimal digits
@@ -33,7 +34,10 @@ typedef struct carry {
     bool retain;    /* out of headers only: its flags say so */
     bool from_mqtt; /* out of headers: it has one of the first two; where it has not, its QoS is 0 */
     uint32_t from;  /* 0: nothing is said */
+    uint32_t mark;  /* likewise */
 } carry_t;
+
+#define CARRY_KEPT "Nmqtt-Kept"
 
 /* Behind what is in out. properties NULL: MQTT 3.1.1. */
 LEAF_MUST_USE status_t carry_to_headers(buffer_t *out, const carry_t *carried, const mqtt_properties_t *properties);

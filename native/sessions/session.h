@@ -33,7 +33,9 @@
 /* The retained messages for a new subscription that are still to be sent. */
 typedef struct retained_read {
     struct retained_read *next;
-    uint64_t from; /* sequence */
+    uint64_t from;    /* sequence */
+    int64_t asked_ns; /* where another server has them: when it was asked .. */
+    uint32_t attempt; /* .. and how often */
     uint32_t sid_size;
     uint32_t pattern_size;
     uint8_t bytes[]; /* sid, pattern */
@@ -79,6 +81,7 @@ typedef struct session {
     retained_read_t *reads_last;
     struct session *next_waiting; /* the caller's */
     uint64_t cost;                /* of memory, for the caller */
+    int64_t far_since_ns;         /* since when it has waited for another server's stream; 0: it does not */
 } session_t;
 
 /* NULL: no memory. */

@@ -48,6 +48,8 @@ mqtt_desk_t *mqtt_desk_of(plane_t *plane) {
     desk->plane = plane;
     desk->key = random_next(&plane->random);
     desk->open = random_next(&plane->random);
+    desk->far = random_next(&plane->random);
+    desk->mark = (uint32_t)random_next(&plane->random);
     buffer_init(&desk->header, MQTT_ASKED_BYTES);
     buffer_init(&desk->properties, MQTT_ASKED_BYTES);
     buffer_init(&desk->packet, UINT64_C(1) << 32);
@@ -71,6 +73,7 @@ void mqtt_close(plane_t *plane) {
         mqtt_share_forget_all(plane, one);
         table_free(&one->numbers);
         table_free(&one->shares);
+        sink_remove(plane, &one->far);
         sink_remove(plane, &one->sink);
         free(one);
     }

@@ -6,6 +6,7 @@
  *     mqtt_subscribe.c  SUBSCRIBE, UNSUBSCRIBE
  *     mqtt_account.c    where an account's streams answer, and which
  *     mqtt_retain.c     retained messages
+ *     mqtt_far.c        streams of ours that another server of the cluster has
  *     mqtt_stream.c     the stream of messages that sessions are to have, and its sessions when it is opened
  *     mqtt_kept.c       a session that outlives its connection: made, found, left, expired, ended
  *     mqtt_share.c/h    a shared subscription with such a session
@@ -41,6 +42,7 @@
 #define MQTT_TOPIC_BYTES SUBJECT_BYTES_MAX
 #define MQTT_FILTERS_MAX 256u            /* of one SUBSCRIBE or UNSUBSCRIBE; the others are refused */
 #define MQTT_GROUPS_MAX 64u              /* shared subscriptions that one message may wait in */
+#define MQTT_MARKS 64u                   /* of messages that routes have brought for sessions here lately */
 #define MQTT_ASKED_BYTES (1024u * 1024u) /* of what one message is made of, beside its payload */
 
 /* Flags of a subscription. */
@@ -83,15 +85,17 @@ typedef enum mqtt_keeps { KEEPS_UNKNOWN = 0, KEEPS_ASKED, KEEPS_YES, KEEPS_NO } 
 /* An account with clients of MQTT. */
 typedef struct mqtt_account {
     sink_t sink; /* where its streams answer */
+    sink_t far;  /* likewise those at another server of the cluster */
     mqtt_keeps_t keeps;
-    mqtt_keeps_t sessions; /* the same of sessions: KEEPS_ASKED also while they are read */
-    bool unreadable;       /* some are there that could not be read */
-    stream_t *messages;    /* that they wait for; NULL: there is no such stream */
-    stream_t *retained;    /* likewise */
-    uint32_t last_number;  /* of a session */
-    table_t numbers;       /* of sessions > kept_t */
-    table_t shares;        /* likewise of shared subscriptions (mqtt_share.h) */
-    session_t *waiting;    /* what they sent needs to know that */
+    mqtt_keeps_t elsewhere; /* whether another server has sessions */
+    mqtt_keeps_t sessions;  /* the same of sessions: KEEPS_ASKED also while they are read */
+    bool unreadable;        /* some are there that could not be read */
+    stream_t *messages;     /* that they wait for; NULL: there is no such stream */
+    stream_t *retained;     /* likewise */
+    uint32_t last_number;   /* of a session */
+    table_t numbers;        /* of sessions > kept_t */
+    table_t shares;         /* likewise of shared subscriptions (mqtt_share.h) */
+    session_t *waiting;     /* what they sent needs to know that */
 } mqtt_account_t;
 
 /* The state that all clients of MQTT share. */
@@ -105,6 +109,10 @@ typedef struct mqtt_desk {
     due_list_t wills; /* messages that wait, since their client is away */
     uint64_t key;     /* of the subjects where streams answer, which nobody guesses */
     uint64_t open;    /* likewise where control does: who listens to all requests sees it */
+    uint64_t far;     /* likewise where another server's streams do: that server sees it */
+    uint32_t mark;    /* of the last message that another server was to store for sessions */
+    uint32_t marks_at;
+    uint32_t marks[MQTT_MARKS]; /* the latest of such messages that were stored here */
     mqtt_current_t current;
     mqtt_made_t made;
     uint8_t qos;                     /* of the delivery that comes next */
@@ -175,6 +183,7 @@ bool mqtt_ask_inside(plane_t *plane, peer_t *peer, const char *api, bytes_t body
 /* ---- mqtt_retain.c ----------------------------------------------------------------------------------------------- */
 
 #define MQTT_RETAINED "$MQTT_rmsgs"
+#define MQTT_RETAINED_SUBJECTS "$MQTT.rmsgs."
 /* Asks for the stream of the account's retained messages, if it is not known whether there is one. */
 void mqtt_retain_begin(plane_t *plane, account_t *account);
 mqtt_keeps_t mqtt_retain_keeps(const peer_t *peer);
@@ -192,11 +201,13 @@ void mqtt_retain_durable(plane_t *plane, peer_t *peer); /* it is on disk, and ca
 void mqtt_retain_found(plane_t *plane, peer_t *peer, const message_t *message);
 void mqtt_retain_forget(peer_t *peer); /* it goes, and waits no more */
 void mqtt_retain_go_on(plane_t *plane, peer_t *peer);
+void mqtt_retain_again(plane_t *plane, peer_t *peer); /* no answer has come */
 
 /* The message under that prefix, for a stream of ours; seconds: its time to live, 0 = none; retained: it is one that
- * is, and is marked so. It answers at tell. */
+ * is, and is marked so; route: to the server with the stream, NULL = this one. It answers at tell. */
 mqtt_reason_t mqtt_keep(plane_t *plane, mqtt_desk_t *desk, const publication_t *publication, const char *prefix,
-                        uint32_t seconds, const mqtt_message_t *retained);
+                        uint32_t seconds, const mqtt_message_t *retained, peer_t *route);
+bool mqtt_is_there(bytes_t payload); /* a stream, as the answer to the request that makes it says */
 
 /* ---- mqtt_publish.c ---------------------------------------------------------------------------------------------- */
 

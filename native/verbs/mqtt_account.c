@@ -8,6 +8,8 @@
  *     $MQTT.A.<key>.<share>.h<sequence>    likewise of a shared subscription
  *     $MQTT.A.<key>.<share>.g<sequence>    it is on disk who alone may have that message
  *     $MQTT.A.<open>.<account>.s, .m       the stream of retained messages, that for sessions, has been made, or not
+ *     $MQTT.A.<open>.<account>.i           whether another server has that for sessions
+ *     $MQTT.F.<far>.<peer>.<identifier>, .r<attempt>    as the first two, from a stream at another server (mqtt_far.c)
  *
  * Nobody but us listens there, and only what this server answers gets there (PUBLICATION_OWN). Whoever has JetStream
  * answer to such a subject has to know its key, which is in nothing that others hear; control hears requests as they
@@ -21,6 +23,7 @@
 #include "plane/keeping.h"
 #include "text/decimal.h"
 #include "verbs/mqtt.h"
+#include "verbs/mqtt_far.h"
 #include "verbs/mqtt_lasting.h"
 #include "verbs/mqtt_share.h"
 #include "verbs/verbs.h"
@@ -65,7 +68,9 @@ mqtt_account_t *mqtt_account_of(plane_t *plane, mqtt_desk_t *desk, account_t *ac
         free(found);
         return NULL;
     }
-    if (table_put(&desk->accounts, account->js.id, found) != STATUS_OK) {
+    if (mqtt_far_begin(plane, desk, account, &found->far) != STATUS_OK
+        || table_put(&desk->accounts, account->js.id, found) != STATUS_OK) {
+        sink_remove(plane, &found->far);
         sink_remove(plane, &found->sink);
         free(found);
         return NULL;
@@ -84,6 +89,12 @@ static void compose_answer_subject(uint64_t key, uint64_t whom, const char *what
     if (number != 0) {
         text_add_number(text, number);
     }
+}
+
+void mqtt_far_prefix(const mqtt_desk_t *desk, text_t *text) {
+    text->size = 0;
+    text_add(text, PUBLICATION_FAR_SUBJECTS);
+    add_hex_number(text, desk->far);
 }
 
 void mqtt_answer_subject(const mqtt_desk_t *desk, const peer_t *peer, const char *what, uint64_t number, text_t *text) {
@@ -159,10 +170,28 @@ static void said(plane_t *plane, peer_t *peer, bytes_t what, bytes_t packet) {
     }
 }
 
-static void stored(plane_t *plane, peer_t *peer, uint16_t id, bytes_t payload) {
+static void stored(plane_t *plane, peer_t *peer, uint64_t id, bytes_t payload) {
     bool kept = !bytes_starts(payload, BYTES_LITERAL("{\"error\":"));
-    if (answers_told(&peer->session->answers, id, kept ? MQTT_REASON_SUCCESS : MQTT_REASON_QUOTA)) {
+    if (id != 0 && id <= UINT16_MAX
+        && answers_told(&peer->session->answers, (uint16_t)id, kept ? MQTT_REASON_SUCCESS : MQTT_REASON_QUOTA)) {
         mqtt_say_answers(plane, peer);
+    }
+}
+
+/* From another server. */
+static void told_from_afar(plane_t *plane, uint64_t key, uint64_t connection, bytes_t text,
+                           const publication_t *publication) {
+    uint64_t number;
+    peer_t *peer = peer_find(plane, connection);
+    bool read = bytes_take(&text, 'r');
+    if (key != ((mqtt_desk_t *)plane->mqtt_desk)->far || peer == NULL || peer->session == NULL
+        || peer->account != publication->account || !decimal_parse(text, &number)) {
+        return;
+    }
+    if (!read) {
+        stored(plane, peer, number, publication->message.payload);
+    } else if (peer->session->reads != NULL && peer->session->reads->attempt == number) {
+        mqtt_retain_found(plane, peer, &publication->message);
     }
 }
 
@@ -174,11 +203,17 @@ void mqtt_told(plane_t *plane, const sink_t *sink, const publication_t *publicat
         return;
     }
     const mqtt_desk_t *desk = plane->mqtt_desk;
+    if (sink->target.kind == TARGET_MQTT_FAR) {
+        told_from_afar(plane, key, connection, text, publication);
+        return;
+    }
     if (key == desk->open) {
         if (bytes_equal(text, BYTES_LITERAL("s"))) {
             mqtt_retain_made(plane, (mqtt_account_t *)sink, publication->message.payload);
         } else if (bytes_equal(text, BYTES_LITERAL("m"))) {
-            mqtt_stream_made(plane, (mqtt_account_t *)sink);
+            mqtt_stream_made(plane, (mqtt_account_t *)sink, publication->message.payload);
+        } else if (bytes_equal(text, BYTES_LITERAL("i"))) {
+            mqtt_far_known(plane, (mqtt_account_t *)sink, publication->message.payload);
         }
         return;
     }
@@ -204,7 +239,7 @@ void mqtt_told(plane_t *plane, const sink_t *sink, const publication_t *publicat
         if (peer->session->kept != NULL && decimal_parse(text, &id)) {
             mqtt_kept_acknowledge(plane, peer->session->kept, id);
         }
-    } else if (decimal_parse(text, &id) && id != 0 && id <= UINT16_MAX) {
-        stored(plane, peer, (uint16_t)id, publication->message.payload);
+    } else if (decimal_parse(text, &id)) {
+        stored(plane, peer, id, publication->message.payload);
     }
 }

@@ -16,6 +16,7 @@
 #include "route/permissions.h"
 #include "sessions/carry.h"
 #include "verbs/mqtt.h"
+#include "verbs/mqtt_far.h"
 #include "verbs/mqtt_lasting.h"
 #include "verbs/mqtt_share.h"
 
@@ -42,6 +43,23 @@ static void make_properties(plane_t *plane, mqtt_desk_t *desk, const message_t *
     made->failed = carry_from_headers(shown->header, &desk->properties, &made->properties, &made->carried) != STATUS_OK;
 }
 
+/* Another server of the cluster has it from a client of its own, and says its QoS. false: this one has it out of its
+ * stream. Who waits for that QoS there and not here has it at once with QoS 0. */
+static bool takes_from_server(plane_t *plane, mqtt_desk_t *desk, const subscription_t *one, const message_t *shown,
+                              uint8_t *qos) {
+    make_properties(plane, desk, shown);
+    const mqtt_made_t *made = &desk->made;
+    bool kept = one->peer->session->kept != NULL;
+    if (made->failed) {
+        return true;
+    }
+    if ((kept || (one->flags & MQTT_SUB_GROUPED) != 0) && mqtt_far_stored(desk, made->carried.mark)) {
+        return false;
+    }
+    *qos = kept ? 0 : made->carried.qos;
+    return true;
+}
+
 bool mqtt_takes(plane_t *plane, subscription_t *one, const publication_t *publication, const message_t *shown) {
     mqtt_desk_t *desk = one->peer->session->shared;
     if ((one->flags & MQTT_SUB_NO_LOCAL) != 0 && publication->origin == one->peer) {
@@ -52,6 +70,10 @@ bool mqtt_takes(plane_t *plane, subscription_t *one, const publication_t *public
     }
     desk->as_it_came = is_current(desk, publication, shown);
     uint8_t qos = desk->as_it_came ? desk->current.message->qos : 0, most = qos_of(one);
+    if (!desk->as_it_came && most != 0 && publication->origin != NULL && publication->origin->route != NULL
+        && !takes_from_server(plane, desk, one, shown, &qos)) {
+        return false;
+    }
     desk->qos = qos < most ? qos : most;
     bool stored = desk->qos != 0 || ((publication->flags & PUBLICATION_REPUBLISHED) != 0 && most != 0);
     if (stored && one->peer->session->kept != NULL && one->target.queue.size == 0) {

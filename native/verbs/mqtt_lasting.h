@@ -13,7 +13,7 @@
 
 /* Begins with a peer whose account has JetStream: the stream is asked for, if it is not known. */
 void mqtt_stream_begin(plane_t *plane, peer_t *peer);
-void mqtt_stream_made(plane_t *plane, mqtt_account_t *keeper); /* or was not */
+void mqtt_stream_made(plane_t *plane, mqtt_account_t *keeper, bytes_t payload); /* or was not */
 /* Is it wanted for sessions? WANTED_TOO_MUCH: by more shared subscriptions than a message may have, or
  * more waits already than may; groups of those that want it are left out of the publication. */
 typedef enum mqtt_wanted { WANTED_NOT = 0, WANTED, WANTED_TOO_MUCH } mqtt_wanted_t;

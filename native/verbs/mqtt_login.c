@@ -16,6 +16,7 @@
 #include "plane/account.h"
 #include "plane/memory.h"
 #include "verbs/mqtt.h"
+#include "verbs/mqtt_far.h"
 #include "verbs/mqtt_lasting.h"
 #include "verbs/mqtt_share.h"
 
@@ -282,9 +283,13 @@ status_t mqtt_admitted(plane_t *plane, peer_t *peer, const conn_verdict_t *verdi
 /* No session is kept for it: whoever says so in CONNACK is told, and who cannot be told is not let in. */
 static bool do_without(plane_t *plane, peer_t *peer) {
     session_t *session = peer->session;
-    if (session->expiry != 0 && session->writer.level != MQTT_5) {
+    const mqtt_account_t *keeper = mqtt_account_of(plane, session->shared, peer->account);
+    bool elsewhere = keeper != NULL && keeper->elsewhere == KEEPS_YES;
+    if (session->expiry != 0 && (session->writer.level != MQTT_5 || elsewhere)) {
         session->told = true;
-        refuse_connect(plane, peer, session->writer.level, MQTT_REASON_UNAVAILABLE, "sessions are not kept");
+        refuse_connect(plane, peer, session->writer.level,
+                       elsewhere ? MQTT_REASON_ANOTHER_SERVER : MQTT_REASON_UNAVAILABLE,
+                       elsewhere ? "another server of the cluster keeps sessions" : "sessions are not kept");
         return false;
     }
     session->expiry = 0;
@@ -450,6 +455,9 @@ void mqtt_beat(plane_t *plane, peer_t *peer) {
     }
     if (peer->session->reads_pause || peer->session->flight.lags) {
         peer->next_ping_ns = now_ns; /* it is looked at again with the next chores */
+    }
+    if (mqtt_far_beat(plane, peer)) {
+        mqtt_retain_again(plane, peer);
     }
 }
 

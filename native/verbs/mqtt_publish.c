@@ -26,6 +26,7 @@
 #include "text/subject.h"
 #include "text/text.h"
 #include "verbs/mqtt.h"
+#include "verbs/mqtt_far.h"
 #include "verbs/mqtt_lasting.h"
 #include "verbs/verbs.h"
 
@@ -57,6 +58,9 @@ void mqtt_say_answers(plane_t *plane, peer_t *peer) {
     while (peer->state == PEER_ADMITTED && answers_next(&peer->session->answers, &answer)) {
         say_answer(plane, peer, &answer);
         any = true;
+    }
+    if (any && peer->session->far_since_ns != 0) {
+        peer->session->far_since_ns = peer->session->answers.count == 0 ? 0 : plane->now.mono_ns;
     }
     if (any && peer->session->waits) {
         mqtt_go_on(plane, peer);
@@ -134,9 +138,16 @@ static bool publish_permitted(plane_t *plane, peer_t *peer, const sending_t *sen
 static mqtt_reason_t send_message(plane_t *plane, mqtt_desk_t *desk, sending_t *sending, uint16_t id) {
     const mqtt_message_t *message = sending->message;
     text_t answer;
-    const mqtt_account_t *keeper = mqtt_account_of(plane, desk, sending->account);
+    mqtt_account_t *keeper = mqtt_account_of(plane, desk, sending->account);
     const kept_t *own = sending->peer == NULL ? NULL : sending->peer->session->kept;
-    const carry_t carried = {.qos = message->qos, .from = own != NULL && own->no_local ? own->number : 0};
+    peer_t *route = NULL;
+    if (keeper == NULL || (message->qos != 0 && keeper->unreadable) /* a session may have to have it */
+        || (message->qos != 0 && !mqtt_far_sessions(plane, keeper, sending->account, &route))) {
+        return MQTT_REASON_QUOTA;
+    }
+    const carry_t carried = {.qos = message->qos,
+                             .from = own != NULL && own->no_local ? own->number : 0,
+                             .mark = route == NULL ? 0 : mqtt_far_mark(desk)};
     desk->header.size = 0;
     if (carry_to_headers(&desk->header, &carried, &message->properties) != STATUS_OK) {
         return MQTT_REASON_QUOTA;
@@ -148,9 +159,6 @@ static mqtt_reason_t send_message(plane_t *plane, mqtt_desk_t *desk, sending_t *
                                              .payload = message->payload},
                                  .origin = sending->peer,
                                  .tell = &sending->tell};
-    if (keeper == NULL || (message->qos != 0 && keeper->unreadable)) { /* a session may have to have it */
-        return MQTT_REASON_QUOTA;
-    }
     if (message->qos != 0 && id != 0) {
         mqtt_answer_subject(desk, sending->peer, "", id, &answer);
         sending->tell.at = text_bytes(&answer);
@@ -160,14 +168,20 @@ static mqtt_reason_t send_message(plane_t *plane, mqtt_desk_t *desk, sending_t *
     if (wanted == WANTED_TOO_MUCH) {
         return MQTT_REASON_QUOTA;
     }
+    const mqtt_message_t *retained = message->retain ? message : NULL;
+    uint32_t expiry = mqtt_number(&message->properties, MQTT_MESSAGE_EXPIRY, 0);
+    if (route != NULL) { /* before it comes there for subscribers */
+        mqtt_reason_t reason = mqtt_keep(plane, desk, &publication, MQTT_MESSAGES, expiry, retained, route);
+        if (reason != MQTT_REASON_SUCCESS) {
+            return reason;
+        }
+    }
     desk->current = (mqtt_current_t){
         .account = sending->account, .message = message, .topic = sending->topic, .subject = sending->named};
     (void)publish(plane, &publication);
     desk->current = (mqtt_current_t){.account = NULL};
-    uint32_t expiry = mqtt_number(&message->properties, MQTT_MESSAGE_EXPIRY, 0);
     if (wanted == WANTED) {
-        mqtt_reason_t reason =
-            mqtt_keep(plane, desk, &publication, MQTT_MESSAGES, expiry, message->retain ? message : NULL);
+        mqtt_reason_t reason = mqtt_keep(plane, desk, &publication, MQTT_MESSAGES, expiry, retained, NULL);
         if (reason != MQTT_REASON_SUCCESS) {
             return reason;
         }
@@ -254,8 +268,10 @@ static bool in_order(plane_t *plane, peer_t *peer, const mqtt_packet_t *packet) 
 static bool has_to_wait(plane_t *plane, peer_t *peer, mqtt_desk_t *desk, const mqtt_packet_t *packet, bytes_t topic) {
     session_t *session = peer->session;
     bool retains = packet->message.retain && mqtt_retain_keeps(peer) == KEEPS_ASKED;
-    const mqtt_account_t *keeper = table_find(&desk->accounts, peer->account->js.id);
-    if (retains || (packet->message.qos != 0 && keeper != NULL && keeper->sessions == KEEPS_ASKED)) {
+    mqtt_account_t *keeper = table_find(&desk->accounts, peer->account->js.id);
+    bool unknown = packet->message.qos != 0 && keeper != NULL
+                   && (keeper->sessions == KEEPS_ASKED || mqtt_far_unknown(plane, keeper, peer->account));
+    if (retains || unknown) {
         mqtt_retain_wait(plane, peer);
         return true;
     }

@@ -14,13 +14,15 @@
 #include "net/outq.h"
 #include "plane/account.h"
 #include "plane/keeping.h"
+#include "plane/routed.h"
 #include "route/permissions.h"
 #include "text/decimal.h"
 #include "text/headers.h"
 #include "text/time_text.h"
 #include "verbs/mqtt.h"
+#include "verbs/mqtt_far.h"
 
-#define SUBJECTS "$MQTT.rmsgs."
+#define SUBJECTS MQTT_RETAINED_SUBJECTS
 #define CREATE "$JS.API.STREAM.CREATE." MQTT_RETAINED
 #define GET "$JS.API.DIRECT.GET." MQTT_RETAINED
 #define PART_MESSAGES 256u
@@ -35,9 +37,19 @@ static mqtt_account_t *keeper_of(const peer_t *peer) {
     return table_find(&desk->accounts, peer->account->js.id);
 }
 
+/* The stream is there, and not at this server. */
+static bool retained_is_far(const plane_t *plane, const mqtt_account_t *keeper) {
+    return keeper->retained == NULL && keeper->keeps == KEEPS_YES && mqtt_far_possible(plane);
+}
+
+/* Likewise, and its server cannot be reached; or it has been deleted since. */
+static bool retained_is_away(const plane_t *plane, const account_t *account, const mqtt_account_t *keeper) {
+    return retained_is_far(plane, keeper) && routed_wanting(plane, account, BYTES_LITERAL(SUBJECTS ">")) == NULL;
+}
+
 void mqtt_retain_begin(plane_t *plane, account_t *account) {
     mqtt_account_t *keeper = mqtt_account_of(plane, plane->mqtt_desk, account);
-    if (keeper == NULL || keeper->keeps == KEEPS_YES) {
+    if (keeper == NULL || (keeper->keeps == KEEPS_YES && !retained_is_away(plane, account, keeper))) {
         return;
     }
     if ((account->flags & ACCOUNT_JETSTREAM) == 0) {
@@ -77,14 +89,21 @@ void mqtt_retain_wait(plane_t *plane, peer_t *peer) {
     }
 }
 
+bool mqtt_is_there(bytes_t payload) {
+    /* there with another configuration; its server is away; nobody knows now */
+    static const char *const there[] = {"\"err_code\":10058", "\"err_code\":10118", "\"err_code\":10008"};
+    bool is = payload.size != 0 && memmem(payload.at, payload.size, "\"error\":", strlen("\"error\":")) == NULL;
+    for (uint32_t i = 0; i < sizeof there / sizeof there[0] && payload.size != 0; i++) {
+        is = is || memmem(payload.at, payload.size, there[i], strlen(there[i])) != NULL;
+    }
+    return is;
+}
+
 void mqtt_retain_made(plane_t *plane, mqtt_account_t *keeper, bytes_t payload) {
-    static const char error[] = "\"error\":", exists[] = "\"err_code\":10058";
     if (keeper->keeps != KEEPS_ASKED) {
         return;
     }
-    bool failed = payload.size == 0 || memmem(payload.at, payload.size, error, sizeof error - 1) != NULL;
-    bool there = payload.size != 0 && memmem(payload.at, payload.size, exists, sizeof exists - 1) != NULL;
-    keeper->keeps = failed && !there ? KEEPS_NO : KEEPS_YES;
+    keeper->keeps = mqtt_is_there(payload) ? KEEPS_YES : KEEPS_NO;
     mqtt_wake(plane, keeper);
 }
 
@@ -123,7 +142,7 @@ static status_t put_response(mqtt_desk_t *desk, bytes_t reply) {
 }
 
 mqtt_reason_t mqtt_keep(plane_t *plane, mqtt_desk_t *desk, const publication_t *publication, const char *prefix,
-                        uint32_t seconds, const mqtt_message_t *retained) {
+                        uint32_t seconds, const mqtt_message_t *retained, peer_t *route) {
     bytes_t header = publication->message.header;
     text_t subject = {0}, ttl = {0};
     text_add_literal(&subject, prefix);
@@ -147,6 +166,10 @@ mqtt_reason_t mqtt_keep(plane_t *plane, mqtt_desk_t *desk, const publication_t *
     kept.message = (message_t){.subject = text_bytes(&subject),
                                .header = bytes_of(desk->packet.at, (uint32_t)desk->packet.size),
                                .payload = publication->message.payload};
+    if (route != NULL) {
+        mqtt_far_keep(plane, route, &kept);
+        return MQTT_REASON_SUCCESS;
+    }
     kept.flags |= PUBLICATION_INSIDE; /* everybody else has had it */
     (void)publish(plane, &kept);
     return MQTT_REASON_SUCCESS;
@@ -156,7 +179,15 @@ mqtt_reason_t mqtt_retain(plane_t *plane, mqtt_desk_t *desk, const publication_t
                           const mqtt_message_t *message) {
     uint32_t expiry = mqtt_number(&message->properties, MQTT_MESSAGE_EXPIRY, 0);
     uint32_t ended = plane->mqtt.max_retained == 0 ? ENDED_SECONDS : ENDED_COUNTED_SECONDS;
-    return mqtt_keep(plane, desk, publication, SUBJECTS, message->payload.size == 0 ? ended : expiry, message);
+    const mqtt_account_t *keeper = table_find(&desk->accounts, publication->account->js.id);
+    peer_t *route = NULL;
+    if (keeper != NULL && retained_is_far(plane, keeper)) {
+        route = routed_wanting(plane, publication->account, BYTES_LITERAL(SUBJECTS ">"));
+        if (route == NULL) {
+            return MQTT_REASON_QUOTA; /* the server that has them cannot be reached */
+        }
+    }
+    return mqtt_keep(plane, desk, publication, SUBJECTS, message->payload.size == 0 ? ended : expiry, message, route);
 }
 
 /* ---- for a new subscription -------------------------------------------------------------------------------------- */
@@ -187,6 +218,10 @@ static void ask_part(plane_t *plane, peer_t *peer) {
         text_add_literal(&text, ",\"uncounted\":true,\"next_by_subj\":\"" SUBJECTS);
         text_add_escaped(&text, bytes_of(read->bytes + read->sid_size, read->pattern_size));
         text_add_literal(&text, "\"}");
+        if (text_bytes(&text).size != 0 && retained_is_far(plane, keeper_of(peer))) {
+            (void)mqtt_far_ask(plane, peer, GET, text_bytes(&text)); /* and again, if no answer comes */
+            return;
+        }
         if (text_bytes(&text).size != 0 && mqtt_ask_inside(plane, peer, GET, text_bytes(&text), "r")) {
             return;
         }
@@ -275,6 +310,10 @@ static void end_part(plane_t *plane, peer_t *peer, bytes_t header) {
         peer->next_ping_ns = plane->now.mono_ns; /* mqtt_beat goes on with it */
         return;
     }
+    ask_part(plane, peer);
+}
+
+void mqtt_retain_again(plane_t *plane, peer_t *peer) {
     ask_part(plane, peer);
 }
 

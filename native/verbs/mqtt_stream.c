@@ -15,6 +15,7 @@
 #include "plane/account.h"
 #include "plane/keeping.h"
 #include "verbs/mqtt.h"
+#include "verbs/mqtt_far.h"
 #include "verbs/mqtt_lasting.h"
 #include "verbs/mqtt_share.h"
 #include "verbs/verbs.h"
@@ -45,10 +46,11 @@ void mqtt_stream_begin(plane_t *plane, peer_t *peer) {
     }
 }
 
-/* A stream that was made here has been opened, and is read or was. */
-void mqtt_stream_made(plane_t *plane, mqtt_account_t *keeper) {
+/* A stream that was made here has been opened, and is read or was. Else another server has it, or none. */
+void mqtt_stream_made(plane_t *plane, mqtt_account_t *keeper, bytes_t payload) {
     if (keeper->sessions == KEEPS_ASKED && keeper->messages == NULL) {
         keeper->sessions = KEEPS_NO;
+        keeper->elsewhere = mqtt_far_possible(plane) && mqtt_is_there(payload) ? KEEPS_YES : keeper->elsewhere;
         mqtt_wake(plane, keeper);
         keeper->sessions = KEEPS_UNKNOWN; /* the next one asks again */
     }
@@ -120,7 +122,7 @@ void mqtt_republished(plane_t *plane, publication_t *publication) {
     }
     copy.message.header = bytes_of(desk->header.at, (uint32_t)desk->header.size);
     uint32_t expiry = mqtt_number(&desk->made.properties, MQTT_MESSAGE_EXPIRY, 0);
-    if (mqtt_keep(plane, desk, &copy, MQTT_MESSAGES, expiry, NULL) == MQTT_REASON_SUCCESS) {
+    if (mqtt_keep(plane, desk, &copy, MQTT_MESSAGES, expiry, NULL, NULL) == MQTT_REASON_SUCCESS) {
         publication->flags |= PUBLICATION_REPUBLISHED;
     }
 }

@@ -98,6 +98,10 @@ static void route_message(plane_t *plane, peer_t *peer, account_t *account, cons
         plane->mail(plane, peer, account, op->subject, op->payload);
         return;
     }
+    if (LEAF_UNLIKELY(bytes_starts(op->subject, BYTES_LITERAL("$MQTT.")))
+        && mqtt_far_take_in(plane, peer, account, op)) {
+        return;
+    }
     routed_speaks(peer, op->origin);
     link_take_in(plane, peer, account, op, op->subject);
     routed_speaks(peer, BYTES_NONE);

@@ -385,9 +385,7 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
     # ---- MQTT
     "MQTT 5 is spoken": ("interop/test_mqtt_five.py::test_a_nats_client_sees_properties_as_headers",),
     "With MQTT 5, PUBACK and PUBREC": ("interop/test_mqtt_five.py::test_reasons_that_the_standard_leaves_open",),
-    "A user property with the name": (
-        "interop/test_mqtt_five.py::test_no_property_of_a_device_is_an_order_for_a_stream",
-    ),
+    "A user property": ("interop/test_mqtt_five.py::test_no_property_of_a_device_is_an_order_for_a_stream",),
     "A client's identifier may be": ("interop/test_mqtt.py::test_any_text_is_a_client_s_identifier",),
     "A filter that the standard forbids": ("interop/test_mqtt.py::test_a_filter_that_the_standard_forbids_is_refused",),
     "A topic with >": ("interop/test_mqtt.py::test_a_topic_with_a_wildcard_of_nats_is_refused",),
@@ -449,6 +447,7 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "PROXY headers are read at this": ("interop/test_mqtt_logins.py::test_a_proxy_may_say_whom_it_speaks_for",),
     "mqtt needs jetstream": ("unit/config/test_mqtt.py::test_what_does_not_fit_is_no_configuration",),
+    "In a cluster of leafd one": ("interop/test_mqtt_cluster.py::test_a_session_elsewhere_is_refused",),
     "A password may be a hash": ("unit/cli/test_mosquitto.py::test_a_password_of_mosquitto_is_the_same_here",),
     # ---- JWTs
     "A pushed JWT that no trusted operator": (

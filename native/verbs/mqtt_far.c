@@ -1,0 +1,211 @@
+/* mqtt_far.c: an account's streams for MQTT that another server of the cluster has: `$MQTT_msgs`, of what sessions wait
+ * for, and `$MQTT_rmsgs`, of what is retained.
+ *
+ *     PUBLISH at this server      --> $MQTT.msgs.<subject>, over the route whose server wants that --> its stream
+ *     its stream has it on disk   --> $MQTT.F.<key>.<peer>.<identifier>, over the route back        --> PUBACK, PUBREC
+ *     nobody can be asked, or no answer comes    --> the message is refused, or its connection ends: it comes again
+ *
+ * A session's messages come out of the stream, so the copy that goes to subscribers at once must not come to it as
+ * well. It has a mark, which the server with the stream remembers: it hears first of what it is to store, by the same
+ * route. Sessions themselves are at the server with their stream alone: whoever wants one elsewhere is refused.
+ *
+ * Which server has the stream is known by its interest. Where none wants those subjects control is asked whether there
+ * is such a stream, so that a server that is away is not taken for a stream that is not there. Not here: what is
+ * retained as a message, and the parts of a read (mqtt_retain.c).
+ */
+#include "base/check.h"
+#include "plane/account.h"
+#include "plane/keeping.h"
+#include "plane/routed.h"
+#include "sessions/carry.h"
+#include "text/decimal.h"
+#include "text/headers.h"
+#include "verbs/links.h"
+#include "verbs/mqtt.h"
+#include "verbs/mqtt_far.h"
+#include "verbs/mqtt_lasting.h"
+#include "verbs/verbs.h"
+
+#define INFO "$JS.API.STREAM.INFO.$MQTT_msgs"
+#define PATIENCE_NS (10 * NS_PER_SECOND) /* for an answer of another server */
+#define READ_PATIENCE_NS (3 * NS_PER_SECOND)
+
+bool mqtt_far_possible(const plane_t *plane) {
+    return (plane->limits.clustered & CLUSTERED_META) != 0;
+}
+
+status_t mqtt_far_begin(plane_t *plane, const mqtt_desk_t *desk, account_t *account, sink_t *sink) {
+    text_t text = {0};
+    if (!mqtt_far_possible(plane)) {
+        return STATUS_OK;
+    }
+    mqtt_far_prefix(desk, &text);
+    text_add_literal(&text, ".>");
+    return sink_add(plane, account, sink, TARGET_MQTT_FAR, text_bytes(&text), 0, NULL);
+}
+
+/* ---- is there such a stream -------------------------------------------------------------------------------------- */
+
+bool mqtt_far_unknown(plane_t *plane, mqtt_account_t *keeper, account_t *account) {
+    if (keeper->elsewhere == KEEPS_UNKNOWN && keeper->messages == NULL && mqtt_far_possible(plane)) {
+        bool asks = (account->flags & ACCOUNT_JETSTREAM) != 0;
+        keeper->elsewhere = asks ? KEEPS_ASKED : KEEPS_NO; /* it may be answered before the request has returned */
+        if (asks && !mqtt_ask_control(plane, account, INFO, BYTES_NONE, "i")) {
+            keeper->elsewhere = KEEPS_UNKNOWN;
+        }
+    }
+    return keeper->elsewhere == KEEPS_ASKED;
+}
+
+void mqtt_far_known(plane_t *plane, mqtt_account_t *keeper, bytes_t payload) {
+    static const char none[] = "\"err_code\":10059";
+    bool missing = payload.size != 0 && memmem(payload.at, payload.size, none, sizeof none - 1) != NULL;
+    if (keeper->elsewhere == KEEPS_ASKED) {
+        keeper->elsewhere = missing ? KEEPS_NO : KEEPS_YES;
+        mqtt_wake(plane, keeper);
+    }
+}
+
+bool mqtt_far_sessions(const plane_t *plane, mqtt_account_t *keeper, const account_t *account, peer_t **route) {
+    *route = NULL;
+    if (LEAF_LIKELY(keeper->messages != NULL || !mqtt_far_possible(plane))) {
+        return true;
+    }
+    *route = routed_wanting(plane, account, BYTES_LITERAL(MQTT_MESSAGES ">"));
+    if (*route != NULL) {
+        keeper->elsewhere = KEEPS_YES;
+    } else if (keeper->elsewhere == KEEPS_YES) {
+        keeper->elsewhere = KEEPS_UNKNOWN; /* it may have been deleted: control is asked when the next one comes */
+        return false;
+    }
+    return true;
+}
+
+/* ---- what is sent there ------------------------------------------------------------------------------------------ */
+
+uint32_t mqtt_far_mark(mqtt_desk_t *desk) {
+    desk->mark = desk->mark == UINT32_MAX ? 1 : desk->mark + 1;
+    return desk->mark;
+}
+
+/* Its connection is looked at again when an answer should have come. */
+static void expect_answer(const plane_t *plane, peer_t *peer, int64_t patience_ns) {
+    int64_t due_ns = plane->now.mono_ns + patience_ns;
+    peer->next_ping_ns = due_ns < peer->next_ping_ns ? due_ns : peer->next_ping_ns;
+}
+
+/* The subject where an answer comes to this server, at another one. */
+static void name_there(const mqtt_desk_t *desk, bytes_t here, text_t *there) {
+    there->size = 0;
+    mqtt_far_prefix(desk, there);
+    if (here.size > there->size) { /* both prefixes have one size */
+        text_add(there, bytes_after(here, there->size));
+    }
+}
+
+void mqtt_far_keep(plane_t *plane, peer_t *route, const publication_t *publication) {
+    publication_t sent = *publication;
+    text_t reply = {0};
+    sent.flags &= ~(PUBLICATION_TELLS | PUBLICATION_WITHOUT);
+    if ((publication->flags & PUBLICATION_TELLS) != 0) {
+        peer_t *peer = publication->origin;
+        session_t *session = peer->session;
+        name_there(session->shared, publication->tell->at, &reply);
+        sent.message.reply = text_bytes(&reply);
+        publication->tell->streams++;
+        session->far_since_ns = session->far_since_ns == 0 ? plane->now.mono_ns : session->far_since_ns;
+        expect_answer(plane, peer, PATIENCE_NS);
+    }
+    publish_over_link(plane, route, &sent);
+}
+
+bool mqtt_far_ask(plane_t *plane, peer_t *peer, const char *api, bytes_t body) {
+    session_t *session = peer->session;
+    retained_read_t *read = session->reads;
+    text_t here, reply;
+    read->attempt++;
+    read->asked_ns = plane->now.mono_ns;
+    expect_answer(plane, peer, READ_PATIENCE_NS);
+    peer_t *route = routed_wanting(plane, peer->account, BYTES_LITERAL(MQTT_RETAINED_SUBJECTS ">"));
+    if (route == NULL) {
+        return false;
+    }
+    mqtt_answer_subject(session->shared, peer, "r", read->attempt, &here);
+    name_there(session->shared, text_bytes(&here), &reply);
+    publication_t asked = {
+        .account = peer->account,
+        .message = {.subject = bytes_of(api, (uint32_t)strlen(api)), .reply = text_bytes(&reply), .payload = body}};
+    publish_over_link(plane, route, &asked);
+    return true;
+}
+
+/* Has the time come for an answer that there should have been? */
+bool mqtt_far_beat(plane_t *plane, peer_t *peer) {
+    const session_t *session = peer->session;
+    int64_t now_ns = plane->now.mono_ns;
+    if (session->far_since_ns != 0 && now_ns - session->far_since_ns >= PATIENCE_NS) {
+        peer_doom(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("another server did not store a message"));
+        return false;
+    }
+    if (session->far_since_ns != 0) {
+        expect_answer(plane, peer, session->far_since_ns + PATIENCE_NS - now_ns);
+    }
+    if (session->reads == NULL || session->reads->asked_ns == 0 || session->reads_pause) {
+        return false;
+    }
+    int64_t left_ns = session->reads->asked_ns + READ_PATIENCE_NS - now_ns;
+    if (left_ns > 0) {
+        expect_answer(plane, peer, left_ns);
+    }
+    return left_ns <= 0;
+}
+
+/* ---- what comes from there --------------------------------------------------------------------------------------- */
+
+/* Is there room for what sessions here wait for? As where it is published by one of ours. */
+static bool sessions_have_room(const plane_t *plane, const account_t *account) {
+    const mqtt_desk_t *desk = plane->mqtt_desk;
+    const mqtt_account_t *keeper = desk == NULL ? NULL : table_find(&desk->accounts, account->js.id);
+    uint64_t most = plane->mqtt.max_queued_bytes;
+    return keeper == NULL || keeper->messages == NULL || most == 0 || keeping_bytes(keeper->messages) < most;
+}
+
+static void note_mark(mqtt_desk_t *desk, bytes_t header) {
+    bytes_t value;
+    uint64_t mark;
+    if (headers_find(header, BYTES_LITERAL(CARRY_KEPT), &value) && decimal_parse(value, &mark) && mark <= UINT32_MAX) {
+        desk->marks[desk->marks_at++ % MQTT_MARKS] = (uint32_t)mark;
+    }
+}
+
+bool mqtt_far_stored(const mqtt_desk_t *desk, uint32_t mark) {
+    for (uint32_t i = 0; mark != 0 && i < MQTT_MARKS; i++) {
+        if (desk->marks[i] == mark) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool mqtt_far_take_in(plane_t *plane, peer_t *peer, account_t *account, const op_t *op) {
+    static const char full[] = "{\"error\":{\"code\":503,\"description\":\"no room for what sessions wait for\"}}";
+    bool messages = bytes_starts(op->subject, BYTES_LITERAL(MQTT_MESSAGES));
+    bool answer = bytes_starts(op->subject, PUBLICATION_FAR_SUBJECTS);
+    if (!messages && !answer && !bytes_starts(op->subject, BYTES_LITERAL(MQTT_RETAINED_SUBJECTS))) {
+        return false;
+    }
+    if (messages && !sessions_have_room(plane, account)) {
+        (void)publish_inside(plane, account, op->reply, BYTES_NONE, BYTES_NONE, bytes_of(full, sizeof full - 1));
+        return true;
+    }
+    if (messages && plane->mqtt_desk != NULL) {
+        note_mark(plane->mqtt_desk, op->header);
+    }
+    publication_t publication = {
+        .account = account,
+        .message = {.subject = op->subject, .reply = op->reply, .header = op->header, .payload = op->payload},
+        .origin = peer,
+        .flags = PUBLICATION_INSIDE | (answer ? PUBLICATION_OWN : 0u)};
+    (void)publish(plane, &publication);
+    return true;
+}

@@ -1,0 +1,35 @@
+/* mqtt_far.h: an account's streams for MQTT that another server of the cluster has: mqtt_far.c. */
+#ifndef LEAFD_VERBS_MQTT_FAR_H
+#define LEAFD_VERBS_MQTT_FAR_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/bytes.h"
+#include "base/status.h"
+#include "plane/plane.h"
+#include "text/text.h"
+#include "verbs/mqtt.h"
+
+/* May another server have the streams of an account? */
+bool mqtt_far_possible(const plane_t *plane);
+LEAF_MUST_USE status_t mqtt_far_begin(plane_t *plane, const mqtt_desk_t *desk, account_t *account, sink_t *sink);
+/* The first two tokens where answers from elsewhere come, and their key (mqtt_account.c). */
+void mqtt_far_prefix(const mqtt_desk_t *desk, text_t *text);
+/* true: it is being asked, and mqtt_wake() says when it is known. */
+bool mqtt_far_unknown(plane_t *plane, mqtt_account_t *keeper, account_t *account);
+void mqtt_far_known(plane_t *plane, mqtt_account_t *keeper, bytes_t payload);
+/* *route: to the server that has the account's sessions; NULL: this one has them, or none has. false: another one has
+ * them, and cannot be reached. */
+LEAF_MUST_USE bool mqtt_far_sessions(const plane_t *plane, mqtt_account_t *keeper, const account_t *account,
+                                     peer_t **route);
+uint32_t mqtt_far_mark(mqtt_desk_t *desk); /* of the next message for sessions elsewhere */
+void mqtt_far_keep(plane_t *plane, peer_t *route, const publication_t *publication);
+/* Asks for a part of what is retained. false: nobody is there to ask. Either way it is asked for again later. */
+bool mqtt_far_ask(plane_t *plane, peer_t *peer, const char *api, bytes_t body);
+/* Ends a connection that waits for too long. true: what is retained has to be asked for again. */
+bool mqtt_far_beat(plane_t *plane, peer_t *peer);
+/* Has a message with that mark come for the sessions here? */
+bool mqtt_far_stored(const mqtt_desk_t *desk, uint32_t mark);
+
+#endif

@@ -1,0 +1,185 @@
+"""MQTT at three servers of a cluster: what devices publish at one of them comes to sessions and subscriptions of the
+others, and what is retained is read at each; leafd and nats-server.
+
+Here nats-server keeps three copies of its streams, and leafd one. Not here: one server's MQTT (test_mqtt.py), links of
+leaves (test_mqtt_links.py).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests import mqtt, servers
+from tests.interop.mqtt_walks import client
+from tests.interop.test_meta_group import CONFIG, leader_of, three
+from tests.mqtt import CONNACK, PUBACK, PUBLISH, SUBACK, Ended, Peer, acknowledge
+from tests.rig.waiting import eventually
+
+MQTT = 'mqtt { listen: "127.0.0.1:{mqtt_port}" }\nno_auth_user: a\n'
+STATES = [b"s%d" % number for number in range(3)]
+
+
+@contextlib.contextmanager
+def devices(kind: str, folder: Path) -> Iterator[list[servers.Server]]:
+    """Three servers with MQTT; a session is made at the first of them, where leafd keeps it."""
+    with three(kind, folder, CONFIG + MQTT) as made:
+        for server in made:
+            server.start()
+        leader_of(made)
+        eventually(lambda: has_session(made[0]), "no session is made")
+        yield made
+
+
+def has_session(server: servers.Server) -> bool:
+    """The device's, with its filter. A nats-server that has no leader yet ends the connection."""
+    with contextlib.suppress(Ended), client(server, "device", clean=False) as device:
+        return device.subscribe(("for/device", 1)) == [1]
+    return False
+
+
+def acknowledged(server: servers.Server, topic: str, payload: bytes, *, retain: bool = False) -> bool:
+    """Whether the server says that it has a message of QoS 1; else it ends the connection."""
+    with contextlib.suppress(Ended), client(server) as device:
+        id = device.publish(topic, payload, qos=1, retain=retain)
+        return device.expect(PUBACK).id == id
+    return False
+
+
+def brought(server: servers.Server, count: int) -> list[bytes]:
+    """What waits for the device, or a message of which it does not."""
+    with client(server, "device", clean=False) as device:
+        found = []
+        for _ in range(count):
+            one = device.expect(PUBLISH)
+            assert one.qos == 1
+            device.send(acknowledge(PUBACK, one.id))
+            found.append(one.payload)
+        assert device.round_trip() == []
+        return found
+
+
+def retained(server: servers.Server) -> list[bytes]:
+    """What a new subscription gets in a moment; a nats-server may lack what others have just stored."""
+    with client(server) as device:
+        device.send(mqtt.subscribe(1, ("state/+", 0)))
+        device.expect(SUBACK)
+        device.socket.settimeout(mqtt.PATIENCE_S if server.kind == servers.LEAFD else 1)
+        with contextlib.suppress(TimeoutError):
+            return sorted(device.expect(PUBLISH).payload for _ in STATES)
+    return []
+
+
+@pytest.mark.parametrize("kind", servers.KINDS)
+def test_a_session_gets_what_is_published_at_each_server(kind: str, tmp_path: Path) -> None:
+    """Once, also while its client is there and subscribers at other servers get it at once, with its QoS."""
+    with devices(kind, tmp_path) as made:
+        for server in made:
+            eventually(lambda server=server: acknowledged(server, "for/device", b"away"))  # type: ignore[misc]
+        found = brought(made[0], 3)
+
+        assert [b"away"] * 3 == found
+        with client(made[0], "device", clean=False) as device, client(made[1]) as beside:
+            beside.subscribe(("for/+", 1))
+            eventually(lambda: interest_is_told(made[2], beside), "no interest")
+            assert acknowledged(made[2], "for/device", b"here")
+
+            at_once, kept = beside.expect(PUBLISH), device.expect(PUBLISH)
+            assert [(b"here", 1)] * 2 == [(one.payload, one.qos) for one in (at_once, kept)]
+            device.send(acknowledge(PUBACK, kept.id))
+            assert [] == device.round_trip()
+
+
+def interest_is_told(server: servers.Server, beside: Peer) -> bool:
+    """A message of that server's comes to the subscriber."""
+    with client(server) as device:
+        device.publish("for/probe", b"probe")
+    beside.socket.settimeout(0.3)
+    try:
+        return beside.expect(PUBLISH).payload == b"probe"
+    except TimeoutError:
+        return False
+    finally:
+        beside.socket.settimeout(mqtt.PATIENCE_S)
+
+
+@pytest.mark.parametrize("kind", servers.KINDS)
+def test_what_is_retained_at_each_server_is_read_at_each(kind: str, tmp_path: Path) -> None:
+    """A subscription gets all of it, whichever server keeps it."""
+    with devices(kind, tmp_path) as made:
+        for number, server in enumerate(made):
+            state = STATES[number]
+            eventually(
+                lambda server=server, number=number, state=state: acknowledged(  # type: ignore[misc]
+                    server, f"state/{number}", state, retain=True
+                )
+            )
+
+        for server in made:
+            if kind == servers.LEAFD:
+                assert STATES == retained(server)
+            else:
+                eventually(lambda server=server: STATES == retained(server), "it is not read")  # type: ignore[misc]
+
+
+def test_a_message_is_acknowledged_only_when_the_server_with_the_session_has_it(tmp_path: Path) -> None:
+    """While that one is down a client of 3.1.1 is closed, and one of 5 told; then its message comes to the session."""
+    with devices(servers.LEAFD, tmp_path) as made:
+        assert acknowledged(made[1], "for/device", b"first")
+        made[0].kill()
+        eventually(lambda: not acknowledged(made[1], "for/device", b"lost"), "it is still acknowledged")
+        with client(made[1], level=5) as five:
+            five.publish("for/device", b"lost", qos=1)
+            answer = five.expect(PUBACK)
+
+        assert 0x97 == answer.reason
+        made[0].start()
+        eventually(lambda: acknowledged(made[1], "for/device", b"last"), "it is not acknowledged again")
+        found = [one for one in brought_all(made[0]) if one != b"lost"]
+        assert [b"first", b"last"] == found
+
+
+def brought_all(server: servers.Server) -> list[bytes]:
+    """All that waits for the device; the last one is "last"."""
+    with client(server, "device", clean=False) as device:
+        found: list[bytes] = []
+        while b"last" not in found:
+            one = device.expect(PUBLISH)
+            device.send(acknowledge(PUBACK, one.id))
+            found.append(one.payload)
+        return found
+
+
+def test_a_session_elsewhere_is_refused(tmp_path: Path) -> None:
+    """A client of 3.1.1 has return code 3, so that it tries its next server; one of 5 is told why."""
+    with devices(servers.LEAFD, tmp_path) as made:
+        refusals = []
+        for level in mqtt.LEVELS:
+            with Peer(made[1].ports["mqtt_port"], level=level, begin=False) as device:
+                found = {"session_expiry": 60} if level == 5 else None
+                device.send(mqtt.connect(level, "other", clean=False, found=found))
+                refusals.append(device.expect(CONNACK).reason)
+
+        assert [3, 0x9C] == refusals
+
+
+def test_what_is_retained_elsewhere_comes_when_its_server_is_back(tmp_path: Path) -> None:
+    """A subscription that was made meanwhile goes on to be served, and gets it then."""
+    with devices(servers.LEAFD, tmp_path) as made:
+        for number, state in enumerate(STATES):
+            assert acknowledged(made[1], f"state/{number}", state, retain=True)
+        made[0].kill()
+        with client(made[2]) as device:
+            device.send(mqtt.subscribe(1, ("state/+", 0), ("live", 0)))
+            device.expect(SUBACK)
+            device.publish("live", b"live")
+            assert b"live" == device.expect(PUBLISH).payload
+            began = time.monotonic()
+            made[0].start()
+
+            assert STATES == sorted(device.expect(PUBLISH).payload for _ in STATES)
+            assert time.monotonic() - began < mqtt.PATIENCE_S
