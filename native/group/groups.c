@@ -5,6 +5,8 @@
 
 #include "base/array.h"
 #include "base/check.h"
+#include "group/marks.h"
+#include "group/private.h"
 
 #define FRAME_ROOM_MIN 4096u
 #define FRAME_ROOM (1u << 20) /* of a frame, unless one entry alone needs more */
@@ -46,6 +48,7 @@ struct groups {
     uint64_t outgoing_count;
     uint64_t outgoing_room;
     groups_stats_t stats;
+    marks_t marks;
 };
 
 /* ---- frames out -------------------------------------------------------------------------------------------------- */
@@ -106,7 +109,8 @@ static bool outgoing_reserve(outgoing_t *outgoing, uint32_t size) {
 
 static frame_writer_t *groups_frame(void *context, raft_disk_t to, uint32_t need) {
     groups_t *groups = context;
-    bool reached = need <= FRAME_SIZE_MAX - FRAME_HEAD && groups->hooks.reaches(groups->hooks.context, to.peer);
+    bool reached = need <= FRAME_SIZE_MAX - FRAME_HEAD && marks_allow(&groups->marks, to)
+                   && groups->hooks.reaches(groups->hooks.context, to.peer);
     outgoing_t *outgoing = reached ? outgoing_to(groups, to.peer) : NULL;
     if (outgoing == NULL) {
         groups->stats.refused++;
@@ -161,6 +165,7 @@ void groups_close(groups_t *groups) {
     }
     free(groups->seats);
     free(groups->outgoing);
+    marks_free(&groups->marks);
     free(groups);
 }
 
@@ -214,6 +219,7 @@ static void seat_take(groups_t *groups, group_t *group) {
     memmove(groups->seats + at + 1, groups->seats + at, (groups->count - at) * sizeof *groups->seats);
     groups->seats[at] = (seat_t){.group = group, .name = group_name(group)};
     groups->count++;
+    marks_stir(&groups->marks);
     groups_stir(groups, group);
 }
 
@@ -289,6 +295,12 @@ void groups_receive(groups_t *groups, uint64_t peer, bytes_t bytes, moment_t now
     }
     groups->stats.frames_in++;
     groups->stats.bytes_in += bytes.size;
+    if (frame.left == 0) {
+        marks_hear(&groups->marks, groups->store, &frame);
+    }
+    if (!marks_allow(&groups->marks, frame.from) || marks_stop(&groups->marks)) {
+        return; /* lost, as on a network */
+    }
     while (frame_next(&frame, &message)) {
         group_t *group = groups_named(groups, message.group);
         if (group == NULL) {
@@ -319,6 +331,23 @@ static bool turn_awake(groups_t *groups, bool due, bool all, moment_t now) {
     return stirred;
 }
 
+/* All members of all groups hear of this disk, also those that it has nothing else to say to. */
+static void turn_marks(groups_t *groups, moment_t now) {
+    const marks_way_t way = {.context = groups->hooks.context,
+                             .reaches = groups->hooks.reaches,
+                             .deliver = groups->hooks.deliver,
+                             .self = groups->self};
+    for (uint64_t i = 0; i < groups->count; i++) {
+        const raft_config_t *members = raft_members(&groups->seats[i].group->raft);
+        for (uint32_t place = 0; place < members->count; place++) {
+            if (!same_disk(members->at[place].id, groups->self)) {
+                (void)marks_allow(&groups->marks, members->at[place].id);
+            }
+        }
+    }
+    marks_turn(&groups->marks, groups->store, &way, now);
+}
+
 void groups_turn(groups_t *groups, moment_t now) {
     bool all = store_checkpoint_soon(groups->store, now);
     bool due = all || now.mono_ns >= groups->due_ns;
@@ -326,7 +355,7 @@ void groups_turn(groups_t *groups, moment_t now) {
     if (due) {
         groups->due_ns = INT64_MAX;
     }
-    if (due || groups->stirred) {
+    if ((due || groups->stirred) && !marks_stop(&groups->marks)) {
         groups->stirred = turn_awake(groups, due, all, now);
     }
     if (due && groups->due_ns < now.mono_ns + LOOK_NS) {
@@ -335,10 +364,14 @@ void groups_turn(groups_t *groups, moment_t now) {
     for (uint64_t i = 0; i < groups->outgoing_count; i++) {
         outgoing_flush(groups, &groups->outgoing[i]);
     }
+    if (now.mono_ns >= marks_deadline(&groups->marks, groups->store)) {
+        turn_marks(groups, now);
+    }
 }
 
 int64_t groups_deadline(const groups_t *groups) {
-    return groups->due_ns;
+    int64_t marks_ns = marks_deadline(&groups->marks, groups->store);
+    return groups->due_ns < marks_ns ? groups->due_ns : marks_ns;
 }
 
 /* ---- looks ------------------------------------------------------------------------------------------------------- */

@@ -171,5 +171,8 @@ void store_checkpoint_want(store_t *store);
 uint64_t store_ledger_synced(const store_t *store);
 /* The disk's id, never 0. false: it cannot be read. */
 bool store_ledger_disk(store_t *store, uint64_t *disk);
+/* The id goes with the open batch: from the next start on, all that was promised is another disk's. STATUS_FULL: later.
+ */
+LEAF_MUST_USE status_t store_ledger_disown(store_t *store);
 
 #endif

@@ -234,7 +234,7 @@ static void beats_at_rest(void) {
     begin(3);
     world_until(all_level);
     CHECK(frames_at_rest() <= 8);    /* each 600 ms, two beats and their answers */
-    world.late_ns = 700 * NS_PER_MS; /* .. but each 200 ms where answers are late, or the lease would end between */
+    world.late_ns = 600 * NS_PER_MS; /* .. but each 200 ms where answers are late, or the lease would end between */
     CHECK(frames_at_rest() >= 12);
     world_end();
 }

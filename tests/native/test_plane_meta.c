@@ -174,9 +174,18 @@ static void restart(void) {
     CHECK(open_group(true) != 0);
 }
 
+static void send_frame(peer_t *route, bytes_t frame) {
+    uint8_t line[1200];
+    int head = snprintf((char *)line, sizeof line, "RMSG A $LR.AAAAAAAA %u\r\n", frame.size);
+    CHECK(head > 0 && (size_t)head + frame.size + 2 <= sizeof line);
+    memcpy(line + head, frame.at, frame.size);
+    memcpy(line + head + frame.size, "\r\n", 2);
+    peer_act(plane, route, bytes_of(line, (uint32_t)head + frame.size + 2));
+}
+
 /* A group of two whose leader has sent two rows and died: nobody here knows whether they are committed. */
 static meta_disk_t left_behind(void) {
-    uint8_t bytes[1024], line[1200];
+    uint8_t bytes[1024], heard_nothing[FRAME_HEAD];
     frame_writer_t writer;
     buffer_t entry;
     const meta_disk_t disks[2] = {{.peer = OWN, .disk = open_group(false)}, {.peer = OTHER, .disk = 5}};
@@ -186,6 +195,8 @@ static meta_disk_t left_behind(void) {
     const raft_disk_t own = {.peer = OWN, .disk = disks[0].disk}, other = {.peer = OTHER, .disk = 5};
     const raft_message_t message = {
         .subject = RAFT_ENTRIES, .from = other, .to = own, .term = 5, .entry_term = 5, .count = 2};
+    frame_begin(&writer, heard_nothing, sizeof heard_nothing, other, own, -1);
+    const bytes_t first = bytes_of(heard_nothing, frame_end(&writer));
     frame_begin(&writer, bytes, sizeof bytes, other, own, 0);
     CHECK(frame_put(&writer, 9, &message));
     buffer_init(&entry, UINT32_MAX);
@@ -195,12 +206,9 @@ static meta_disk_t left_behind(void) {
         CHECK(frame_put_entry(&writer, RAFT_DATA, bytes_of(entry.at, (uint32_t)entry.size)));
     }
     buffer_free(&entry);
-    uint32_t size = frame_end(&writer);
     peer_t *route = route_of(OTHER);
-    int head = snprintf((char *)line, sizeof line, "RMSG A $LR.AAAAAAAA %u\r\n", size);
-    memcpy(line + head, bytes, size);
-    memcpy(line + head + size, "\r\n", 2);
-    peer_act(plane, route, bytes_of(line, (uint32_t)head + size + 2));
+    send_frame(route, first); /* it is not believed before it has said what it knows of this disk: group/marks.h */
+    send_frame(route, bytes_of(bytes, frame_end(&writer)));
     rig_turn(plane);
     restart();
     meta_look_t found = look();
