@@ -50,13 +50,15 @@ class MetaLook:
     members: int
 
 
-def member_info(name: str, member: MetaMember, *, seen: bool = True) -> dict[str, Any]:
-    """A member as nats-server's PeerInfo has it. seen: the leader shows it; who does not lead knows only the name."""
+def member_info(name: str, member: MetaMember, *, seen: bool = True, there: bool = False) -> dict[str, Any]:
+    """A member as nats-server's PeerInfo has it. seen: the leader shows it; who does not lead knows only the name.
+    there: its server can be reached, so one that has not said a word yet has not had the time."""
     row: dict[str, Any] = {"name": name, "current": False, "active": 0, "peer": shown_peer(member.peer)}
     if not seen:
         return row
-    offline = not 0 <= member.heard_ns <= OFFLINE_NS
-    row |= {"current": member.lag == 0 and not offline, "active": max(member.heard_ns, 0)}
+    silent = not 0 <= member.heard_ns <= OFFLINE_NS
+    offline = silent and (member.heard_ns >= 0 or not there)
+    row |= {"current": member.lag == 0 and not silent, "active": max(member.heard_ns, 0)}
     row |= {"offline": True} if offline else {}
     row |= {"lag": member.lag} if member.lag else {}
     return row | ({"leafd": {"copies": True}} if member.copies else {})

@@ -15,7 +15,7 @@ import pytest
 import trio
 from leafd import native_types as t
 from leafd.native import abi, command_rows, event_rows, ffi, layout
-from leafd.native_meta import MetaLook, MetaMember
+from leafd.native_meta import OFFLINE_NS, MetaLook, MetaMember, member_info
 from leafd.native_packing import decoded, encoded, packed, readers, records_in
 
 from tests.unit.real_plane import ACCOUNT, real_plane
@@ -94,6 +94,18 @@ def test_a_layout_is_what_the_compiler_made(type_name: str) -> None:
     assert list(range(1, len(one.names) + 1)) == list(one.unpack(written).values())
     assert written == one.pack({name: number for number, name in enumerate(one.names, start=1)})
     assert [tuple(range(1, len(one.names) + 1))] * 2 == list(one.tuples(written * 2))
+
+
+@pytest.mark.parametrize(
+    ("heard_ns", "there", "offline", "current"),
+    [(-1, True, False, False), (-1, False, True, False), (OFFLINE_NS + 1, True, True, False), (5, False, False, True)],
+)
+def test_a_member_that_has_not_had_the_time_to_speak_is_neither_offline_nor_current(
+    heard_ns: int, there: bool, offline: bool, current: bool
+) -> None:
+    """Of a stream that was just made: its servers can be reached. One that falls silent is offline."""
+    row = member_info("s1", MetaMember(1, 2, 0, heard_ns, 1, 0), there=there)
+    assert (offline, current) == (row.get("offline", False), row["current"])
 
 
 @pytest.mark.parametrize(("record", "type_name"), [*STRUCTS, (MetaLook, "meta_look_t"), (MetaMember, "meta_member_t")])

@@ -188,15 +188,19 @@ class Replicas:
             look, members = await self.look(stream)
         except t.PlaneError:
             return {"name": self._settings.cluster_name}
-        found: dict[str, Any] = {"name": self._settings.cluster_name, "raft_group": _group_name(stream)}
+        found: dict[str, Any] = {"name": self._settings.cluster_name}
+        if stream.config.num_replicas == 1 and len(members) == 1:  # scaled down: as one that was never shared
+            return found | {"leader": self._meta.named(members[0].peer)}
+        found["raft_group"] = _group_name(stream)
         if look.leader:
             found["leader"] = self._meta.named(look.leader)
         if stream.led:
             found["leader_since"] = format_time(stream.led_since)
         found |= {"system_account": True, "traffic_account": self._meta.system}
-        seen = look.role == LEADER
-        others = [one for one in members if one.peer != look.leader]
-        return found | {"replicas": [member_info(self._meta.named(one.peer), one, seen=seen) for one in others]}
+        seen, linked = look.role == LEADER, self._meta.linked()
+        others = [(one, one.peer in linked) for one in members if one.peer != look.leader]
+        rows = [member_info(self._meta.named(one.peer), one, seen=seen, there=there) for one, there in others]
+        return found | {"replicas": rows}
 
 
 def _group_name(stream: Stream) -> str:

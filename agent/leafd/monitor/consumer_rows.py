@@ -68,13 +68,16 @@ class ConsumerRows:
         texts += told
         return record + shape.sizes.pack(*map(len, told))
 
-    def of(self, stream: StreamFacts, consumers: Sequence[PlainConsumerFacts]) -> Iterator[Alike]:
-        """Rows of consumers of a stream."""
+    def of(
+        self, stream: StreamFacts, consumers: Sequence[PlainConsumerFacts], cluster: Mapping[str, Any] | None
+    ) -> Iterator[Alike]:
+        """Rows of consumers of a stream. cluster: who leads them, and who else has them; None: this server alone."""
         name = encode_basestring_ascii(stream.name).encode()
+        common = {"cluster": cluster} if cluster else {}
         for shape, alike in groupby(consumers, self.shape):
             texts = list[bytes]()
             records = [self.add(name, one, shape, texts) for one in alike]
-            yield Alike(Form(specimen(shape, 0), size(shape)), records, texts)
+            yield Alike(Form({**specimen(shape, 0), **common}, size(shape)), records, texts)
 
 
 def size(shape: Shape | None) -> int:

@@ -68,11 +68,11 @@ async def _look(jetstream: JetStreamFacts, account: JetStreamAccountFacts, reque
 async def totals(facts: Facts, jetstream: JetStreamFacts) -> dict[str, Any]:
     """The "jetstream" block of varz and statsz."""
     summed = await _sums(jetstream)
-    return {
-        "config": configuration(facts),
-        "stats": {name: summed[name] for name in _USAGE},
-        "limits": _limits(facts),
-    }
+    found: dict[str, Any] = {"config": configuration(facts), "stats": {name: summed[name] for name in _USAGE}}
+    if facts.meta is not None:
+        found["stats"]["ha_assets"] = _assets(facts, jetstream)
+        found["meta"] = facts.meta.report(facts.cluster)
+    return found | {"limits": _limits(facts)}
 
 
 _USAGE: Final = ("memory", "storage", "reserved_memory", "reserved_storage", "accounts", "ha_assets", "api")
@@ -221,6 +221,8 @@ class _Detail:
     direct: bool
     config: bool
     raft: bool
+    led: bool
+    """Without streams that another server leads."""
     but: Plain
 
     def is_short(self, one: PlainFacts) -> bool:
@@ -234,10 +236,10 @@ class _Detail:
         consumers = flag(options, "consumers", "consumer")
         streams, config = flag(options, "streams"), flag(options, "config")
         direct = flag(options, "direct-consumers", "direct_consumer")
-        for name in ("leader-only", "stream-leader-only"):  # of clusters
-            flag(options, name)
-        raft = flag(options, "raft")
-        return cls(facts, jetstream, streams or consumers, consumers, direct and consumers, config, raft, but or {})
+        flag(options, "leader-only")  # jsz() looks at it
+        led, raft = flag(options, "stream-leader-only", "stream_leader_only"), flag(options, "raft")
+        direct, streams = direct and consumers, streams or consumers
+        return cls(facts, jetstream, streams, consumers, direct, config, raft, led, but or {})
 
 
 async def _account(wanted: _Detail, account: JetStreamAccountFacts, usage: dict[str, Any]) -> dict[str, Any]:
@@ -342,7 +344,10 @@ async def _rows(rows: PlainRows, streams: Sequence[PlainFacts]) -> _Rows:
 
 
 async def _stream(wanted: _Detail, account: JetStreamAccountFacts, name: str) -> dict[str, Any] | None:
-    """The row of a stream; None: the stream went away while the report was made."""
+    """The row of a stream; None: the stream went away while the report was made, or is not wanted."""
+    stream = account.streams.get(name)
+    if wanted.led and stream is not None and stream.group is not None and not stream.led:
+        return None
     info = await _look(wanted.jetstream, account, f"STREAM.INFO.{name}")
     if not info:
         return None
@@ -359,8 +364,9 @@ async def _stream(wanted: _Detail, account: JetStreamAccountFacts, name: str) ->
     if takers := await wanted.jetstream.takers.of(account.name, name):
         detail["leafd"] = {"takers": takers}
     if wanted.consumers and stream is not None:
-        detail["consumer_detail"] = await _consumers(wanted, stream, hidden=False)
-        if wanted.direct and (hidden := await _consumers(wanted, stream, hidden=True)):
+        cluster = info.get("cluster") if stream.group is not None else None
+        detail["consumer_detail"] = await _consumers(wanted, stream, cluster, hidden=False)
+        if wanted.direct and (hidden := await _consumers(wanted, stream, cluster, hidden=True)):
             detail["direct_consumer_detail"] = hidden
     if wanted.raft and stream is not None and stream.group is not None:
         group = (info.get("cluster") or {}).get("raft_group", "")
@@ -370,14 +376,17 @@ async def _stream(wanted: _Detail, account: JetStreamAccountFacts, name: str) ->
     return detail
 
 
-async def _consumers(wanted: _Detail, stream: StreamFacts, *, hidden: bool) -> list[Alike]:
+async def _consumers(
+    wanted: _Detail, stream: StreamFacts, cluster: Mapping[str, Any] | None, *, hidden: bool
+) -> list[Alike]:
+    """cluster: of a stream of several servers, which its consumers share."""
     from leafd.monitor.consumer_rows import ConsumerRows
 
     plain = wanted.jetstream.plain
     consumers = (await plain.consumers([stream], hidden=hidden)).get(stream.id, ())
     rows, found, pause = ConsumerRows(plain, wanted.facts.shapes, config=wanted.config), list[Alike](), Pause()
     for begin in range(0, len(consumers), ROWS_TOGETHER):
-        found += rows.of(stream, consumers[begin : begin + ROWS_TOGETHER])
+        found += rows.of(stream, consumers[begin : begin + ROWS_TOGETHER], cluster)
         await pause()
     return found
 

@@ -297,7 +297,8 @@ def _jetstream(found: _Families, server: Labels, reports: Reports) -> None:
             text = f"{name} that the account may take, 2^64 - 1: no bound"
             found.gauge(f"jetstream_account_max_{name}", text, labels, account[f"reserved_{name}"])
         for stream in account.get("stream_detail", ()):
-            _stream(found, {**labels, "stream_name": stream["name"], "is_stream_leader": "true"}, stream)
+            leads = stream["cluster"].get("leader") == server["server_name"]
+            _stream(found, {**labels, "stream_name": stream["name"], "is_stream_leader": str(leads).lower()}, stream)
         if plain := reports.plain.get(account["id"]):
             _plain_streams(found, labels, plain)
         if consumers := reports.consumers.get(account["id"]):

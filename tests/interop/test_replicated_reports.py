@@ -1,0 +1,159 @@
+"""Reports on streams that three servers keep: what each server says of itself and of them, as at three nats-servers.
+
+The same is asked of three nats-servers and of three leafd. Not here: raftz and a stream's row in jsz
+(test_replicated_streams.py), reports of a lone server (test_report_parity.py, test_report_options.py).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from pathlib import Path
+from typing import Any
+
+import nats.errors
+import pytest
+
+from tests import servers
+from tests.interop.test_meta_group import L, R, leader_of, led
+from tests.interop.test_replicated_queues import patiently
+from tests.interop.test_replicated_streams import led_by
+from tests.rig.official import ask_all, connect
+from tests.rig.reports import page, report
+from tests.rig.waiting import eventually, until
+
+STREAM = {"name": "S", "subjects": ["s.>"], "num_replicas": 3}
+ALONE = {"name": "T", "subjects": ["t.>"]}
+CONSUMER = {"stream_name": "S", "config": {"durable_name": "C", "ack_policy": "explicit"}}
+
+
+async def prepared(made: list[servers.Server]) -> str:
+    """A stream of three servers with a consumer, and one of one server; who leads the first."""
+    client = await connect(made[0])
+    for config in (STREAM, ALONE):
+        await patiently(client, f"STREAM.CREATE.{config['name']}", config)
+    await patiently(client, "CONSUMER.CREATE.S.C", CONSUMER)
+    leader = await led_by(client)
+    await client.close()
+    return leader
+
+
+def shared_by(made: list[servers.Server]) -> bool:
+    """Whether each server has the stream of three."""
+    return all(any(row["name"] == "S" for row in details(server)) for server in made)
+
+
+def details(server: servers.Server, more: str = "") -> list[dict[str, Any]]:
+    """The rows of the account's streams in jsz."""
+    accounts = report(server, f"jsz?acc=A&streams=1{more}").get("account_details", [])
+    rows: list[dict[str, Any]] = accounts[0].get("stream_detail", []) if accounts else []
+    return rows
+
+
+def of_group(made: list[servers.Server], block: dict[str, Any]) -> dict[str, Any]:
+    """What the "jetstream" block says of the group of all servers, without times."""
+    meta = block["meta"]
+    others = sorted(row["name"] for row in meta.get("replicas", []))
+    return {
+        "leader": meta["leader"] in {f"s{number}" for number in range(len(made))},
+        "others": len(others),
+        "sizes": (meta["cluster_size"], meta["quorum_needed"]),
+        "assets": block["stats"]["ha_assets"] > 0,
+    }
+
+
+async def states(made: list[servers.Server]) -> list[dict[str, Any]]:
+    client = await connect(made[0], "sys")
+    try:
+        found = await ask_all(client, "$SYS.REQ.SERVER.PING")
+    finally:
+        await client.close()
+    return sorted(found, key=lambda one: str(one["server"]["name"]))
+
+
+def test_varz_and_statsz_name_the_group_of_all_servers_and_who_leads_it_as_at_nats_servers(tmp_path: Path) -> None:
+    """The leader alone shows the others, and each counts what it keeps with others."""
+    told = []
+    for kind in (R, L):
+        with led(kind, tmp_path) as made:
+            asyncio.run(prepared(made))
+            eventually(lambda: shared_by(made), lambda: [details(one) for one in made])
+            leader = leader_of(made)
+            blocks = {server["server"]["name"]: server["statsz"]["jetstream"] for server in asyncio.run(states(made))}
+            (leading,) = [server for number, server in enumerate(made) if f"s{number}" == leader]
+            assert of_group(made, report(leading, "varz")["jetstream"]) == of_group(made, blocks[leader])
+            told.append([of_group(made, blocks.pop(leader)), *(of_group(made, one) for one in blocks.values())])
+    assert told[0] == told[1]
+    assert [2, 0, 0] == [one["others"] for one in told[0]]
+
+
+def test_a_consumer_of_three_servers_is_shown_with_its_leader_and_the_others_as_at_nats_servers(tmp_path: Path) -> None:
+    """In jsz of the server that leads it."""
+    told = []
+    for kind in (R, L):
+        with led(kind, tmp_path) as made:
+            asyncio.run(prepared(made))
+
+            def cluster(made: list[servers.Server] = made) -> list[tuple[object, ...]]:
+                found: list[tuple[object, ...]] = []
+                for number, server in enumerate(made):
+                    rows = [row for row in details(server, "&consumers=1") if row["name"] == "S"]
+                    shown = [one["cluster"] for row in rows for one in row.get("consumer_detail", [])]
+                    for one in shown:
+                        if one.get("leader") == f"s{number}":
+                            names = {one["leader"], *(other["name"] for other in one.get("replicas", []))}
+                            found.append((one["name"], "raft_group" in one, sorted(names)))
+                return found
+
+            told.append(eventually(cluster, lambda: [details(one, "&consumers=1") for one in made]))
+    assert told[0] == told[1] == [("C", True, ["s0", "s1", "s2"])]
+
+
+def test_stream_leader_only_leaves_out_the_streams_that_others_lead_as_at_nats_servers(tmp_path: Path) -> None:
+    """Each stream is in the report of one server."""
+    told = []
+    for kind in (R, L):
+        with led(kind, tmp_path) as made:
+            leader = asyncio.run(prepared(made))
+            eventually(lambda: shared_by(made), lambda: [details(one) for one in made])
+            found = [[row["name"] for row in details(server, "&stream-leader-only=1")] for server in made]
+            assert "S" in found[int(leader.removeprefix("s"))]
+            told.append(sorted(name for names in found for name in names))
+    assert told[0] == told[1] == ["S", "T"]
+
+
+def test_metrics_say_of_each_stream_whether_its_server_leads_it(tmp_path: Path) -> None:
+    """Of leafd: one of three servers does."""
+    with led(L, tmp_path) as made:
+        leader = asyncio.run(prepared(made))
+        eventually(lambda: shared_by(made), lambda: [details(one) for one in made])
+        for number, server in enumerate(made):
+            lines = page(server, "metrics").decode().splitlines()
+            (line,) = [one for one in lines if one.startswith("jetstream_stream_total_messages{") and '"S"' in one]
+            assert f'is_stream_leader="{str(leader == f"s{number}").lower()}"' in line
+
+
+@pytest.mark.parametrize("kind", [R, L])
+def test_a_stream_that_is_left_with_one_server_is_shown_as_one_that_always_was(kind: str, tmp_path: Path) -> None:
+    """Its cluster and its leader, and no group any more."""
+
+    async def walk(made: list[servers.Server]) -> None:
+        client = await connect(made[0])
+        await patiently(client, "STREAM.CREATE.T", ALONE)
+        expected = (await patiently(client, "STREAM.INFO.T"))["cluster"].keys()
+        await patiently(client, "STREAM.CREATE.S", STREAM)
+        await led_by(client)
+        await patiently(client, "STREAM.UPDATE.S", STREAM | {"num_replicas": 1})
+        last: dict[str, Any] = {}
+
+        async def alone() -> bool:
+            with contextlib.suppress(nats.errors.Error):
+                last.update(json.loads((await client.request("$JS.API.STREAM.INFO.S", timeout=5)).data))
+            return bool(last.get("cluster", {}).keys() == expected)
+
+        await until(alone, lambda: last)
+        await client.close()
+
+    with led(kind, tmp_path) as made:
+        asyncio.run(walk(made))
