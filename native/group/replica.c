@@ -286,6 +286,17 @@ static bool is_passed_over(append_verdict_t verdict) {
            || verdict == APPEND_HEADER_TOO_LARGE;
 }
 
+static appended_t append_by_hooks(replica_t *replica, const append_t *append) {
+    const replica_hooks_t *hooks = &replica->hooks;
+    append_t counted = *append;
+    append_verdict_t verdict = hooks->count != NULL ? hooks->count(hooks->context, NULL, &counted) : APPEND_STORED;
+    if (verdict != APPEND_STORED) {
+        return (appended_t){.verdict = verdict};
+    }
+    return hooks->append != NULL ? hooks->append(hooks->context, &counted, false)
+                                 : store_append_timed(replica->stream, &counted);
+}
+
 static bool apply_append(replica_t *replica, raft_index_t index, const append_t *append) {
     uint64_t size = (uint64_t)append->subject.size + append->header.size + append->payload.size;
     if (append->subject.size == 0 && append->source_key.size > 0) {
@@ -296,9 +307,7 @@ static bool apply_append(replica_t *replica, raft_index_t index, const append_t 
         if (size > room_message_max(store_stream_store(replica->stream))) {
             return false; /* this server's journal is smaller than the leader's */
         }
-        replica->last.appended = replica->hooks.append != NULL
-                                     ? replica->hooks.append(replica->hooks.context, append, false)
-                                     : store_append_timed(replica->stream, append);
+        replica->last.appended = append_by_hooks(replica, append);
         if (replica_own_reason(replica->last.appended.verdict)) {
             return replica->last.appended.verdict == APPEND_NO_SPACE
                    && store_stream_never_fits(replica->stream, append, 0) && apply_position(replica, append);

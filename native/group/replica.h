@@ -33,6 +33,7 @@
  * - An entry of a version or kind that is not known stops the member where it is (replica_stuck): it guesses nothing.
  * - What a source brings has its position at the origin with it, also where nothing is stored of it: a duplicate, or
  *   what has no room in any stream.
+ * - A counter's entry has what is added. Each member adds it to what its stream has then (hooks.count).
  * - Consumers are their leader's. What it would store of them it collects (replica_change), and proposes what there is
  *   once a tick, or at once where a client waits for it. Who leads next has the records.
  *
@@ -66,6 +67,10 @@ typedef struct replica_hooks {
      * once. */
     bool (*define)(void *context, bytes_t definition);
     void (*news)(void *context); /* it may have something to do: replica_turn. NULL: it has a turn each time */
+    /* Of a stream of counters: makes of what is to be added what is stored, valid until it is called again. before: the
+     * message of the batch before it on its subject, if there is one. Any verdict but APPEND_STORED is that of the
+     * message. NULL: it has none. */
+    append_verdict_t (*count)(void *context, const append_t *before, append_t *append);
     /* Stores a message with store_append_timed, and may look at what came of it; grouped: one of a batch, with
      * store_group_append. NULL: that alone. */
     appended_t (*append)(void *context, const append_t *append, bool grouped);

@@ -1,7 +1,8 @@
 /* replica_batch.c: messages that a stream of a group stores together or not at all (replica.h): an atomic batch, which
  * is one entry of the log.
  *
- *     store_group_look at each    any refusal: nothing is stored, and that is what becomes of the batch
+ *     of a counter its sum, then store_group_look at each
+ *                                 any refusal: nothing is stored, and that is what becomes of the batch
  *     store_group_reserve         no room: the member waits, and looks at all of them again
  *     append each > finish each   in one batch of the journal; nothing of this can fail
  *     rollups                     one after the other to their end, before the next entry
@@ -20,12 +21,14 @@ typedef struct batched {
     append_t append;
     uint32_t before;     /* the place of the one before it on its subject, from 1 on; 0: there is none */
     uint32_t on_subject; /* how many of the batch come before it there */
+    uint64_t place;      /* of a counter: in `made`, from 1 on, its header, and behind that its payload */
     uint64_t seq;
 } batched_t;
 
 typedef struct batch {
     batched_t *list;
     uint32_t count;
+    buffer_t made;
 } batch_t;
 
 status_t replica_pack_batched(const replica_t *replica, const append_t *append, uint32_t before, buffer_t *packed) {
@@ -85,15 +88,54 @@ static bool batched_read(batch_t *batch, bytes_t body) {
 
 /* ---- applying it ------------------------------------------------------------------------------------------------- */
 
+/* As it is stored. */
+static append_t batched_append(const batch_t *batch, uint32_t i) {
+    const batched_t *batched = &batch->list[i];
+    append_t append = batched->append;
+    if (batched->place > 0) {
+        append.header.at = batch->made.at + batched->place - 1;
+        append.payload.at = append.header.at + append.header.size;
+    }
+    return append;
+}
+
+/* A counter's sum, behind the one before it. */
+static append_verdict_t batched_count_up(const replica_t *replica, batch_t *batch, uint32_t i) {
+    const replica_hooks_t *hooks = &replica->hooks;
+    batched_t *batched = &batch->list[i];
+    append_t append = batched->append;
+    append_t before = {0};
+    if (hooks->count == NULL) {
+        return APPEND_STORED;
+    }
+    if (batched->before > 0) {
+        before = batched_append(batch, batched->before - 1);
+    }
+    append_verdict_t verdict = hooks->count(hooks->context, batched->before > 0 ? &before : NULL, &append);
+    if (verdict != APPEND_STORED || append.payload.at == batched->append.payload.at) {
+        return verdict;
+    }
+    uint64_t place = batch->made.size + 1;
+    if (buffer_append(&batch->made, append.header.at, append.header.size) != STATUS_OK
+        || buffer_append(&batch->made, append.payload.at, append.payload.size) != STATUS_OK) {
+        return APPEND_LATER;
+    }
+    batched->append = append;
+    batched->place = place;
+    return verdict;
+}
+
 /* STATUS_INVALID: one of them is refused, and replica->last says why. */
-static status_t batch_look(replica_t *replica, const batch_t *batch, append_group_t *group) {
+static status_t batch_look(replica_t *replica, batch_t *batch, append_group_t *group) {
     for (uint32_t i = 0; i < batch->count; i++) {
-        const batched_t *batched = &batch->list[i];
-        replica->last.appended = store_group_look_timed(replica->stream, group, &batched->append, batched->on_subject);
+        replica->last.appended = (appended_t){.verdict = batched_count_up(replica, batch, i)};
+        const append_t append = batched_append(batch, i);
+        if (replica->last.appended.verdict == APPEND_STORED) {
+            replica->last.appended = store_group_look_timed(replica->stream, group, &append, batch->list[i].on_subject);
+        }
         append_verdict_t verdict = replica->last.appended.verdict;
         if (replica_own_reason(verdict)) {
-            bool never =
-                verdict == APPEND_NO_SPACE && store_stream_never_fits(replica->stream, &batched->append, group->count);
+            bool never = verdict == APPEND_NO_SPACE && store_stream_never_fits(replica->stream, &append, group->count);
             return never ? STATUS_INVALID : STATUS_AGAIN;
         }
         if (verdict != APPEND_STORED) {
@@ -106,11 +148,11 @@ static status_t batch_look(replica_t *replica, const batch_t *batch, append_grou
 static void batch_store(replica_t *replica, const batch_t *batch, raft_index_t index) {
     bool rolled = true;
     for (uint32_t i = 0; i < batch->count; i++) {
-        batched_t *batched = &batch->list[i];
+        const append_t append = batched_append(batch, i);
         replica->last.appended = replica->hooks.append != NULL
-                                     ? replica->hooks.append(replica->hooks.context, &batched->append, true)
-                                     : store_group_append_timed(replica->stream, &batched->append);
-        batched->seq = replica->last.appended.seq;
+                                     ? replica->hooks.append(replica->hooks.context, &append, true)
+                                     : store_group_append_timed(replica->stream, &append);
+        batch->list[i].seq = replica->last.appended.seq;
     }
     for (uint32_t i = 0; i < batch->count; i++) {
         rolled = store_group_finish(replica->stream, &batch->list[i].append, batch->list[i].seq) && rolled;
@@ -138,7 +180,7 @@ static bool batch_roll(replica_t *replica, const batch_t *batch, raft_index_t in
     return true;
 }
 
-static status_t batch_apply(replica_t *replica, const batch_t *batch, raft_index_t index) {
+static status_t batch_apply(replica_t *replica, batch_t *batch, raft_index_t index) {
     if (replica->rolling != index) {
         append_group_t group = {0};
         status_t status = batch_look(replica, batch, &group);
@@ -160,11 +202,13 @@ status_t replica_apply_batch(replica_t *replica, raft_index_t index, bytes_t bod
     if (batch.count == 0) {
         return STATUS_INVALID;
     }
+    buffer_init(&batch.made, UINT32_MAX);
     batch.list = calloc(batch.count, sizeof *batch.list);
     if (batch.list == NULL) {
         return STATUS_AGAIN;
     }
     status_t status = batched_read(&batch, body) ? batch_apply(replica, &batch, index) : STATUS_INVALID;
+    buffer_free(&batch.made);
     free(batch.list);
     return status;
 }

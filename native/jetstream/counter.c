@@ -15,7 +15,7 @@
 
 const refusal_t refused_increment = {400, 10171, "message counter increment is invalid", {NULL, 0}, false};
 const refusal_t refused_no_increment = {400, 10169, "message counter increment is missing", {NULL, 0}, false};
-static const refusal_t refused_broken = {400, 10172, "message counter is broken", {NULL, 0}, false};
+const refusal_t refused_broken = {400, 10172, "message counter is broken", {NULL, 0}, false};
 
 #define PREFIX BYTES_LITERAL("{\"val\":\"")
 #define SOURCES BYTES_LITERAL("Nats-Counter-Sources")
@@ -94,9 +94,10 @@ static status_t last_counter(stream_t *stream, bytes_t subject, stored_message_t
     return status == STATUS_NOT_FOUND ? STATUS_OK : status;
 }
 
-/* As the reference says it: the counter stays below what a message may be. */
+/* As the reference says it: the counter stays below what a message may be. Of a stream that several servers keep the
+ * server's own limit does not count: each of them comes to the same. */
 static bool is_too_large(const js_t *js, const stream_t *stream, uint64_t size) {
-    return size > js->limits->max_payload
+    return (stream->replicated == NULL && size > js->limits->max_payload)
            || (stream->config.max_msg_size >= 0 && size > (uint64_t)stream->config.max_msg_size);
 }
 
@@ -137,6 +138,49 @@ const refusal_t *counter_apply(js_t *js, stream_t *stream, bytes_t subject, byte
         return &refused_space;
     }
     return counter_add(js, stream, there, increment, append);
+}
+
+/* ---- of a stream that several servers keep ----------------------------------------------------------------------- */
+
+static append_verdict_t counted_verdict(const refusal_t *refusal) {
+    return refusal == NULL              ? APPEND_STORED
+           : refusal == &refused_broken ? APPEND_NO_COUNTER
+           : refusal == &refused_size   ? APPEND_TOO_LARGE
+           : refusal == &refused_space  ? APPEND_LATER
+                                        : APPEND_NO_INCREMENT;
+}
+
+static append_verdict_t sourced_verdict(js_t *js, stream_t *stream, append_t *append) {
+    status_t status = counter_source(js, stream, append);
+    return status == STATUS_OK ? APPEND_STORED : status == STATUS_INVALID ? APPEND_BAD_SUBJECT : APPEND_LATER;
+}
+
+/* The last one that it says, as intake.c reads it. */
+static bytes_t increment_of(bytes_t header) {
+    uint32_t cursor = 0;
+    bytes_t name, value, increment = BYTES_NONE;
+    while (headers_next(header, &cursor, &name, &value)) {
+        increment = bytes_equal(name, BYTES_LITERAL("Nats-Incr")) ? value : increment;
+    }
+    return increment;
+}
+
+append_verdict_t counter_applied(js_t *js, stream_t *stream, const append_t *before, append_t *append) {
+    if (append->skip || (stream->config.flags & STREAM_COUNTER) == 0) {
+        return APPEND_STORED;
+    }
+    if (append->source_key.size > 0) {
+        return sourced_verdict(js, stream, append);
+    }
+    bytes_t increment = increment_of(append->header);
+    if (increment.size == 0) {
+        return APPEND_NO_INCREMENT;
+    }
+    if (before == NULL) {
+        return counted_verdict(counter_apply(js, stream, append->subject, increment, append));
+    }
+    const stored_message_t last = {.header = before->header, .payload = before->payload};
+    return counted_verdict(counter_add(js, stream, &last, increment, append));
 }
 
 /* ---- what sources add -------------------------------------------------------------------------------------------- */

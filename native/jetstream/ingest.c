@@ -320,6 +320,13 @@ static void ingest_after(js_t *js, const ingest_t *ingest, bytes_t header, const
 }
 
 /* subject: at the origin, which a source's header tells. */
+/* Of several servers each adds it to what it has when the entry is applied (counter_applied): here it is only looked
+ * at, so that what is no counter is refused in the same way. */
+static status_t ingest_count(js_t *js, stream_t *stream, append_t *append) {
+    append_t looked = *append;
+    return counter_source(js, stream, stream->replicated != NULL ? &looked : append);
+}
+
 static void ingest_store(js_t *js, ingest_t *ingest, const ack_reply_t *ack, bytes_t subject,
                          const message_t *message) {
     text_t renamed;
@@ -347,7 +354,7 @@ static void ingest_store(js_t *js, ingest_t *ingest, const ack_reply_t *ack, byt
         status = STATUS_OK;
     } else if (status == STATUS_OK && (ingest->stream->config.flags & STREAM_COUNTER) != 0 && !ingest->mirror
                && append.subject.size != 0) {
-        status = counter_source(js, ingest->stream, &append);
+        status = ingest_count(js, ingest->stream, &append);
     }
     if (status != STATUS_OK) {
         ingest_fail(js, ingest, INGEST_REFUSED, status);

@@ -27,7 +27,6 @@
 #include "store/store.h"
 #include "text/decimal.h"
 #include "text/headers.h"
-#include "text/request_info.h"
 #include "text/text.h"
 #include "wire/emit.h"
 
@@ -88,17 +87,21 @@ static void answer_stored(js_t *js, const stream_t *stream, bytes_t reply, uint6
     js_hold(js, stream, reply, BYTES_NONE, text_bytes(&text));
 }
 
+void counted_text(const stream_t *stream, uint64_t seq, bytes_t value, text_t *text) {
+    text->size = 0;
+    text_add(text, stream->ack_prefix);
+    text_add_number(text, seq);
+    text_add_literal(text, ",\"val\":\"");
+    text_add(text, value);
+    text_add_literal(text, "\"}");
+}
+
 static void answer_counted(js_t *js, const stream_t *stream, bytes_t reply, uint64_t seq, bytes_t value) {
     if (reply.size == 0 || (stream->config.flags & STREAM_NO_ACK) != 0) {
         return;
     }
     text_t text;
-    text.size = 0;
-    text_add(&text, stream->ack_prefix);
-    text_add_number(&text, seq);
-    text_add_literal(&text, ",\"val\":\"");
-    text_add(&text, value);
-    text_add_literal(&text, "\"}");
+    counted_text(stream, seq, value, &text);
     js_hold(js, stream, reply, BYTES_NONE, text_bytes(&text));
 }
 
@@ -172,6 +175,8 @@ __attribute__((noinline)) void js_name_verdict(publish_result_t *result) {
     case APPEND_STOPPED: refusal = &refused_stopped; break;
     case APPEND_NO_ALLOWANCE: refusal = &refused_account; break;
     case APPEND_NO_ROLLUP: refusal = &refused_no_rollup; break;
+    case APPEND_NO_COUNTER: refusal = &refused_broken; break;
+    case APPEND_NO_INCREMENT: refusal = &refused_increment; break;
     case APPEND_LATER: /* or when it cannot come again */
     case APPEND_NO_SPACE:
     case APPEND_OUT_OF_ORDER:
@@ -276,23 +281,10 @@ static inline __attribute__((always_inline)) void answer_taken(js_t *js, stream_
     }
 }
 
-/* The word that tells a message's place in a fast batch: its reply, or, where that leads back over an import, the
- * publisher's own. Empty: it is in none. */
-static inline __attribute__((always_inline)) bytes_t fast_word_of(const message_t *message) {
-    if (LEAF_UNLIKELY(js_in_fast_batch(message->reply))) {
-        return message->reply;
-    }
-    if (LEAF_LIKELY(message->header.size == 0 || !bytes_starts(message->reply, BYTES_LITERAL("_R_.")))) {
-        return BYTES_NONE;
-    }
-    bytes_t reply = request_info_reply(message->header);
-    return js_in_fast_batch(reply) ? reply : BYTES_NONE;
-}
-
 static inline __attribute__((always_inline)) void publish(js_t *js, stream_t *stream, const message_t *message) {
-    bytes_t word = fast_word_of(message);
+    bytes_t word = js_fast_word(message);
     if (LEAF_UNLIKELY(word.size != 0)) {
-        js_fast(js, stream, message, word);
+        (void)js_fast(js, stream, message, word);
         return;
     }
     publish_result_t result;
@@ -345,7 +337,7 @@ void js_publish_traced(js_t *js, stream_t *stream, const message_t *message, boo
         look_only(js, stream, message, out);
         return;
     }
-    if (fast_word_of(message).size != 0) {
+    if (js_fast_word(message).size != 0) {
         js_publish(js, stream, message);
         return;
     }

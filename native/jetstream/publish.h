@@ -8,10 +8,12 @@
 #include <stdint.h>
 
 #include "base/bytes.h"
+#include "base/check.h"
 #include "base/status.h"
 #include "jetstream/stream.h"
 #include "store/append.h"
 #include "store/store.h"
+#include "text/request_info.h"
 #include "text/text.h"
 #include "text/transform.h"
 #include "wire/emit.h"
@@ -56,7 +58,8 @@ typedef enum publisher {
 void js_take(js_t *js, stream_t *stream, const message_t *message, publisher_t publisher, publish_result_t *result);
 /* The store's verdict is none of a success: the outcome, and a refusal in the protocol's words. */
 void js_name_verdict(publish_result_t *result);
-void ack_text(const stream_t *stream, uint64_t seq, bool duplicate, text_t *text); /* a PubAck */
+void ack_text(const stream_t *stream, uint64_t seq, bool duplicate, text_t *text);    /* a PubAck */
+void counted_text(const stream_t *stream, uint64_t seq, bytes_t value, text_t *text); /* one of a counter */
 /* The refusal that the store would give first, so that it wins over the headers' ones. NULL: nothing. */
 const refusal_t *js_refused_outright(const stream_t *stream, const message_t *message);
 void js_answer_refused(js_t *js, const stream_t *stream, bytes_t reply, const refusal_t *refusal);
@@ -106,8 +109,24 @@ store_due_t js_schedule_due(void *context, store_stream_t *stored, uint64_t seq,
 /* ---- fast.c ------------------------------------------------------------------------------------------------------ */
 
 bool js_in_fast_batch(bytes_t reply); /* the message says that it belongs to one */
-/* said: its reply, or, where that leads back over an import, the publisher's own. */
-void js_fast(js_t *js, stream_t *stream, const message_t *message, bytes_t said);
+/* The word that tells a message's place in a fast batch: its reply, or, where that leads back over an import, the
+ * publisher's own. Empty: it is in none. */
+static inline __attribute__((always_inline)) bytes_t js_fast_word(const message_t *message) {
+    if (LEAF_UNLIKELY(js_in_fast_batch(message->reply))) {
+        return message->reply;
+    }
+    if (LEAF_LIKELY(message->header.size == 0 || !bytes_starts(message->reply, BYTES_LITERAL("_R_.")))) {
+        return BYTES_NONE;
+    }
+    bytes_t reply = request_info_reply(message->header);
+    return js_in_fast_batch(reply) ? reply : BYTES_NONE;
+}
+
+/* said: that word. false: nothing was done, and it is to come again when what was asked of the log is known: only of a
+ * stream that several servers keep. */
+bool js_fast(js_t *js, stream_t *stream, const message_t *message, bytes_t said);
+/* What became of an entry of a stream that several servers keep, and of what rode on it (replicated_fast). */
+void js_fast_applied(js_t *js, stream_t *stream, bytes_t asked, const appended_t *appended);
 void js_fast_chores(js_t *js); /* drops what was silent for long */
 void js_fast_forget(js_t *js, const stream_t *stream);
 

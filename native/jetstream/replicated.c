@@ -8,6 +8,7 @@
 #include "base/copies.h"
 #include "base/random.h"
 #include "jetstream/commands.h"
+#include "jetstream/counter.h"
 #include "jetstream/intake.h"
 #include "jetstream/js.h"
 #include "jetstream/publish.h"
@@ -17,11 +18,12 @@
 #define LISTEN_AGAIN_NS NS_PER_SECOND
 #define BEHIND_NS (2 * NS_PER_SECOND) /* more than a follower's store waits for room */
 /* Other flags have entries of the log. */
-#define FLAGS_WITHOUT (STREAM_ALLOW_BATCHED | STREAM_ALLOW_SCHEDULES | STREAM_COUNTER)
+#define FLAGS_WITHOUT STREAM_ALLOW_SCHEDULES
 
 /* ---- answers ----------------------------------------------------------------------------------------------------- */
 
-static void answer_publisher(js_t *js, const stream_t *stream, bytes_t reply, const appended_t *appended) {
+static void answer_publisher(js_t *js, const stream_t *stream, bytes_t reply, const appended_t *appended,
+                             bytes_t counted) {
     if (reply.size == 0) {
         return;
     }
@@ -29,7 +31,11 @@ static void answer_publisher(js_t *js, const stream_t *stream, bytes_t reply, co
                  || appended->verdict == APPEND_SKIPPED;
     if (taken) {
         text_t text;
-        ack_text(stream, appended->seq, appended->verdict == APPEND_DUPLICATE, &text);
+        if (appended->verdict == APPEND_STORED && counted.size > 0) {
+            counted_text(stream, appended->seq, counted, &text);
+        } else {
+            ack_text(stream, appended->seq, appended->verdict == APPEND_DUPLICATE, &text);
+        }
         js_say(js, stream->account, reply, BYTES_NONE, text_bytes(&text));
         return;
     }
@@ -83,20 +89,33 @@ static void answer_one(js_t *js, const replicated_t *replicated, const asked_t *
         if (outcome != NULL) {
             replicated_answer_batch(js, replicated->stream, bytes, &outcome->appended);
         }
+    } else if (head->what == ASKED_FAST) {
+        if (outcome != NULL) {
+            js_fast_applied(js, replicated->stream, bytes, &outcome->appended);
+        }
     } else if (head->what != ASKED_PUBLISH && head->what != ASKED_SAY) {
         answer_command(js, head, bytes, outcome);
     } else if (outcome != NULL && head->what == ASKED_SAY) {
         replicated_say_now(replicated, bytes);
     } else if (outcome != NULL) {
-        answer_publisher(js, replicated->stream, bytes, &outcome->appended);
+        answer_publisher(js, replicated->stream, bytes, &outcome->appended, replicated->counted);
     }
 }
 
 /* What is stored is published again by who leads when it applies it. A leader that dies may have done so, and the next
  * one does, too, or neither: nobody has promised it. */
 static appended_t replicated_append(void *context, const append_t *append, bool grouped) {
+    replicated_t *replicated = context;
+    appended_t appended =
+        js_append_timed(replicated->js, replicated->stream, append, grouped, group_leads(replicated->group));
+    bool counts = (replicated->stream->config.flags & STREAM_COUNTER) != 0 && appended.verdict == APPEND_STORED;
+    replicated->counted = counts && !grouped ? counter_value(append->payload) : BYTES_NONE;
+    return appended;
+}
+
+static append_verdict_t replicated_count(void *context, const append_t *before, append_t *append) {
     const replicated_t *replicated = context;
-    return js_append_timed(replicated->js, replicated->stream, append, grouped, group_leads(replicated->group));
+    return counter_applied(replicated->js, replicated->stream, before, append);
 }
 
 static void replicated_answered(void *context, uint64_t token, const replica_outcome_t *outcome) {
@@ -135,7 +154,7 @@ void replicated_went(replicated_t *replicated, uint64_t before, status_t status)
 }
 
 /* STATUS_AGAIN: the log has no room. STATUS_INVALID: it never takes such a one. */
-static status_t propose(js_t *js, stream_t *stream, const append_t *append, bytes_t reply) {
+status_t replicated_propose(js_t *js, stream_t *stream, const append_t *append, asked_what_t what, bytes_t asker) {
     replicated_t *replicated = stream->replicated;
     text_t name;
     append_t renamed = *append;
@@ -146,7 +165,7 @@ static status_t propose(js_t *js, stream_t *stream, const append_t *append, byte
     }
     renamed.skip = js_nobody_wants(js, stream, &renamed);
     uint64_t before = asked_size(&replicated->asked);
-    uint64_t token = asked_put(&replicated->asked, ASKED_PUBLISH, reply);
+    uint64_t token = asked_put(&replicated->asked, what, asker);
     if (token == 0) {
         return STATUS_AGAIN;
     }
@@ -161,9 +180,9 @@ bool replicated_proposes(const replicated_t *replicated) {
 
 /* false: it is to wait. */
 static bool propose_message(js_t *js, stream_t *stream, const message_t *message) {
-    if (js_in_fast_batch(message->reply)) {
-        js_fast(js, stream, message, message->reply); /* the stream takes none */
-        return true;
+    bytes_t word = js_fast_word(message);
+    if (word.size != 0) {
+        return js_fast(js, stream, message, word);
     }
     intake_t intake;
     const refusal_t *refusal = js_refused_outright(stream, message);
@@ -173,7 +192,8 @@ static bool propose_message(js_t *js, stream_t *stream, const message_t *message
         return true;
     }
     bytes_t reply = (stream->config.flags & STREAM_NO_ACK) != 0 ? BYTES_NONE : message->reply;
-    status_t status = refusal == NULL ? propose(js, stream, &intake.append, reply) : STATUS_OK;
+    status_t status =
+        refusal == NULL ? replicated_propose(js, stream, &intake.append, ASKED_PUBLISH, reply) : STATUS_OK;
     refusal = status == STATUS_INVALID ? &refused_size : refusal;
     if (refusal != NULL) {
         js_answer_refused(js, stream, reply, refusal);
@@ -267,6 +287,7 @@ status_t replicated_open(js_t *js, stream_t *stream, bytes_t subjects) {
                                    .answered = replicated_answered,
                                    .define = replicated_define,
                                    .append = replicated_append,
+                                   .count = replicated_count,
                                    .news = replicated_news};
     *replicated =
         (replicated_t){.js = js, .stream = stream, .subjects = bytes_copy(subjects), .due_ns = js->now->mono_ns};
@@ -433,6 +454,7 @@ static void take_lead(js_t *js, replicated_t *replicated, bool ready) {
         stream_unlisten(js, replicated->stream);
         replicated->leads = false;
         js_atomic_forget(js, replicated->stream);
+        js_fast_forget(js, replicated->stream);
         replicated_lose_consumers(js, replicated);
     } else if (js->now->mono_ns >= replicated->listen_ns) {
         replicated->leads = replicated_tell_consumers(replicated)

@@ -27,7 +27,7 @@
  * A batch is collected at the leader (atomic.c), and is one entry when it is committed: a leader that dies before that
  * leaves nothing of it. What its publisher is told follows from what has become of the entry.
  *
- * Not here, and refused (replicated_may): what a log has no entry for: schedules, fast batches, counters.
+ * Not here, and refused (replicated_may): what a log has no entry for: schedules.
  */
 #ifndef LEAFD_JETSTREAM_REPLICATED_H
 #define LEAFD_JETSTREAM_REPLICATED_H
@@ -64,6 +64,10 @@ void replicated_purge(js_t *js, const plane_command_t *command, const stream_t *
 /* A message of an atomic batch (replica_pack_batched). */
 LEAF_MUST_USE status_t replicated_pack(const stream_t *stream, const append_t *append, uint32_t before,
                                        buffer_t *packed);
+/* A message of a fast batch, whose bytes js_fast_applied gets when it is applied. STATUS_AGAIN: there is no room.
+ * STATUS_INVALID: it never takes such a one. Then bytes that it gets with what was proposed last. */
+LEAF_MUST_USE status_t replicated_fast(js_t *js, stream_t *stream, const append_t *append, bytes_t asked);
+LEAF_MUST_USE status_t replicated_ride_fast(const stream_t *stream, bytes_t asked);
 /* What a mirror or source brings; without a subject only the source's position. STATUS_CLOSED: it does not lead.
  * STATUS_FULL: too much waits. */
 LEAF_MUST_USE status_t replicated_take(js_t *js, const stream_t *stream, const append_t *append);

@@ -1,6 +1,7 @@
 /* replicated_batches.c: batches into a stream that several servers keep (replicated.h).
  *
  *     atomic.c collects --> atomic_commit.c packs --> one entry --> applied by each member --> PubAck or refusal
+ *     fast.c, each message --> an entry --> applied by each member --> fast.c
  */
 #include "group/replica.h"
 #include "jetstream/atomic.h"
@@ -40,4 +41,13 @@ void replicated_answer_batch(js_t *js, const stream_t *stream, bytes_t bytes, co
     bytes_t id = bytes_of(bytes.at + 8, load_be32(bytes.at + 4));
     bytes_t reply = bytes_after(bytes, 8 + id.size);
     atomic_answer_applied(js, stream, reply, id, load_be32(bytes.at), appended);
+}
+
+status_t replicated_fast(js_t *js, stream_t *stream, const append_t *append, bytes_t asked) {
+    return replicated_proposes(stream->replicated) ? replicated_propose(js, stream, append, ASKED_FAST, asked)
+                                                   : STATUS_AGAIN;
+}
+
+status_t replicated_ride_fast(const stream_t *stream, bytes_t asked) {
+    return asked_ride(&stream->replicated->asked, ASKED_FAST, asked);
 }

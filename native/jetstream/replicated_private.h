@@ -13,7 +13,7 @@
 
 /* In a queue of those who wait: of a command it, and of ASKED_DONE also its answer, arg (8) and payload; of ASKED_SAY
  * the subject (4: its size) and the header; of ASKED_BATCH how many messages (4), the batch's id (4: its size) and the
- * reply. In `taken` what is to be proposed: the bytes of ASKED_TAKEN, and
+ * reply; of ASKED_FAST what fast.c put there. In `taken` what is to be proposed: the bytes of ASKED_TAKEN, and
  * of ASKED_FORGET those behind the command. */
 typedef enum asked_what {
     ASKED_PUBLISH = 1,
@@ -24,7 +24,8 @@ typedef enum asked_what {
     ASKED_DEFINE,
     ASKED_TAKEN,
     ASKED_FORGET,
-    ASKED_BATCH
+    ASKED_BATCH,
+    ASKED_FAST
 } asked_what_t;
 
 /* Thousands of streams are at rest while one is written to, so a tick goes to those alone that have something to do. */
@@ -53,6 +54,7 @@ struct replicated {
     asked_queue_t held;  /* what is to be proposed with the next changes of consumers, and waits for them */
     asked_queue_t taken; /* of a mirror or sources: not proposed yet */
     buffer_t packed;     /* the next of these */
+    bytes_t counted;     /* the value of the counter that was applied last; until it is answered */
     int64_t due_ns;      /* when it has something to do by itself */
     bool in_row[ROWS];
     replicated_t *row_next[ROWS];
@@ -79,6 +81,8 @@ void replicated_unrow(replicated_t *replicated);
 uint64_t replicated_begin(js_t *js, const plane_command_t *command, replicated_t *replicated, asked_what_t what);
 void replicated_proposed(js_t *js, const plane_command_t *command, replicated_t *replicated, uint64_t before,
                          status_t status);
+/* A client's message. STATUS_AGAIN: there is no room. STATUS_INVALID: it never takes such a one. */
+status_t replicated_propose(js_t *js, stream_t *stream, const append_t *append, asked_what_t what, bytes_t asker);
 bool replicated_proposes(const replicated_t *replicated);
 /* What was put in `asked` is proposed, or is taken back: before is asked_size before it. */
 void replicated_went(replicated_t *replicated, uint64_t before, status_t status);

@@ -27,6 +27,8 @@ typedef enum append_verdict {
     APPEND_STOPPED,      /* the stream's numbers contradict each other    10077 */
     APPEND_NO_SPACE,     /* store limit, disk or map full                 10023 */
     APPEND_NO_ROLLUP,    /* rollup not permitted                          10111 */
+    APPEND_NO_COUNTER,   /* what is there is no counter                      10172 */
+    APPEND_NO_INCREMENT, /* what is added is no number, or makes it too long 10171 */
     APPEND_OUT_OF_ORDER, /* a mirror's sequence not above the last */
     APPEND_LATER,        /* nothing is decided yet: to be tried again in the next turn (append_t.waits) */
 } append_verdict_t;

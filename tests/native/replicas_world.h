@@ -35,6 +35,9 @@ static uint64_t digests[TOKENS_MAX];     /* by index; 0: not known */
 static uint64_t sorts[TOKENS_MAX];       /* .. of what sort */
 static uint64_t (*sort_of)(uint32_t at); /* of the state that a member has: only those of one sort are compared */
 static uint64_t compared;
+/* Of the streams of the next world: what one of them adds (replica_hooks_t.count), NULL: they are no counters. context:
+ * the stream. */
+static append_verdict_t (*counts)(void *context, const append_t *before, append_t *append);
 
 /* ---- replicas as guests of the world ----------------------------------------------------------------------------- */
 
@@ -55,7 +58,8 @@ static inline stream_config_t its_config(void) {
 }
 
 static inline void opened(uint32_t at, uint32_t group, group_options_t *options) {
-    replicas[at] = replica_open(world.node[at].stream[group], (replica_hooks_t){.answered = answered});
+    store_stream_t *stream = world.node[at].stream[group];
+    replicas[at] = replica_open(stream, (replica_hooks_t){.context = stream, .answered = answered, .count = counts});
     CHECK(replicas[at] != NULL);
     options->hooks.save = NULL;
     options->hooks.restore = NULL;

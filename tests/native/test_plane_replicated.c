@@ -419,7 +419,7 @@ static void no_majority(void) {
 }
 
 static void refused(void) {
-    static const uint32_t flags[] = {STREAM_ALLOW_BATCHED, STREAM_ALLOW_SCHEDULES, STREAM_COUNTER};
+    static const uint32_t flags[] = {STREAM_ALLOW_SCHEDULES};
     rig_new_directory();
     open_plane();
     for (uint32_t i = 0; i < sizeof flags / sizeof *flags; i++) {

@@ -75,31 +75,109 @@ static uint32_t answers_agree(void) {
     return stored;
 }
 
+static void live_through(void (*client)(void)) {
+    batches = 0;
+    for (uint32_t round = 0; round < 12; round++) {
+        harm_some();
+        for (uint32_t steps = below(below(3) == 0 ? 800 : 100); steps > 0; steps--) {
+            if (below(3) == 0 && ops_count + 2 < OPS_MAX) {
+                client();
+            }
+            world_step();
+            if (steps % 16 == 0) {
+                compare_digests();
+            }
+        }
+    }
+    replicas_agree();
+    CHECK(compared > 10);
+}
+
 static void whole_or_not_at_all(void) {
     uint64_t seed;
     uint64_t stored = 0;
     for (uint64_t left = seeds(4, &seed); left > 0; left--, seed++) {
         config = rig_config();
         begin_replicas(3, seed * 6007 + 1);
-        batches = 0;
-        for (uint32_t round = 0; round < 12; round++) {
-            harm_some();
-            for (uint32_t steps = below(below(3) == 0 ? 800 : 100); steps > 0; steps--) {
-                if (below(3) == 0 && ops_count + 2 < OPS_MAX) {
-                    client_of_batches();
-                }
-                world_step();
-                if (steps % 16 == 0) {
-                    compare_digests();
-                }
-            }
-        }
-        replicas_agree();
-        CHECK(compared > 10);
+        live_through(client_of_batches);
         stored += answers_agree();
         world_end();
     }
     CHECK(stored > 60);
+}
+
+/* ---- counters ---------------------------------------------------------------------------------------------------- */
+
+/* A message's first 8 bytes are what it adds, and become the sum; behind them is whose it is. */
+static append_verdict_t adds(void *context, const append_t *before, append_t *append) {
+    static uint8_t summed[16];
+    store_stream_t *stream = context;
+    stored_message_t last = {.payload = BYTES_NONE};
+    status_t status = STATUS_OK;
+    if (before != NULL) {
+        last.payload = before->payload;
+    } else {
+        status = store_last_by_subject(stream, append->subject, UINT64_MAX, &last);
+    }
+    CHECK(status == STATUS_OK || status == STATUS_NOT_FOUND);
+    uint64_t sum = last.payload.size == 16 ? load_be64(last.payload.at) : 0;
+    CHECK_EQ_U64(16, append->payload.size);
+    memcpy(summed + 8, append->payload.at + 8, 8);
+    store_be64(summed, sum + load_be64(append->payload.at));
+    append->payload = bytes_of(summed, sizeof summed);
+    return sum > 1000000 ? APPEND_NO_INCREMENT : APPEND_STORED;
+}
+
+/* One increment or a batch of some, each of as much as says its number. */
+static void client_of_counters(void) {
+    uint8_t payload[BATCH_MAX][16];
+    append_t messages[BATCH_MAX] = {0};
+    uint32_t count = 1 + below(4);
+    uint64_t number = ++batches;
+    for (uint32_t i = 0; i < count; i++) {
+        store_be64(payload[i], number % 90 + i);
+        store_be64(payload[i] + 8, number << 16 | i << 8 | count);
+        messages[i] = (append_t){.subject = text(below(2) == 0 ? "s.0" : "s.1"), .payload = bytes_of(payload[i], 16)};
+    }
+    (void)(count == 1 ? ask(ASK_PUBLISH, messages, 0, number) : ask_batch(messages, count, number));
+}
+
+/* Each sum is the one before it on its subject and what its message adds; what was acknowledged is among them, once. */
+static uint32_t sums_agree(void) {
+    static bool there[OPS_MAX];
+    uint64_t sums[2] = {0};
+    uint32_t stored = 0;
+    memset(there, 0, sizeof there);
+    for (uint64_t seq = 1; seq <= rig_state(world.node[0].stream[0]).last_seq; seq++) {
+        stored_message_t message;
+        CHECK_EQ_I64(STATUS_OK, store_read(world.node[0].stream[0], seq, &message));
+        uint64_t said = load_be64(message.payload.at + 8);
+        uint64_t *sum = &sums[message.subject.at[2] - '0'];
+        *sum += (said >> 16) % 90 + (said >> 8 & 0xff);
+        CHECK_EQ_U64(*sum, load_be64(message.payload.at));
+        CHECK((said >> 8 & 0xff) > 0 || !there[said >> 16]);
+        there[said >> 16] = true;
+    }
+    for (uint64_t token = 1; token <= ops_count; token++) {
+        CHECK(!ops[token].known || (ops[token].verdict == APPEND_STORED && there[ops[token].number]));
+        stored += ops[token].known;
+    }
+    return stored;
+}
+
+static void sums_are_the_same(void) {
+    uint64_t seed;
+    uint64_t stored = 0;
+    counts = adds;
+    for (uint64_t left = seeds(4, &seed); left > 0; left--, seed++) {
+        config = rig_config();
+        begin_replicas(3, seed * 4409 + 1);
+        live_through(client_of_counters);
+        stored += sums_agree();
+        world_end();
+    }
+    CHECK(stored > 100);
+    counts = NULL;
 }
 
 /* ---- what takes several turns ------------------------------------------------------------------------------------ */
@@ -216,6 +294,7 @@ static void numbers_end(void) {
 
 int main(void) {
     RUN("a batch is whole at every member, or nowhere, whoever is killed, stopped or cut off", whole_or_not_at_all);
+    RUN("what counters add, alone and in batches, makes the same sums at every member", sums_are_the_same);
     RUN("the rollups of a batch come to their end behind a kill of all members", rollups_end_after_a_kill);
     RUN("one message that is refused has all of its batch refused", one_refuses_all);
     RUN("a batch that the numbers of a stream do not have room for is refused, and nothing waits for it", numbers_end);

@@ -92,8 +92,7 @@ async def put(context: Context, stream: Stream, *, stored: bytes = b"") -> t.Str
         republish = None
     flat = flat_stream(stream.account.id, stream.config)
     if stream.group is not None:
-        without = t.StreamFlag.ALLOW_BATCHED  # a fast batch goes by what has been stored already
-        flat = replace(flat, flags=(flat.flags & ~without) | t.StreamFlag.REPLICATED)
+        flat = replace(flat, flags=flat.flags | t.StreamFlag.REPLICATED)
     return await context.plane.stream_put(
         stream.id,
         flat,
@@ -214,16 +213,14 @@ async def placed(context: Context, wanted: Stream) -> tuple[Stream, t.StreamStat
 
 
 def check_replicable(context: Context, config: StreamConfig, *, later: bool = False) -> None:
-    """Can several servers keep such a stream: has their log entries for it (native/jetstream/replicated.h)? Batches may
-    be allowed, as tools do that use none: whoever sends one is refused. later: one server has it alone until then.
-    Raises ApiError."""
+    """Can several servers keep such a stream: has their log entries for it (native/jetstream/replicated.h)? later: one
+    server has it alone until then. Raises ApiError."""
     if not context.settings.shared:
         raise errors.STREAM_REPLICAS_NOT_SUPPORTED.error()
     others = {
         # What is behind a message that was refused would be in the log already.
         "discard new and sources": config.discard == "new" and (config.mirror is not None or bool(config.sources)),
         "message schedules": config.allow_msg_schedules,
-        "counters": config.allow_msg_counter,
     }
     wrong = [what for what, is_there in others.items() if is_there]
     if wrong:
