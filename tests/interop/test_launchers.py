@@ -85,3 +85,26 @@ def test_a_listener_of_all_addresses_takes_both_kinds(kind: str) -> None:
             with peer, peer.makefile("rb") as lines:
                 found.append(json.loads(lines.readline().removeprefix(b"INFO "))["client_ip"])
     assert ["127.0.0.1", "::1"] == found
+
+
+SIX = """
+listen: "127.0.0.1:{port}"
+http: "[::1]:-1"
+websocket { host: "::1", port: -1, no_tls: true }
+cluster { name: C, listen: "[::1]:-1" }
+ports_file_dir: "{directory}"
+"""
+
+
+def test_addresses_of_the_second_kind_are_written_in_brackets_as_at_a_nats_server() -> None:
+    """In the log's lines and in the ports file, so that who reads one finds the port behind the last colon."""
+    if not socket.has_ipv6:
+        pytest.skip("Python has no IPv6 here")
+    told = []
+    for kind in servers.KINDS:
+        with servers.running(kind, SIX) as server:
+            urls = {url for urls in ports_of(server).values() for url in urls if "::1" in url}
+            said = re.findall(r"(monitor on|route connections on) (\S*):\d+", server.log)
+            told.append((sorted(said), {url.rpartition(":")[0] for url in urls}))
+    assert told[0] == told[1]
+    assert {"[::1]"} == {host for _, host in told[0][0]}

@@ -13,6 +13,7 @@ from typing import Any, Final
 from leafd.config.schema.server import ServerConfig
 from leafd.host.listeners import ANYWHERE, Sockets, address_of, advertised, reachable
 from leafd.host.log import Log
+from leafd.links.addresses import host_port
 from leafd.logins.handshakes import info_of
 from leafd.records import dataclass
 
@@ -85,15 +86,15 @@ class About:
         if self.domain:
             log.info(f"  Domain:   {self.domain}")
         if self.monitor is not None:
-            log.info(f"Starting {self.monitor_scheme} monitor on {self.monitor[0]}:{self.monitor[1]}")
+            log.info(f"Starting {self.monitor_scheme} monitor on {host_port(*self.monitor)}")
         log.info("Server is ready", event="ready")
 
 
 def _urls(scheme: str, address: tuple[str, int]) -> list[str]:
     """One for each address of this machine where the listener has no address of its own, the loopback one first."""
     host, port = address
-    hosts = ["127.0.0.1", *reachable(host)] if host == ANYWHERE else [f"[{host}]" if ":" in host else host]
-    return [f"{scheme}://{one}:{port}" for one in dict.fromkeys(hosts)]
+    hosts = ["127.0.0.1", *reachable(host)] if host == ANYWHERE else [host]
+    return [f"{scheme}://{host_port(one, port)}" for one in dict.fromkeys(hosts)]
 
 
 def about(server_id: str, config: ServerConfig, sockets: Sockets, domain: str) -> About:

@@ -167,7 +167,7 @@ class Clustered:
         log.info(f"Cluster name is {cluster.name}")
         if cluster.dynamic:
             log.warning("Cluster name was dynamically generated, consider setting one")
-        log.info(f"Listening for route connections on {host}:{port}")
+        log.info(f"Listening for route connections on {host_port(host, port)}")
         if self._block.tls is not None and self._block.tls.insecure:
             log.warning("TLS of routes: whoever answers is taken for a server of the cluster; use this for tests only")
 

@@ -24,6 +24,7 @@ from leafd.host.listeners import (
     listen,
 )
 from leafd.links import leaf
+from leafd.links.addresses import host_port
 from leafd.links.compression import Compression
 from leafd.logins.handshakes import info_of
 
@@ -100,7 +101,7 @@ class Listeners:
         self._leaf_door = sock.dup()
         self._leafs.on_doubt += [self._doubted]
         self._plane.listen(LEAF_LISTENER, sock.detach(), t.ConnKind.LEAF, secure=self._hold_leafs())
-        self._log.info(f"Listening for leafnode connections on {host}:{port}")
+        self._log.info(f"Listening for leafnode connections on {host_port(host, port)}")
 
     def _doubted(self, link: Link, doubt: int) -> None:
         """A server that dialled a link which stands at its first full packet is told of that by the listener alone."""
@@ -132,7 +133,7 @@ class Listeners:
         self._clients.listening(CLIENT_LISTENER)
         if config.proxy_protocol:
             self._log.info("PROXY protocol enabled for client connections")
-        self._log.info(f"Listening for client connections on {host}:{port}")
+        self._log.info(f"Listening for client connections on {host_port(host, port)}")
         if secure is not None:
             available = "available" if secure.flags & t.SecureFlag.OPTIONAL else "required"
             self._log.info(f"TLS {available} for client connections")
@@ -146,7 +147,7 @@ class Listeners:
         host, port = self._clients.info.web_address = address_of(sock)
         secure = block is not None and block.tls is not None
         self._plane.listen(WEB_LISTENER, sock.detach(), t.ConnKind.CLIENT, secure=secure, web=True)
-        self._log.info(f"Listening for websocket clients on {'wss' if secure else 'ws'}://{host}:{port}")
+        self._log.info(f"Listening for websocket clients on {'wss' if secure else 'ws'}://{host_port(host, port)}")
         if not secure:
             self._log.warning("Websocket not configured with TLS. DO NOT USE IN PRODUCTION!")
 

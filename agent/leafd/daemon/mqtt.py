@@ -15,6 +15,7 @@ from leafd.config.schema.base import SECOND
 from leafd.config.schema.mqtt import VERSIONS, Mqtt
 from leafd.gojson import written
 from leafd.host.listeners import MQTT_LISTENER, address_of
+from leafd.links.addresses import host_port
 
 if TYPE_CHECKING:
     from leafd.config.schema.server import ServerConfig
@@ -83,6 +84,6 @@ def listen_mqtt(plane: Plane, config: ServerConfig, log: Log, sock: socket.socke
     descriptor = 0
     if sock is not None:
         host, port = address_of(sock)
-        log.info(f"Listening for MQTT clients on {'tls' if secure else 'mqtt'}://{host}:{port}")
+        log.info(f"Listening for MQTT clients on {'tls' if secure else 'mqtt'}://{host_port(host, port)}")
         descriptor = sock.detach()
     plane.listen(MQTT_LISTENER, descriptor, t.ConnKind.MQTT, secure=secure, proxied=config.proxy_protocol)

@@ -119,7 +119,7 @@ class Supercluster:
         self._plane.listen(GATEWAY_LISTENER, sock.detach(), t.ConnKind.GATEWAY, secure=block.tls is not None)
         log = self._log
         log.info(f"Gateway name is {own.name}")
-        log.info(f"Listening for gateways connections on {host}:{port}")
+        log.info(f"Listening for gateways connections on {host_port(host, port)}")
         log.info(f"{'Advertise address' if block.advertise else 'Address'} for gateway {own.name!r} is {own.url}")
         if any(tls is not None and tls.insecure for tls in (block.tls, *(one.tls for one in block.remotes))):
             log.warning("TLS of gateways: whoever answers is taken for that cluster; use this for tests only")
