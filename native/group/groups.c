@@ -5,8 +5,7 @@
 
 #include "base/array.h"
 #include "base/check.h"
-#include "group/marks.h"
-#include "group/private.h"
+#include "group/groups_private.h"
 
 #define FRAME_ROOM_MIN 4096u
 #define FRAME_ROOM (1u << 20) /* of a frame, unless one entry alone needs more */
@@ -17,39 +16,6 @@ const raft_times_t groups_times = {.election_ns = 1500 * NS_PER_MS,
                                    .lease_ns = 1200 * NS_PER_MS,
                                    .beat_ns = 200 * NS_PER_MS,
                                    .rest_ns = 600 * NS_PER_MS};
-
-/* The frame that is being written for a server. */
-typedef struct outgoing {
-    uint64_t peer;
-    raft_disk_t to;
-    uint8_t *at;
-    uint32_t room;
-    frame_writer_t writer; /* at NULL: none is begun */
-} outgoing_t;
-
-typedef struct seat {
-    group_t *group;
-    uint64_t name; /* the group's: looking for one of a thousand touches no group */
-    bool awake;
-} seat_t;
-
-struct groups {
-    store_t *store;
-    raft_disk_t self;
-    groups_hooks_t hooks;
-    raft_outputs_t outputs;
-    moment_t now;
-    int64_t due_ns; /* of the first of them */
-    bool stirred;   /* one is awake */
-    seat_t *seats;  /* by name, ascending */
-    uint64_t count;
-    uint64_t room;
-    outgoing_t *outgoing;
-    uint64_t outgoing_count;
-    uint64_t outgoing_room;
-    groups_stats_t stats;
-    marks_t marks;
-};
 
 /* ---- frames out -------------------------------------------------------------------------------------------------- */
 
@@ -107,7 +73,7 @@ static bool outgoing_reserve(outgoing_t *outgoing, uint32_t size) {
     return true;
 }
 
-static frame_writer_t *groups_frame(void *context, raft_disk_t to, uint32_t need) {
+frame_writer_t *groups_frame(void *context, raft_disk_t to, uint32_t need) {
     groups_t *groups = context;
     bool reached = need <= FRAME_SIZE_MAX - FRAME_HEAD && marks_allow(&groups->marks, to)
                    && groups->hooks.reaches(groups->hooks.context, to.peer);
@@ -149,6 +115,7 @@ status_t groups_open(store_t *store, uint64_t peer, groups_hooks_t hooks, groups
     groups->self = (raft_disk_t){.peer = peer, .disk = disk};
     groups->hooks = hooks;
     groups->due_ns = INT64_MAX;
+    groups->pairs_due_ns = INT64_MAX;
     *out = groups;
     return STATUS_OK;
 }
@@ -165,12 +132,12 @@ void groups_close(groups_t *groups) {
     }
     free(groups->seats);
     free(groups->outgoing);
+    free(groups->pairs);
     marks_free(&groups->marks);
     free(groups);
 }
 
-/* The first seat whose group's name is not below `name`. */
-static uint64_t seat_at(const groups_t *groups, uint64_t name) {
+uint64_t seat_at(const groups_t *groups, uint64_t name) {
     uint64_t low = 0;
     uint64_t high = groups->count;
     while (low < high) {
@@ -194,7 +161,7 @@ group_t *groups_next(const groups_t *groups, const group_t *before) {
     return at < groups->count ? groups->seats[at].group : NULL;
 }
 
-static void groups_due(groups_t *groups, const group_t *group) {
+void groups_due(groups_t *groups, const group_t *group) {
     int64_t due_ns = group_deadline(group);
     groups->due_ns = due_ns < groups->due_ns ? due_ns : groups->due_ns;
 }
@@ -211,6 +178,7 @@ static group_options_t complete(groups_t *groups, group_options_t options) {
     options.outputs = &groups->outputs;
     options.hooks.frame = groups_frame;
     options.hooks.frame_context = groups;
+    groups->session = groups->session == 0 ? options.seed : groups->session;
     return options;
 }
 
@@ -302,6 +270,10 @@ void groups_receive(groups_t *groups, uint64_t peer, bytes_t bytes, moment_t now
         return; /* lost, as on a network */
     }
     while (frame_next(&frame, &message)) {
+        if (message.message.subject == RAFT_PAIR || message.message.subject == RAFT_PAIRED) {
+            pairs_receive(groups, &message, now);
+            continue;
+        }
         group_t *group = groups_named(groups, message.group);
         if (group == NULL) {
             groups->stats.unknown++;
@@ -358,8 +330,16 @@ void groups_turn(groups_t *groups, moment_t now) {
     if ((due || groups->stirred) && !marks_stop(&groups->marks)) {
         groups->stirred = turn_awake(groups, due, all, now);
     }
+    if (due && groups->pairs_due_ns == INT64_MAX) { /* some may be at rest now */
+        groups->pairs_due_ns = raft_next_beat(groups_times.beat_ns, now.mono_ns);
+    }
     if (due && groups->due_ns < now.mono_ns + LOOK_NS) {
         groups->due_ns = now.mono_ns + LOOK_NS;
+    }
+    if (marks_stop(&groups->marks)) {
+        groups->pairs_due_ns = INT64_MAX;
+    } else {
+        pairs_turn(groups, now);
     }
     for (uint64_t i = 0; i < groups->outgoing_count; i++) {
         outgoing_flush(groups, &groups->outgoing[i]);
@@ -371,7 +351,8 @@ void groups_turn(groups_t *groups, moment_t now) {
 
 int64_t groups_deadline(const groups_t *groups) {
     int64_t marks_ns = marks_deadline(&groups->marks, groups->store);
-    return groups->due_ns < marks_ns ? groups->due_ns : marks_ns;
+    int64_t due_ns = groups->due_ns < groups->pairs_due_ns ? groups->due_ns : groups->pairs_due_ns;
+    return due_ns < marks_ns ? due_ns : marks_ns;
 }
 
 /* ---- looks ------------------------------------------------------------------------------------------------------- */

@@ -89,7 +89,9 @@ void raft_entries(raft_t *raft, raft_outputs_t *out, const raft_message_t *messa
     raft_index_t known = RULE(COMMIT_FITTING) ? upto : raft->trail.last;
     raft_commit_upto(raft, out, message->commit < known ? message->commit : known);
     raft_message_t *answer = raft_say(raft, out, RAFT_TAKEN, message->from, RULE(ENTRIES_ON_DISK) ? raft->write : 0);
+    if (message->rests) raft_rest_heard(raft, message);
     answer->granted = true;
     answer->index = upto;
+    answer->commit = raft->commit;
     answer->stamp_ns = message->stamp_ns;
 }

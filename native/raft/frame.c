@@ -8,7 +8,8 @@
 #define FLAG_GRANTED 1u
 #define FLAG_HANDOVER 2u
 #define FLAG_FULL 4u
-#define FLAGS (FLAG_GRANTED | FLAG_HANDOVER | FLAG_FULL)
+#define FLAG_RESTS 8u
+#define FLAGS (FLAG_GRANTED | FLAG_HANDOVER | FLAG_FULL | FLAG_RESTS)
 #define AT_COUNT 6u
 #define AT_SIZE 48u
 #define AT_CRC 52u
@@ -107,6 +108,7 @@ static bool read_message(frame_t *frame, frame_message_t *next) {
                                      .granted = (at[9] & FLAG_GRANTED) != 0,
                                      .handover = (at[9] & FLAG_HANDOVER) != 0,
                                      .full = (at[9] & FLAG_FULL) != 0,
+                                     .rests = (at[9] & FLAG_RESTS) != 0,
                                      .term = load_be64(at + 16),
                                      .index = load_be64(at + 24),
                                      .log_term = load_be64(at + 32),
@@ -117,7 +119,7 @@ static bool read_message(frame_t *frame, frame_message_t *next) {
     const raft_message_t *message = &next->message;
     frame->rest = bytes_after(frame->rest, FRAME_MESSAGE_HEAD + size);
     frame->left--;
-    if (at[8] < RAFT_PREVOTE || at[8] > RAFT_STATE || at[9] > FLAGS) return false;
+    if (at[8] < RAFT_PREVOTE || at[8] > RAFT_PAIRED || at[9] > FLAGS) return false;
     bool carries = at[8] == RAFT_ENTRIES || at[8] == RAFT_STATE;
     if (message->count > RAFT_ENTRIES_MAX || (message->count != 0 && !carries)) return false;
     if (message->term > RAFT_TERM_MAX || message->index > RAFT_INDEX_MAX) return false;
@@ -169,7 +171,7 @@ bool frame_put(frame_writer_t *writer, uint64_t group, const raft_message_t *mes
     store_be64(at, group);
     at[8] = (uint8_t)message->subject;
     at[9] = (uint8_t)((message->granted ? FLAG_GRANTED : 0) | (message->handover ? FLAG_HANDOVER : 0)
-                      | (message->full ? FLAG_FULL : 0));
+                      | (message->full ? FLAG_FULL : 0) | (message->rests ? FLAG_RESTS : 0));
     store_be16(at + AT_ENTRIES, 0);
     store_be32(at + AT_ENTRIES_SIZE, 0);
     store_be64(at + 16, message->term);

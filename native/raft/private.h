@@ -28,6 +28,8 @@ typedef enum raft_rule {
     RULE_REMOVED_STANDS,  /* whose removal is not committed may be elected */
     RULE_COPY_KEEPS,      /* a copy takes away nothing that fits */
     RULE_MEMBERS_COUNT,   /* only members count */
+    RULE_REST_SINCE,      /* an answer is for what was named when it was asked for */
+    RULE_REST_FOLLOWS,    /* and from who follows still */
     RULES,
 } raft_rule_t;
 extern raft_rule_t raft_without;
@@ -70,6 +72,14 @@ void raft_taken(raft_t *raft, raft_outputs_t *out, const raft_message_t *message
 void raft_advance(raft_t *raft, raft_outputs_t *out);
 void raft_beat(raft_t *raft, raft_outputs_t *out, int64_t now_ns);
 bool raft_send_next(raft_t *raft, raft_outputs_t *out, int64_t now_ns);
+
+/* rest.c */
+/* A beat to that member is about to leave: does it say that the member rests? */
+bool raft_rest_begins(raft_t *raft, uint32_t place, int64_t now_ns);
+/* Nothing was heard of it for long: it may have started again, as an earlier version. */
+void raft_rest_ends(raft_progress_t *progress);
+/* A beat of its leader's has said so. */
+void raft_rest_heard(raft_t *raft, const raft_message_t *message);
 
 /* follow.c */
 void raft_entries(raft_t *raft, raft_outputs_t *out, const raft_message_t *message, int64_t now_ns);

@@ -1,5 +1,5 @@
 /* raft.c: a member's life: start, time, what each message is for, terms, writes and outputs. Elections are in elect.c,
- * a leader's log in replicate.c, a follower's in follow.c, changes of members in member.c.
+ * a leader's log in replicate.c, a follower's in follow.c, changes of members in member.c, rest in rest.c.
  */
 #include "raft/raft.h"
 
@@ -172,7 +172,9 @@ static bool join_term(raft_t *raft, raft_outputs_t *out, const raft_message_t *m
     case RAFT_VOTED:
     case RAFT_TAKEN: break;
     case RAFT_HANDOVER:
-    case RAFT_STATE: return false;
+    case RAFT_STATE:
+    case RAFT_PAIR:
+    case RAFT_PAIRED: return false;
     }
     raft_follow(raft, out, message->term, (raft_disk_t){0}, now_ns);
     return true;
@@ -200,7 +202,9 @@ void raft_receive(raft_t *raft, raft_outputs_t *out, const raft_message_t *messa
     case RAFT_HANDOVER:
         if (raft->role == RAFT_FOLLOWER && raft_may_stand(raft)) raft_stand(raft, out, true, now_ns);
         return;
-    case RAFT_STATE: return;
+    case RAFT_STATE:
+    case RAFT_PAIR:
+    case RAFT_PAIRED: return;
     }
 }
 

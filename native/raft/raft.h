@@ -22,6 +22,8 @@
  * - Its first entry is empty, and it changes no members before that one is committed; one change at a time.
  * - A leader that has not heard a majority for an election time is one no longer. A member that hears a leader grants
  *   no vote, nor does it for an election time after its start: its promise to a leader before that still holds.
+ * - What stands for the beats of groups at rest renews the lease of those alone that it named when it was sent, and
+ *   that the follower that answers still follows in that term.
  * - A member is a disk: (peer, disk). The votes and acknowledgements of any other disk do not count. Requests for votes
  *   are answered to every disk all the same: a member that is behind may not know yet who has become one.
  */
@@ -84,10 +86,13 @@ typedef enum raft_subject {
     RAFT_VOTE,        /* as PREVOTE; handover: its leader wants it */
     RAFT_VOTED,       /* granted */
     RAFT_ENTRIES,     /* index, log_term: the entry before them; count entries of entry_term; commit; stamp_ns */
-    /* granted: has all up to index. Else: `refused` did not fit, index, of log_term there, may. stamp_ns: of ENTRIES */
+    /* granted: has all up to index; commit: has committed that. Else: `refused` did not fit, index, of log_term there,
+     * may. stamp_ns: of ENTRIES */
     RAFT_TAKEN,
     RAFT_HANDOVER, /* begin an election now */
     RAFT_STATE,    /* a copy of the state up to index, of log_term: the caller's, who calls raft_copied() */
+    RAFT_PAIR,     /* the caller's, in place of the beats of many groups: rest.h */
+    RAFT_PAIRED,   /* .. and the answer to that */
 } raft_subject_t;
 
 typedef struct raft_message {
@@ -101,7 +106,8 @@ typedef struct raft_message {
     uint32_t count;
     bool granted;
     bool handover;
-    bool full; /* TAKEN: it had no room for more of them, which the caller says: more come with the next beat */
+    bool rests; /* ENTRIES: what stands for the beats of many groups speaks for this one, too: rest.h */
+    bool full;  /* TAKEN: it had no room for more of them, which the caller says: more come with the next beat */
     raft_index_t commit;
     raft_index_t refused;
     int64_t stamp_ns;
@@ -145,11 +151,14 @@ typedef enum raft_pace { RAFT_PROBING = 0, RAFT_FLOWING, RAFT_COPYING } raft_pac
 
 /* A leader's view of a member. */
 typedef struct raft_progress {
-    raft_index_t match; /* it has all up to there */
-    raft_index_t next;  /* it is sent from there */
-    int64_t heard_ns;   /* by our clock when its answer came */
-    int64_t stamp_ns;   /* by our clock when what it has answered was sent */
-    int64_t match_ns;   /* by our clock when that was first heard */
+    raft_index_t match;     /* it has all up to there */
+    raft_index_t next;      /* it is sent from there */
+    int64_t heard_ns;       /* by our clock when its answer came */
+    int64_t stamp_ns;       /* by our clock when what it has answered was sent */
+    int64_t match_ns;       /* by our clock when that was first heard */
+    raft_index_t committed; /* it says so */
+    raft_index_t rest;      /* the log's last when it was told that it rests; another one, or 0: it does not */
+    int64_t rest_ns;        /* by our clock when it was first told */
     raft_pace_t pace;
     bool paused; /* a probe is on its way */
     bool beat;   /* it is to hear of us now */
@@ -174,6 +183,8 @@ typedef struct raft {
     raft_index_t commit;
     raft_index_t own_first; /* a leader's first entry */
     trail_t trail;
+    raft_term_t rest_term;    /* a follower's: it was told that it rests in that term .. */
+    raft_index_t rest;        /* .. with that as the log's last; 0: it was not */
     raft_config_t configs[2]; /* the members before, and now */
     raft_progress_t progress[RAFT_MEMBERS_MAX];
     uint32_t votes; /* by place among the members */

@@ -35,8 +35,7 @@ bool raft_append_own(raft_t *raft, raft_outputs_t *out, raft_kind_t kind, uint32
     return true;
 }
 
-/* At times that all groups of a server have in common, so that one frame has the beats of many. */
-static int64_t next_beat(int64_t every_ns, int64_t now_ns) {
+int64_t raft_next_beat(int64_t every_ns, int64_t now_ns) {
     return now_ns + every_ns - now_ns % every_ns;
 }
 
@@ -53,7 +52,7 @@ static int64_t beat_after(const raft_t *raft, int64_t now_ns) {
     for (uint32_t i = 0; i < raft_members(raft)->count && rests; i++) {
         rests = same_disk(raft_members(raft)->at[i].id, raft->self) || is_level(raft, &raft->progress[i], now_ns);
     }
-    return next_beat(rests ? raft->times.rest_ns : raft->times.beat_ns, now_ns);
+    return raft_next_beat(rests ? raft->times.rest_ns : raft->times.beat_ns, now_ns);
 }
 
 void raft_lead(raft_t *raft, raft_outputs_t *out, int64_t now_ns) {
@@ -70,7 +69,7 @@ void raft_lead(raft_t *raft, raft_outputs_t *out, int64_t now_ns) {
         raft_follow(raft, out, raft->term, (raft_disk_t){0}, now_ns);
         return;
     }
-    raft->due_ns = next_beat(raft->times.beat_ns, now_ns);
+    raft->due_ns = raft_next_beat(raft->times.beat_ns, now_ns);
     raft_tell_role(out);
 }
 
@@ -129,6 +128,7 @@ void raft_taken(raft_t *raft, raft_outputs_t *out, const raft_message_t *message
         return;
     }
     if (message->index > raft->trail.last) return; /* no leader of ours has sent that */
+    if (message->commit > progress->committed) progress->committed = message->commit;
     if (message->index > progress->match) {
         progress->match = message->index;
         progress->match_ns = now_ns;
@@ -159,6 +159,7 @@ void raft_beat(raft_t *raft, raft_outputs_t *out, int64_t now_ns) {
     for (uint32_t i = 0; i < raft_members(raft)->count; i++) {
         raft->progress[i].beat = true;
         raft->progress[i].paused = false;
+        if (now_ns - raft->progress[i].heard_ns >= raft->times.election_ns) raft_rest_ends(&raft->progress[i]);
         if (same_disk(raft_members(raft)->at[i].id, raft->successor)) {
             raft->progress[i].handed = false; /* it may have been lost */
             start_handover(raft, out, i);
@@ -180,8 +181,10 @@ static void send_entries(raft_t *raft, raft_outputs_t *out, uint32_t place, bool
         uint64_t count = upto - message->index;
         message->count = count < RAFT_ENTRIES_MAX ? (uint32_t)count : RAFT_ENTRIES_MAX;
         check(trail_term(&raft->trail, progress->next, &message->entry_term));
-        int64_t due_ns = next_beat(raft->times.beat_ns, now_ns); /* it may be lost */
+        int64_t due_ns = raft_next_beat(raft->times.beat_ns, now_ns); /* it may be lost */
         if (due_ns < raft->due_ns) raft->due_ns = due_ns;
+    } else {
+        message->rests = raft_rest_begins(raft, place, now_ns);
     }
     if (progress->pace == RAFT_FLOWING) {
         progress->next += message->count;

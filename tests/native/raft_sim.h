@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "raft/raft.h"
+#include "raft_pairs.h"
 #include "raft_world.h"
 
 static void node_persist(sim_t *sim, node_t *node, uint32_t count);
@@ -67,17 +68,6 @@ static void node_crash(sim_t *sim, node_t *node) {
 }
 
 /* ---- what members do */
-
-static void bag_put(sim_t *sim, const parcel_t *parcel) {
-    uint32_t at = sim->bag_count;
-    if (at == PARCELS_MAX) {
-        at = chance(sim, PARCELS_MAX);
-        free(sim->bag[at].entries);
-    } else {
-        sim->bag_count++;
-    }
-    sim->bag[at] = *parcel;
-}
 
 static void send_message(sim_t *sim, node_t *node, const raft_output_t *output) {
     parcel_t parcel = {.message = output->message, .after = output->after};
@@ -263,6 +253,10 @@ static void deliver(sim_t *sim, const parcel_t *parcel) {
         deliver_copy(sim, node, parcel);
         return;
     }
+    if (message.subject == RAFT_PAIR || message.subject == RAFT_PAIRED) {
+        deliver_pair(sim, node, &message);
+        return;
+    }
     for (uint32_t i = 0; i < message.count; i++) {
         raft_index_t index = message.index + 1 + i;
         if (parcel->entries[i].kind != RAFT_MEMBERS) continue;
@@ -389,6 +383,14 @@ static void see_leases(sim_t *sim) {
     if (count > 1) broken(sim, "two leaders have a lease at once");
 }
 
+/* As callers do: a copy may be lost. */
+static void send_copies_again(sim_t *sim, node_t *node) {
+    const raft_t *raft = &node->raft;
+    for (uint32_t i = 0; raft->role == RAFT_LEADER && i < raft_members(raft)->count; i++) {
+        if (raft->progress[i].pace == RAFT_COPYING) send_copy(sim, node, raft_members(raft)->at[i].id);
+    }
+}
+
 static void tick_all(sim_t *sim) {
     for (uint32_t i = 0; i < NODES && sim->fault == NULL; i++) {
         raft_outputs_t *out = no_outputs(sim);
@@ -397,6 +399,8 @@ static void tick_all(sim_t *sim) {
         if (!has_room(node)) continue;
         raft_tick(&node->raft, out, clock_of(sim, node));
         node_drain(sim, node, out);
+        if (chance(sim, 8) == 0) send_pairs(sim, node);
+        if (sim->calm && chance(sim, 8) == 0) send_copies_again(sim, node);
     }
 }
 
@@ -459,11 +463,11 @@ static void step(sim_t *sim) {
             (chance(sim, 16) < sim->hurry ? 1200 : 60) * MS; /* (first: a seed is one schedule in each build) */
         sim->time += time / (1 + chance(sim, 4));
         tick_all(sim);
-    } else if (what < 915)
-        sim_propose(sim);
-    else if (what < 940)
-        sim_alter(sim);
-    else if (what < 962) {
+    } else if (what < 915) {
+        if (!sim->quiet || chance(sim, 32) == 0) sim_propose(sim);
+    } else if (what < 940) {
+        if (!sim->quiet || chance(sim, 8) == 0) sim_alter(sim);
+    } else if (what < 962) {
         if (chance(sim, 16) < sim->unrest) trouble(sim, node);
     } else if (what < 985) {
         if (!node->alive) node_start(sim, node);
@@ -478,7 +482,13 @@ static void sim_begin(sim_t *sim) {
     sim->unrest = 1 + chance(sim, 16);
     sim->hurry = chance(sim, 8);
     sim->eager = chance(sim, 3) == 0;
-    sim->writing = 1 + chance(sim, 16);
+    sim->quiet = chance(sim, 3) == 0;
+    if (sim->quiet) {
+        sim->loss = 2;
+        sim->unrest = 1;
+        sim->hurry = 0;
+    }
+    sim->writing = sim->quiet ? 16 : 1 + chance(sim, 16);
     raft_config_t config = {.count = first};
     for (uint32_t i = 0; i < NODES; i++) {
         node_t *node = &sim->nodes[i];

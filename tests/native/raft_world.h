@@ -90,11 +90,12 @@ typedef struct sim {
     uint32_t unrest;  /* of 16: how often links break and members crash */
     uint32_t hurry;   /* of 16: how long the steps of time are */
     uint32_t writing; /* of 16: how quick the disks are */
+    bool quiet;       /* little is proposed: groups come to rest */
     bool eager;       /* new leaders change members at once, if they may */
     raft_outputs_t out;
     raft_config_t configs[CONFIGS_MAX];
     uint32_t config_count;
-    uint64_t elections, commits, changes, copies, crashes, leases;
+    uint64_t elections, commits, changes, copies, crashes, leases, heard;
 } sim_t;
 
 static const raft_times_t sim_times = {
@@ -117,6 +118,17 @@ static node_t *node_of(sim_t *sim, raft_disk_t id) {
         if (sim->nodes[i].id.peer == id.peer) return &sim->nodes[i];
     }
     return NULL;
+}
+
+static void bag_put(sim_t *sim, const parcel_t *parcel) {
+    uint32_t at = sim->bag_count;
+    if (at == PARCELS_MAX) {
+        at = chance(sim, PARCELS_MAX);
+        free(sim->bag[at].entries);
+    } else {
+        sim->bag_count++;
+    }
+    sim->bag[at] = *parcel;
 }
 
 static const raft_config_t no_members;

@@ -1,7 +1,7 @@
 /* test_groups.c: groups of several members, each on a store of its own, over a network of the test (groups_world.h):
  * what was answered is in all logs, once and in its order, whoever is killed, stopped or cut off. Power cuts:
  * test_groups_powercut.c;
- * copies of the state: test_groups_copies.c.
+ * copies of the state: test_groups_copies.c; many groups at rest: test_groups_pairs.c.
  *
  *     LEAFD_GROUPS_SEEDS=1000 LEAFD_GROUPS_SEED=7 build/dev/tests/native/test_groups
  */
@@ -451,63 +451,6 @@ static void by_chance(void) {
     CHECK(answered > 0);
 }
 
-/* ---- many groups ------------------------------------------------------------------------------------------------- */
-
-#define MANY 1000u
-
-static bool nothing_to_apply(void *context, raft_index_t index, bytes_t bytes) {
-    (void)context;
-    (void)index;
-    (void)bytes;
-    return true;
-}
-
-static uint32_t many_leads(void) {
-    uint32_t leads = 0;
-    for (uint32_t at = 0; at < world.nodes; at++) {
-        for (const group_t *group = NULL; (group = groups_next(world.node[at].groups, group)) != NULL;) {
-            leads += group_look(group, world.now).leased;
-        }
-    }
-    return leads;
-}
-
-static bool many_lead(void) {
-    return many_leads() == MANY;
-}
-
-/* A thousand groups are led, and what they say while nothing happens is a frame a beat and pair, not one a group. */
-static void many_groups(void) {
-    world_begin(3, 0, 5);
-    for (uint32_t i = 0; i < MANY; i++) {
-        for (uint32_t at = 0; at < 3; at++) {
-            group_t *group;
-            group_options_t options = world_options(at, 0);
-            options.number = i + 1;
-            options.name = (i * UINT64_C(0x9e3779b97f4a7c15)) | 1;
-            options.hooks.apply = nothing_to_apply;
-            options.hooks.save = NULL;
-            status_t status = groups_make(world.node[at].groups, options, world.now, &group);
-            while (status == STATUS_FULL) {
-                node_turn(&world.node[at]);
-                status = groups_make(world.node[at].groups, options, world.now, &group);
-            }
-            CHECK_EQ_I64(STATUS_OK, status);
-        }
-    }
-    world_until(many_lead);
-    CHECK_EQ_U64(MANY, groups_stats(world.node[0].groups).groups);
-    world_pass(5 * NS_PER_SECOND);
-    uint64_t frames = world.frames;
-    uint64_t bytes = world.frame_bytes;
-    world_pass(2 * NS_PER_SECOND);
-    CHECK_EQ_U64(MANY, many_leads());
-    /* A step has a frame a pair and direction at most; each group 10 beats and 10 answers of 72 bytes for two. */
-    CHECK(world.frames - frames <= UINT64_C(2) * 6 * 200);
-    CHECK(world.frame_bytes - bytes <= MANY * 11 * 4 * FRAME_MESSAGE_HEAD + (world.frames - frames) * FRAME_HEAD);
-    world_end();
-}
-
 /* ---- a member that lies ------------------------------------------------------------------------------------------ */
 
 static uint64_t near(uint64_t number) {
@@ -521,7 +464,7 @@ static uint32_t write_lie(const node_t *node, const group_look_t *look, raft_dis
                           uint32_t room) {
     frame_writer_t writer;
     uint8_t members[FRAME_MEMBERS_SIZE_MAX];
-    raft_message_t lie = {.subject = (raft_subject_t)(1 + below(RAFT_STATE)),
+    raft_message_t lie = {.subject = (raft_subject_t)(1 + below(RAFT_PAIRED)),
                           .term = below(3) == 0 ? near(look->term) : look->term,
                           .index = near(look->last),
                           .log_term = near(look->term),
@@ -532,7 +475,8 @@ static uint32_t write_lie(const node_t *node, const group_look_t *look, raft_dis
                           .refused = near(look->last),
                           .stamp_ns = (int64_t)near((uint64_t)world.now.mono_ns)};
     frame_begin(&writer, bytes, room, liar, node->id, 0);
-    CHECK(frame_put(&writer, 500, &lie));
+    bool of_pair = lie.subject == RAFT_PAIR || lie.subject == RAFT_PAIRED;
+    CHECK(frame_put(&writer, of_pair ? below(3) : 500, &lie));
     bool copy = lie.subject == RAFT_STATE;
     for (uint32_t count = lie.subject == RAFT_ENTRIES || copy ? below(4) : 0; count > 0; count--) {
         raft_kind_t kind = copy && below(4) != 0 ? count == 2 ? RAFT_MEMBERS : RAFT_DATA : (raft_kind_t)below(3);
@@ -595,6 +539,5 @@ int main(void) {
     RUN("frames of others than they say, for another disk, or damaged do nothing", forged_frames);
     RUN("what a lying member says ends no server", lies);
     RUN("kills, stops, cuts, loss, repetition and delay by chance: all logs are one", by_chance);
-    RUN("a thousand groups share their frames", many_groups);
     return TEST_RESULT();
 }

@@ -8,6 +8,7 @@
 #include "raft/member.c"
 #include "raft/raft.c"
 #include "raft/replicate.c"
+#include "raft/rest.c"
 #include "raft/trail.c"
 
 #define STEPS_LEFT_OUT 0

@@ -1,7 +1,7 @@
-/* test_raft_rules.c: the test of the tests: with any one rule of the core taken out, a promise of test_raft.c is
- * broken, or the invariants of raft_sim.h find a schedule in which it was needed. The core is compiled into this
- * program once more, with the rules as switches (native/raft/private.h). A process for each rule: an invariant of the
- * core itself may end it, which is found as well.
+/* test_raft_rules.c: the test of the tests: with any one rule of the core taken out, a promise of test_raft.c or
+ * test_raft_rest.c is broken, or the invariants of raft_sim.h find a schedule in which it was needed. The core is
+ * compiled into this program once more, with the rules as switches (native/raft/private.h). A process for each rule: an
+ * invariant of the core itself may end it, which is found as well.
  */
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -17,9 +17,13 @@ raft_rule_t raft_without;
 #include "raft/member.c"
 #include "raft/raft.c"
 #include "raft/replicate.c"
+#include "raft/rest.c"
 
-#define main promises
+#define main promises_moving
 #include "test_raft.c"
+#undef main
+#define main promises_at_rest
+#include "test_raft_rest.c"
 #undef main
 #include "raft_sim.h"
 
@@ -50,9 +54,15 @@ static const struct {
     {RULE_REMOVED_STANDS, "whose removal is not committed may be elected"},
     {RULE_COPY_KEEPS, "a copy takes away nothing that fits"},
     {RULE_MEMBERS_COUNT, "a member is a disk"},
+    {RULE_REST_SINCE, "what stands for beats is answered for what it named when it was sent"},
+    {RULE_REST_FOLLOWS, "and by who follows still"},
 };
 
 static sim_t sim;
+
+static int promises(void) {
+    return promises_moving() != 0 || promises_at_rest() != 0;
+}
 
 typedef struct finding {
     bool by_hand;

@@ -12,6 +12,7 @@
 #include "raft/member.c"
 #include "raft/raft.c"
 #include "raft/replicate.c"
+#include "raft/rest.c"
 #include "raft/trail.c"
 
 #define SEEDS 25000
