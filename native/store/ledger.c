@@ -103,10 +103,6 @@ bool store_ledger_disk(store_t *store, uint64_t *disk) {
     return *disk != 0;
 }
 
-status_t store_ledger_disown(store_t *store) {
-    return store_record_delete(store, RECORD_DISK, BYTES_NONE);
-}
-
 /* ---- a ledger's life --------------------------------------------------------------------------------------------- */
 
 static ledger_t *ledger_of(const store_t *store, uint32_t group) {

@@ -62,3 +62,7 @@ status_t store_ledger_each(store_t *store, bool (*visit)(void *context, uint32_t
     status_t status = store_record_each(store, RECORD_PROMISE, BYTES_NONE, BYTES_NONE, group_visit, &groups);
     return status == STATUS_OK && !groups.sound ? STATUS_CORRUPT : status;
 }
+
+status_t store_ledger_disown(store_t *store) {
+    return store_record_delete(store, RECORD_DISK, BYTES_NONE);
+}

@@ -1,6 +1,6 @@
-/* test_groups_put_back.c: groups of three servers, one of whose disks is put back from an image of itself, which has its
- * id (group/marks.h): it has forgotten what it promised. It takes part in nothing, says so, and is another disk at its
- * next start. What was answered is not lost by it.
+/* test_groups_put_back.c: groups of three servers, one of whose disks is put back from an image of itself, which has
+ * its id (group/marks.h): it has forgotten what it promised. It takes part in nothing, says so, and is another disk at
+ * its next start. What was answered is not lost by it.
  */
 #include "groups_acts.h"
 
