@@ -319,7 +319,6 @@ static void ingest_after(js_t *js, const ingest_t *ingest, bytes_t header, const
     }
 }
 
-/* subject: at the origin, which a source's header tells. */
 /* Of several servers each adds it to what it has when the entry is applied (counter_applied): here it is only looked
  * at, so that what is no counter is refused in the same way. */
 static status_t ingest_count(js_t *js, stream_t *stream, append_t *append) {
@@ -327,6 +326,7 @@ static status_t ingest_count(js_t *js, stream_t *stream, append_t *append) {
     return counter_source(js, stream, stream->replicated != NULL ? &looked : append);
 }
 
+/* subject: at the origin, which a source's header tells. */
 static void ingest_store(js_t *js, ingest_t *ingest, const ack_reply_t *ack, bytes_t subject,
                          const message_t *message) {
     text_t renamed;

@@ -380,10 +380,6 @@ uint64_t store_ledger_most(const store_t *store) {
     return number_less(number_least(led_budget(store), room_message_max(store)), LEDGER_OP_SIZE);
 }
 
-bool store_ledger_takes(const store_t *store, uint64_t bytes) {
-    return bytes <= store_ledger_most(store);
-}
-
 void store_ledger_lead(ledger_t *ledger, bool led) {
     if (ledger->led != led) {
         ledger->store->ledgers.led += led ? ledger->bytes : 0 - ledger->bytes;

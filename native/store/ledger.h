@@ -138,9 +138,11 @@ void store_ledger_lead(ledger_t *ledger, bool led);
 bool store_ledger_proposes(ledger_t *ledger, uint64_t entries, uint64_t bytes);
 /* Do all ledgers together take more than half of what one leader may propose? */
 bool store_ledger_pressed(const store_t *store);
-/* Would such an entry ever find room as a proposal? The most that one may have. */
-bool store_ledger_takes(const store_t *store, uint64_t bytes);
+/* The most bytes that an entry may have to find room as a proposal, ever. Does such a one? */
 uint64_t store_ledger_most(const store_t *store);
+static inline bool store_ledger_takes(const store_t *store, uint64_t bytes) {
+    return bytes <= store_ledger_most(store);
+}
 /* The entry behind the last one. */
 LEAF_MUST_USE status_t store_ledger_put(ledger_t *ledger, const ledger_entry_t *entry);
 /* Removes the entries behind index, which is not below what is applied. */

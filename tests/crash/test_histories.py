@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from tests.crash.histories.clocks import Clock, before, built
-from tests.crash.histories.judge import Verdict, build, judged, silences
+from tests.crash.histories.judge import Counted, Verdict, build, judged, miscounted, silences
 from tests.crash.histories.pulling import Delivery
 from tests.crash.histories.workload import CONSUMERS, Append, History, Touch
 from tests.servers import LEAFD
@@ -60,6 +60,39 @@ def test_a_refused_number_that_is_there_is_found() -> None:
 def test_a_number_before_one_that_was_acknowledged_earlier_is_found() -> None:
     late = [replace(GOOD[0], seq=3), GOOD[1], replace(GOOD[2], seq=1)]
     assert verdict(late, {0: 3, 1: 2, 2: 1}).disordered == [2]
+
+
+# ---- batches and counters --------------------------------------------------------------------------------------------
+
+BATCH = [replace(append(number, 10, 20, number), batch="b") for number in (5, 6, 7)]
+IN_DOUBT = [replace(one, answered=0, seq=0) for one in BATCH]
+
+
+def test_a_batch_that_is_there_in_part_or_with_others_between_is_found() -> None:
+    assert verdict(BATCH, {5: 5, 6: 6, 7: 7}).good
+    assert verdict(IN_DOUBT, {}).good
+    assert verdict(IN_DOUBT, {5: 2, 6: 3, 7: 4}).good
+    assert verdict(IN_DOUBT, {5: 2, 6: 3}).torn == ["b"]
+    assert verdict(IN_DOUBT, {5: 2, 6: 3, 7: 5}).torn == ["b"]
+
+
+ADDED = [
+    Append("k.0", 5, 10, 20, 1, value=5),
+    Append("k.0", 7, 10, 20, 3, value=12),
+    Append("k.1", 6, 10),
+    Append("k.1", 8, 10, 20, refused="x"),
+]
+ROWS = [Counted("k.0", 1, 5, 5), Counted("k.1", 2, 6, 6), Counted("k.0", 3, 7, 12)]
+
+
+def test_a_sum_that_is_not_that_of_what_was_added_is_found() -> None:
+    assert miscounted(ADDED, ROWS) == []
+    assert miscounted(ADDED, [ROWS[0], replace(ROWS[2], seq=2)]) == [7], "at another sequence"
+    assert miscounted(ADDED, ROWS[:2]) == [7], "acknowledged, and not there"
+    assert miscounted(ADDED, [*ROWS[:2], replace(ROWS[2], value=13)]) == [7, 7], "another sum"
+    assert miscounted(ADDED, [*ROWS, Counted("k.1", 4, 6, 12)]) == [6], "twice"
+    assert miscounted(ADDED, [*ROWS, Counted("k.1", 4, 8, 14)]) == [8], "refused"
+    assert miscounted(ADDED, [*ROWS, Counted("k.1", 4, 9, 15)]) == [9], "by nobody"
 
 
 # ---- consumers -------------------------------------------------------------------------------------------------------

@@ -21,12 +21,13 @@ from pathlib import Path
 from typing import Any, Final
 
 from nats.aio.client import Client
+from nats.aio.msg import Msg
 
 from tests import servers
 from tests.crash.histories import clocks
 from tests.crash.histories.cluster import CLIENTS, CLOCKS, FAULTS, META, Cluster, Faults, cluster
-from tests.crash.histories.judge import HEAD, Verdict, build, judged, silences
-from tests.crash.histories.workload import CONSUMERS, QUEUE, STREAM, History, Workload, asked, connected
+from tests.crash.histories.judge import HEAD, Counted, Verdict, build, judged, silences
+from tests.crash.histories.workload import CONSUMERS, COUNTED, QUEUE, STREAM, History, Workload, asked, connected
 from tests.packaging.machine import propagation
 from tests.rig.reports import report
 
@@ -43,6 +44,7 @@ async def made() -> bool:
     """The streams and their consumers, once the servers can make them. Returns whether they keep the work queue."""
     client = await connected(0)
     await _made(client, f"$JS.API.STREAM.CREATE.{STREAM['name']}", STREAM)
+    await _made(client, f"$JS.API.STREAM.CREATE.{COUNTED['name']}", COUNTED)
     await _made(client, CONSUMERS["H"].made_at, CONSUMERS["H"].request())
     try:
         await _made(client, f"$JS.API.STREAM.CREATE.{QUEUE['name']}", QUEUE)
@@ -101,33 +103,53 @@ def differing(one: Cluster) -> tuple[str, int]:
         time.sleep(0.5)
 
 
-async def contents(number: int) -> tuple[dict[int, int], Counter[int]]:
-    """The numbers that the stream has, read through that server: the sequence of each, and how often it is there."""
+async def messages(number: int, stream: str, subject: str) -> list[Msg]:
+    """All that the stream has of these subjects, read through that server. Raises TimeoutError."""
     client = await connected(number)
-    found, counted, last = dict[int, int](), Counter[int](), 0
+    found, last = list[Msg](), 0
     until = time.monotonic() + WELL_S
     while time.monotonic() < until:
         inbox = client.new_inbox()
         subscription = await client.subscribe(inbox)
-        body = json.dumps({"seq": last + 1, "next_by_subj": "n.*", "batch": PAGE}).encode()
-        await client.publish("$JS.API.DIRECT.GET.H", body, reply=inbox)
+        body = json.dumps({"seq": last + 1, "next_by_subj": subject, "batch": PAGE}).encode()
+        await client.publish(f"$JS.API.DIRECT.GET.{stream}", body, reply=inbox)
         try:
-            while (message := await subscription.next_msg(timeout=5)).data:
-                last = int((message.headers or {})["Nats-Sequence"])
-                found[int(message.data)] = last
-                counted[int(message.data)] += 1
+            while (headers := (message := await subscription.next_msg(timeout=5)).headers or {}).get("Nats-Sequence"):
+                last = int(headers["Nats-Sequence"])
+                found.append(message)
                 until = time.monotonic() + WELL_S
-            ended = (message.headers or {}).get("Status") == "404" or (message.headers or {}).get(
-                "Nats-Num-Pending"
-            ) == "0"
-        except (TimeoutError, KeyError):
+            ended = headers.get("Status") == "404" or headers.get("Nats-Num-Pending") == "0"
+        except TimeoutError:
             ended = False
             await asyncio.sleep(0.5)
         await subscription.unsubscribe()
         if ended:
             await client.close()
-            return found, counted
+            return found
     raise TimeoutError("the stream cannot be read to its end")
+
+
+async def contents(number: int) -> tuple[dict[int, int], Counter[int]]:
+    """The numbers that the stream has: the sequence of each, and how often it is there."""
+    found, counted = dict[int, int](), Counter[int]()
+    for message in await messages(number, "H", "n.*"):
+        found[int(message.data)] = int((message.headers or {})["Nats-Sequence"])
+        counted[int(message.data)] += 1
+    return found, counted
+
+
+async def counters(number: int) -> list[Counted]:
+    """All that was added, in its order."""
+    rows = [(message.headers or {}, message.data) for message in await messages(number, "K", "k.*")]
+    return [
+        Counted(
+            headers["Nats-Subject"],
+            int(headers["Nats-Sequence"]),
+            int(headers["Nats-Incr"]),
+            int(json.loads(data)["val"]),
+        )
+        for headers, data in rows
+    ]
 
 
 def play(kind: str, arguments: argparse.Namespace, folder: Path, program: Path | None) -> Verdict:
@@ -145,7 +167,7 @@ def play(kind: str, arguments: argparse.Namespace, folder: Path, program: Path |
         counts = f"{len(history.appends)} numbers, {len(history.touches)} touches, {len(history.deliveries)} deliveries"
         print(f"{kind}: {counts}", flush=True)
         differ, left = differing(one)
-        verdict = judged(history, *asyncio.run(contents(0)), program)
+        verdict = judged(history, *asyncio.run(contents(0)), program, asyncio.run(counters(0)))
         verdict.differ, verdict.left, verdict.silence_s = differ, left, silences(history, faults.several)
         verdict.helped = one.helped
         if not verdict.good and arguments.keep:

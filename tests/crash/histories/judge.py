@@ -1,7 +1,9 @@
 """What a history must be, whatever failed meanwhile: acknowledged numbers are in the stream, once, at the sequence that
 the acknowledgement names, in the order in which they were acknowledged; registers changed as if one after the other.
-A consumer has delivered each number of its subject that was acknowledged to the publisher, and none that a client asks
-for after its own acknowledgement was confirmed. A work queue is empty when all are acknowledged.
+Of a batch all numbers are there, one behind the other, or none. A counter's value is what was added to it, each once,
+and what was acknowledged is in it with the value that the acknowledgement names. A consumer has delivered each number
+of its subject that was acknowledged to the publisher, and none that a client asks for after its own acknowledgement
+was confirmed. A work queue is empty when all are acknowledged.
 
 The order of registers is searched by porcupine (porcupine/main.go), which others made. Not here: what clients saw
 (workload.py).
@@ -21,6 +23,16 @@ from typing import Final
 from tests.crash.histories.workload import CONSUMERS, Append, History
 
 PROGRAM: Final = Path(__file__).parent / "porcupine"
+
+
+@dataclass(frozen=True)
+class Counted:
+    """A message of a counter: what it added, and the sum."""
+
+    subject: str
+    seq: int
+    number: int
+    value: int
 
 
 @dataclass
@@ -43,6 +55,14 @@ class Verdict:
     """Published after another one was acknowledged, and before it in the stream."""
     foreign: list[int] = field(default_factory=list)
     """In the stream, and refused."""
+    torn: list[str] = field(default_factory=list)
+    """Batches of which a part is there, or that others stand in."""
+    batches: int = 0
+    """Acknowledged."""
+    miscounted: list[int] = field(default_factory=list)
+    """Added to a counter: acknowledged and not in it, in it twice or with another sum, or refused and in it."""
+    added: int = 0
+    """Acknowledged."""
     undelivered: list[int] = field(default_factory=list)
     """Acknowledged, and delivered to nobody."""
     again: list[int] = field(default_factory=list)
@@ -59,8 +79,9 @@ class Verdict:
 
     @property
     def good(self) -> bool:
-        faults = (self.lost, self.doubled, self.misplaced, self.disordered, self.foreign, self.registers, self.differ)
-        return not any((*faults, self.undelivered, self.again, self.phantoms, self.left))
+        numbers = (self.lost, self.doubled, self.misplaced, self.disordered, self.foreign, self.torn, self.miscounted)
+        consumed = (self.undelivered, self.again, self.phantoms, self.left)
+        return not any((*numbers, *consumed, self.registers, self.differ))
 
     def row(self, name: str) -> str:
         """As a line of a table."""
@@ -68,21 +89,27 @@ class Verdict:
         consumed = [self.undelivered, self.again, self.phantoms]
         cells = [name, self.numbers, self.acknowledged, *map(len, counts), self.confirmed, *map(len, consumed)]
         cells += [self.left, self.changes, self.registers or "one order", self.differ or "equal"]
-        cells.append(self.helped)
+        cells += [self.batches, len(self.torn), self.added, len(self.miscounted), self.helped]
         cells += [" / ".join(f"{one:.1f}" for one in self.silence_s)]
         return "| " + " | ".join(map(str, cells)) + " |"
 
 
 HEAD: Final = (
     "| servers | numbers | acknowledged | lost | doubled | elsewhere | out of order | refused, there | consumed | "
-    "undelivered | again | phantoms | left | changes | registers | servers at the end | started by hand | "
-    "longest silence, s |\n" + "|---" * 18 + "|"
+    "undelivered | again | phantoms | left | changes | registers | servers at the end | batches | torn | "
+    "added | miscounted | started by hand | longest silence, s |\n" + "|---" * 22 + "|"
 )
 
 
-def judged(history: History, stored: dict[int, int], counted: Counter[int], program: Path | None) -> Verdict:
-    """stored: sequence of each number that the stream has at the end; counted: how often it has each. program: the
-    judge of registers, None: they are not judged."""
+def judged(
+    history: History,
+    stored: dict[int, int],
+    counted: Counter[int],
+    program: Path | None,
+    counters: Iterable[Counted] = (),
+) -> Verdict:
+    """stored: sequence of each number that the stream has at the end; counted: how often it has each; counters: all
+    that those have. program: the judge of registers, None: they are not judged."""
     kept = [one for one in history.appends if one.subject != CONSUMERS["Q"].subject]
     known = [one for one in kept if one.seq]
     changes = sum(one.change and one.done == "yes" for one in history.touches)
@@ -93,11 +120,46 @@ def judged(history: History, stored: dict[int, int], counted: Counter[int], prog
     verdict.misplaced = [one.number for one in there if stored[one.number] != one.seq]
     verdict.disordered = disordered(there)
     verdict.foreign = [one.number for one in history.appends if one.refused and one.number in stored]
+    verdict.torn, verdict.batches = torn(kept, stored), len({one.batch for one in known if one.batch})
+    verdict.miscounted = miscounted(history.added, counters)
+    verdict.added = sum(one.seq > 0 for one in history.added)
     _judge_consumers(history, stored, verdict)
     if program is not None:
         done = subprocess.run([program], input=history.touched(), capture_output=True, timeout=1800)
         verdict.registers = "" if done.returncode == 0 else "; ".join((done.stdout + done.stderr).decode().splitlines())
     return verdict
+
+
+def torn(appends: Iterable[Append], stored: dict[int, int]) -> list[str]:
+    """Batches that are neither whole nor absent."""
+    found, batches = list[str](), dict[str, list[int]]()
+    for one in appends:
+        if one.batch:
+            batches.setdefault(one.batch, []).append(stored.get(one.number, 0))
+    for batch, seqs in batches.items():
+        whole = all(seqs) and seqs == list(range(seqs[0], seqs[0] + len(seqs)))
+        if any(seqs) and not whole:
+            found.append(batch)
+    return found
+
+
+def miscounted(added: Iterable[Append], counters: Iterable[Counted]) -> list[int]:
+    """Numbers that are not in their counter as they should be. counters: what is stored, in its order."""
+    found, there, sums = list[int](), dict[int, Counted](), Counter[str]()
+    for row in counters:
+        sums[row.subject] += row.number
+        if row.number in there or row.value != sums[row.subject]:
+            found.append(row.number)
+        there[row.number] = row
+    known = dict[int, Append]()
+    for one in added:
+        known[one.number] = one
+        row_of = there.get(one.number)
+        if (one.seq and (row_of is None or (row_of.seq, row_of.value) != (one.seq, one.value))) or (
+            one.refused and row_of is not None
+        ):
+            found.append(one.number)
+    return [*found, *(number for number, row in there.items() if number not in known)]
 
 
 def _judge_consumers(history: History, stored: dict[int, int], verdict: Verdict) -> None:

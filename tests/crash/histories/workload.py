@@ -1,7 +1,8 @@
 """What clients do while servers fail, and what they saw: numbers appended to a stream, registers read and changed.
 
 Every number is published once; who has no answer goes on with the next one, and does not know. Each eighth is for a
-durable consumer, and some go into a work queue. A register is a subject of the same stream: its value is changed by
+durable consumer, and some go into a work queue. Some are published as batches, of which all are there or none, and some
+are added to counters. A register is a subject of the same stream: its value is changed by
 whoever expects the sequence that he has read (compare-and-set). Values are unique. Times are the clients' own clock,
 which is one. Not here: consumers (pulling.py), what the histories mean (judge.py).
 """
@@ -14,6 +15,7 @@ import itertools
 import json
 import random
 import time
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
@@ -38,7 +40,18 @@ STREAM: Final[dict[str, Any]] = {
     "allow_direct": True,
     "discard": "new",
     "max_msgs": 5_000_000,
+    "allow_atomic": True,
 }
+COUNTED: Final[dict[str, Any]] = {
+    "name": "K",
+    "subjects": ["k.*"],
+    "num_replicas": 3,
+    "allow_direct": True,
+    "allow_msg_counter": True,
+}
+COUNTERS: Final = 2
+BATCHED: Final = 2
+"""Batches that one client has under way."""
 QUEUE: Final[dict[str, Any]] = {"name": "Q", "subjects": ["q"], "num_replicas": 3, "retention": "workqueue"}
 ROWS: Final = 8
 """Subjects of numbers: the consumer has the first one's."""
@@ -59,6 +72,9 @@ class Append:
     answered: int = 0
     seq: int = 0
     refused: str = ""
+    batch: str = ""
+    value: int = 0
+    """Of a counter that it was added to."""
 
 
 @dataclass
@@ -80,6 +96,7 @@ class History:
     """All that clients saw."""
 
     appends: list[Append] = field(default_factory=list)
+    added: list[Append] = field(default_factory=list)
     touches: list[Touch] = field(default_factory=list)
     deliveries: list[Delivery] = field(default_factory=list)
     consumers: list[Consumer] = field(default_factory=list)
@@ -91,8 +108,9 @@ class History:
 
     def numbered(self) -> bytes:
         """For people."""
-        appends, deliveries = map(asdict, self.appends), map(asdict, self.deliveries)
-        return json.dumps({"appends": list(appends), "deliveries": list(deliveries)}).encode()
+        rows: dict[str, Sequence[Append | Delivery]] = {"appends": self.appends, "added": self.added}
+        rows["deliveries"] = self.deliveries
+        return json.dumps({name: [asdict(one) for one in found] for name, found in rows.items()}).encode()
 
 
 async def connected(number: int) -> Client:
@@ -145,6 +163,9 @@ class Workload:
                         group.create_task(self._append(client, ""))
                     for _ in range(QUEUED if self._queue else 0):
                         group.create_task(self._append(client, "q"))
+                    for _ in range(BATCHED):
+                        group.create_task(self._batch(client))
+                        group.create_task(self._add(client))
                     for register in range(REGISTERS):
                         group.create_task(self._touch(client, register))
             await drain(clients[0], self.history.consumers)
@@ -163,6 +184,41 @@ class Workload:
             if not one.seq:
                 await asyncio.sleep(PAUSE_S * 5)
             await asyncio.sleep(PAUSE_S * self._random.random())
+
+    async def _batch(self, client: Client) -> None:
+        """One batch after the other. What of it was sent before there was no answer goes with the server's memory."""
+        while not self.ended.is_set():
+            await asyncio.sleep(PAUSE_S * 4 * self._random.random())
+            numbers = [next(self._numbers) for _ in range(self._random.randint(1, 6))]
+            batch, call = f"b{numbers[0]}", time.monotonic_ns()
+            ones = [Append(f"n.{number % ROWS}", number, call, batch=batch) for number in numbers]
+            self.history.appends += ones
+            said: dict[str, Any] = {}
+            for place, one in enumerate(ones, 1):
+                headers = {"Nats-Batch-Id": batch, "Nats-Batch-Sequence": str(place)}
+                if place < len(ones):
+                    await client.publish(one.subject, str(one.number).encode(), headers=headers)
+                else:
+                    headers["Nats-Batch-Commit"] = "1"
+                    said = await asked(client, one.subject, str(one.number).encode(), headers)
+            for place, one in enumerate(ones, 1):
+                if "error" in said:
+                    one.refused = str(said["error"].get("description"))
+                elif said:
+                    one.seq, one.answered = said["seq"] - len(ones) + place, time.monotonic_ns()
+
+    async def _add(self, client: Client) -> None:
+        """Each number is added once, so that a sum tells which are in it."""
+        while not self.ended.is_set():
+            await asyncio.sleep(PAUSE_S * 2 * self._random.random())
+            number = next(self._numbers)
+            one = Append(f"k.{number % COUNTERS}", number, time.monotonic_ns())
+            self.history.added.append(one)
+            said = await asked(client, one.subject, b"", {"Nats-Incr": str(number)})
+            if "error" in said:
+                one.refused = str(said["error"].get("description"))
+            elif said:
+                one.seq, one.value, one.answered = said["seq"], int(said["val"]), time.monotonic_ns()
 
     async def _touch(self, client: Client, register: int) -> None:
         process = next(self.history.processes)
