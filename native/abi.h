@@ -462,7 +462,7 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 #define AUTHOR_MAY 2   /* what the lists say; without it nothing */
 #define AUTHOR_LINK 4  /* the lists are a link's */
 
-#define EVENT_REACHED 21 /* a link asks for an API of JetStream: account, subject = `$JS.<domain>.API.` and > or so */
+#define EVENT_REACHED 21 /* a link or route asks for an API of JetStream: account, subject = `$JS.<domain>.API.` .. */
 #define EVENT_CARRIED 22 /* target = leaf, arg = bytes on the wire: its budget_t.tell is reached */
 #define EVENT_LETTER 24  /* of COMMAND_META_SEND; target = route, arg = server that sent it, payload */
 #define EVENT_DOUBTED 23 /* target = leaf that we dialled, arg = DOUBT_* */

@@ -58,33 +58,6 @@ static bool may_be_asked(plane_t *plane, peer_t *peer, bytes_t subject) {
     return false;
 }
 
-/* `$JS.<domain>.API.` and what covers the creation of consumers. */
-static bool is_consumer_api(bytes_t subject) {
-    if (!bytes_starts(subject, BYTES_LITERAL("$JS."))) {
-        return false;
-    }
-    bytes_t rest = bytes_of(subject.at + 4, subject.size - 4);
-    const uint8_t *dot = memchr(rest.at, '.', rest.size);
-    if (dot == NULL) {
-        return false;
-    }
-    rest = bytes_of(dot, rest.size - (uint32_t)(dot - rest.at));
-    return bytes_starts(rest, BYTES_LITERAL(".API.CONSUMER.")) || bytes_starts(rest, BYTES_LITERAL(".API.>"))
-           || bytes_starts(rest, BYTES_LITERAL(".API.*."));
-}
-
-/* Mirrors and sources wait for it. Where control has no room, they ask at their own pace. */
-static void tell_reached(plane_t *plane, peer_t *peer, const account_t *account, bytes_t subject) {
-    if ((account->flags & ACCOUNT_JETSTREAM) == 0 || !is_consumer_api(subject) || !pressure_room(plane, peer)) {
-        return;
-    }
-    event_entry_t *entry = event_new(EVENT_REACHED, subject, BYTES_NONE, BYTES_NONE, BYTES_NONE);
-    if (entry != NULL) {
-        entry->event.account = account->js.id;
-    }
-    (void)pressure_offer(plane, peer, entry);
-}
-
 static void leaf_subscribe(plane_t *plane, peer_t *peer, account_t *account, const op_t *op) {
     if (peer->link->lds.size != 0 && bytes_equal(op->subject, peer->link->lds)) {
         link_close(plane, peer, CLOSE_LOOP, "Loop detected for leafnode account=\"", account->name,
@@ -111,7 +84,7 @@ static void leaf_subscribe(plane_t *plane, peer_t *peer, account_t *account, con
     status_t status = subscription_add(plane, account, &peer->table, TARGET_LEAF, peer, op->subject, op->queue,
                                        BYTES_NONE, weight, 0, &one);
     if (status == STATUS_OK) {
-        tell_reached(plane, peer, account, op->subject);
+        link_tell_reached(plane, peer, account, op->subject);
     }
     if (status == STATUS_NO_MEMORY) {
         peer_doom(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("no memory for a subscription"));

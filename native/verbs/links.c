@@ -13,6 +13,7 @@
 #include "plane/output.h"
 #include "plane/peer.h"
 #include "plane/plane.h"
+#include "plane/pressure.h"
 #include "plane/publication.h"
 #include "plane/routed.h"
 #include "plane/trace.h"
@@ -169,4 +170,30 @@ status_t link_queue_message(peer_t *peer, outq_t *out, const message_t *message,
         status = emit_route_line(&out->data, message, names, peer->link->queues, peer->queue_count);
     }
     return status == STATUS_OK ? output_queue_body(out, body, headers) : status;
+}
+
+/* `$JS.<domain>.API.` and what covers the creation of consumers. */
+static bool is_consumer_api(bytes_t subject) {
+    if (!bytes_starts(subject, BYTES_LITERAL("$JS."))) {
+        return false;
+    }
+    bytes_t rest = bytes_of(subject.at + 4, subject.size - 4);
+    const uint8_t *dot = memchr(rest.at, '.', rest.size);
+    if (dot == NULL) {
+        return false;
+    }
+    rest = bytes_of(dot, rest.size - (uint32_t)(dot - rest.at));
+    return bytes_starts(rest, BYTES_LITERAL(".API.CONSUMER.")) || bytes_starts(rest, BYTES_LITERAL(".API.>"))
+           || bytes_starts(rest, BYTES_LITERAL(".API.*."));
+}
+
+void link_tell_reached(plane_t *plane, peer_t *peer, const account_t *account, bytes_t subject) {
+    if ((account->flags & ACCOUNT_JETSTREAM) == 0 || !is_consumer_api(subject) || !pressure_room(plane, peer)) {
+        return;
+    }
+    event_entry_t *entry = event_new(EVENT_REACHED, subject, BYTES_NONE, BYTES_NONE, BYTES_NONE);
+    if (entry != NULL) {
+        entry->event.account = account->js.id;
+    }
+    (void)pressure_offer(plane, peer, entry);
 }

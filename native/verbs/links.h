@@ -22,6 +22,9 @@
 
 event_entry_t *link_event(const peer_t *peer, uint32_t kind, const op_t *op); /* NULL: no memory */
 void link_error(plane_t *plane, peer_t *peer, const op_t *op);                /* -ERR has come */
+/* The peer asks for a subject. Mirrors and sources wait for `$JS.<domain>.API.` and what covers the creation of
+ * consumers: control is told. Where it has no room, they ask at their own pace. */
+void link_tell_reached(plane_t *plane, peer_t *peer, const account_t *account, bytes_t subject);
 bool link_greets(plane_t *plane, peer_t *peer, uint8_t first);
 bool link_greet(plane_t *plane, peer_t *peer, const op_t *op);
 void link_close(plane_t *plane, peer_t *peer, uint32_t reason, const char *before, bytes_t subject, const char *after);

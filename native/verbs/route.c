@@ -67,7 +67,9 @@ static void route_subscribe(plane_t *plane, peer_t *peer, account_t *account, co
     }
     status_t status = subscription_add(plane, account, &peer->table, TARGET_ROUTE, peer, op->subject, op->queue,
                                        op->origin, weight, 0, &one);
-    if (status == STATUS_NO_MEMORY) {
+    if (status == STATUS_OK) {
+        link_tell_reached(plane, peer, account, op->subject); /* a leaf has come to that server */
+    } else if (status == STATUS_NO_MEMORY) {
         peer_doom(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("no memory for a subscription"));
     } else if (status == STATUS_FULL) {
         plane->lacking = peer->route->lacks = true; /* an -ERR would end the connection, and begin it anew at once */

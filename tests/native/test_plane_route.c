@@ -472,6 +472,26 @@ static void control_hears_of_it(void) {
     CHECK_EQ_U64(OTHER_ACCOUNT, event.code);
 }
 
+/* A leaf has come to that server: mirrors and sources here wait for its domain, or began to ask before it went. */
+static void apis_in_reach(void) {
+    rig_account(plane, RIG_ACCOUNT, ACCOUNT_JETSTREAM, "A");
+    peer_t *route = routed();
+    plane_event_t event;
+    rig_feed(plane, route, "RS+ A $JS.box.API.STREAM.>\r\nRS+ A box.API.>\r\nRS+ B $JS.box.API.>\r\n");
+    CHECK(!rig_event(plane, EVENT_REACHED, &event));
+    static const char *const lines[] = {"RS+ A $JS.one.API.>\r\n", "LS+ two A $JS.two.API.>\r\n"};
+    static const char *const told[] = {"$JS.one.API.>", "$JS.two.API.>"};
+    for (uint32_t i = 0; i < 2; i++) {
+        rig_feed(plane, route, lines[i]);
+        CHECK(rig_event(plane, EVENT_REACHED, &event) && event.account == RIG_ACCOUNT);
+        CHECK_TEXT(told[i], (const char *)event.subject, event.subject_size);
+        rig_feed(plane, route, lines[i]);
+        CHECK(!rig_event(plane, EVENT_REACHED, &event)); /* it is there already */
+    }
+    rig_feed(plane, route, "RS- A $JS.one.API.>\r\nRS+ A $JS.one.API.>\r\n");
+    CHECK(rig_event(plane, EVENT_REACHED, &event));
+}
+
 static void refused_without_a_cluster(void) {
     plane_t *lone = rig_open(NULL, "");
     peer_t *peer = rig_peer(lone, CONN_ROUTE, "test:6222");
@@ -541,6 +561,7 @@ static void promises(void) {
     RUN_CLUSTERED("who asks over a route has an answerer", a_route_is_an_answerer);
     RUN_CLUSTERED("groups that are behind leafs come last", groups_behind_leafs_come_last);
     RUN_CLUSTERED("control hears of its first PONG, its INFO, its errors and its requests", control_hears_of_it);
+    RUN_CLUSTERED("control hears of a domain's API that has come into reach of another server", apis_in_reach);
     RUN_CLUSTERED("it ends by what is no line of a route", ends_by_what_is_no_line);
 }
 

@@ -265,6 +265,11 @@ class Replica:
         comes with the answer, or right before it."""
         return self.state is State.ASKING and self.by_link and self._failures == 0
 
+    def may_be_forgotten(self, now_s: float) -> bool:
+        """Whether an origin elsewhere that has come back may know nothing of the consumer that runs."""
+        elsewhere = self.slot.origin.domain not in ("", self.slot.domain)
+        return elsewhere and self.state is State.RUNNING and now_s - self._started_s >= RESET_SPACING_S
+
     def waits_for(self, number: int) -> bool:
         """Whether the answer to that request is still wanted."""
         return number == self._number and self.state is State.ASKING

@@ -159,7 +159,8 @@ class Replicas:
             self._kick(active, UNTOLD_S if link.bind.remote_domain and not link.bind.orderly else 0.0)
 
     def reached(self, event: t.Reached) -> None:
-        """A link asks for what goes to a domain's API, which is at its other end or somewhere behind it."""
+        """A link or a route asks for what goes to a domain's API, which is at its other end or somewhere behind it.
+        What runs over no link of this server starts over: that the origin was away was told by nothing else."""
         named = event.subject.split(".")[1]
         if named == "*":
             domains = [one for one in self._by_domain if one[0] == event.account and one[1]]
@@ -167,6 +168,8 @@ class Replicas:
             domains = [(event.account, named)]
         for domain in domains:
             for active in [one for one in self._by_domain.get(domain, {}).values() if not one.replica.asked]:
+                if named != "*" and not active.link and active.replica.may_be_forgotten(trio.current_time()):
+                    self._queue_restart(active)
                 self._kick(active)
 
     def link_down(self, link: Link) -> None:

@@ -318,6 +318,39 @@ async def test_domains_behind_another_are_asked_when_its_link_asks_for_them(
 
 
 @on_mock_clock
+async def test_an_origin_that_is_back_at_another_server_is_asked_at_once(plane: FakePlane, replicas: Replicas) -> None:
+    """Its link is no link of this server: what asks for its API once more is all that tells that it was away. Interest
+    in the APIs of all domains tells that of none, and what belongs to the link that is new does not count twice."""
+    await take_up(plane, replicas)
+    replicas.reached(t.Reached(2, "$JS.hub.API.>"))
+    await trio.sleep(2.1)
+    replicas.reached(t.Reached(2, "$JS.*.API.>"))
+    await trio.testing.wait_all_tasks_blocked()
+    assert len(plane.requests) == 1
+    plane.sequence, began_s = 41, trio.current_time()
+    replicas.reached(t.Reached(2, "$JS.hub.API.>"))
+    await trio.testing.wait_all_tasks_blocked()
+
+    assert [began_s] == [when for when, *_ in plane.requests[1:]]
+    assert plane.requests[-1][2]["config"]["opt_start_seq"] == 42
+
+
+@on_mock_clock
+async def test_an_origin_that_is_reached_by_a_link_of_this_server_is_its_links_concern(
+    plane: FakePlane, replicas: Replicas
+) -> None:
+    """Another way to it, or another subject that it asks for, ends nothing that runs."""
+    replicas.link_up(link_to("hub"))
+    await take_up(plane, replicas)
+    await trio.sleep(2.1)
+    asked = len(plane.requests)
+    replicas.reached(t.Reached(2, "$JS.hub.API.>"))
+    await trio.testing.wait_all_tasks_blocked()
+
+    assert len(plane.requests) == asked
+
+
+@on_mock_clock
 async def test_a_gap_makes_the_consumer_anew_behind_what_is_stored(plane: FakePlane, replicas: Replicas) -> None:
     """EVENT_INGEST with a gap stops the ingest, deletes the consumer and asks from the stored sequence on."""
     await take_up(plane, replicas)
