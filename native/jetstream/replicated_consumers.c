@@ -28,30 +28,28 @@ static bool changes_make_room(js_t *js, replicated_t *replicated) {
     return true;
 }
 
-status_t replicated_record(void *context, uint32_t stream_id, const record_change_t *change) {
-    js_t *js = context;
+/* change NULL: the message with that sequence is let go. */
+static status_t change_once(replicated_t *replicated, const record_change_t *change, uint64_t seq) {
+    return change != NULL ? replica_change(replicated->replica, change) : replica_remove(replicated->replica, seq);
+}
+
+static status_t replicated_change(js_t *js, uint32_t stream_id, const record_change_t *change, uint64_t seq) {
     const stream_t *stream = stream_find(js, stream_id);
     if (!replicated_leads(stream)) {
         return STATUS_AGAIN;
     }
     replicated_t *replicated = stream->replicated;
-    status_t status = replica_change(replicated->replica, change);
+    status_t status = change_once(replicated, change, seq);
     replicated_wake(replicated, ROW_CHANGES);
-    return status == STATUS_FULL && changes_make_room(js, replicated) ? replica_change(replicated->replica, change)
-                                                                      : status;
+    return status == STATUS_FULL && changes_make_room(js, replicated) ? change_once(replicated, change, seq) : status;
+}
+
+status_t replicated_record(void *context, uint32_t stream_id, const record_change_t *change) {
+    return replicated_change(context, stream_id, change, 0);
 }
 
 status_t replicated_let_go(void *context, uint32_t stream_id, uint64_t seq) {
-    js_t *js = context;
-    const stream_t *stream = stream_find(js, stream_id);
-    if (!replicated_leads(stream)) {
-        return STATUS_AGAIN;
-    }
-    replicated_t *replicated = stream->replicated;
-    replicated_wake(replicated, ROW_CHANGES);
-    status_t status = replica_remove(replicated->replica, seq);
-    return status == STATUS_FULL && changes_make_room(js, replicated) ? replica_remove(replicated->replica, seq)
-                                                                      : status;
+    return replicated_change(context, stream_id, NULL, seq);
 }
 
 bool replicated_complete_stream(void *context, uint32_t stream_id) {
@@ -149,12 +147,13 @@ bool replicated_tell(const replicated_t *replicated, uint32_t code, uint32_t con
 typedef struct telling {
     replicated_t *replicated;
     bool told;
+    bool some; /* it has consumers */
 } telling_t;
 
 static bool tell_consumer(void *context, bytes_t key, bytes_t value) {
     telling_t *telling = context;
     telling->told = key.size == 8 && replicated_tell(telling->replicated, LED_CONSUMER, load_be32(key.at + 4), value);
-    telling->replicated->told++;
+    telling->some = true;
     return telling->told;
 }
 
@@ -184,7 +183,6 @@ bool replicated_tell_consumers(replicated_t *replicated) {
     store_stream_state(replicated->stream->store, &state);
     replicated->led_from = state.last_seq + 1;
     replicated->lead++;
-    replicated->told = 0;
     status_t status = store_record_each(replicated->js->stores[STORE_FILE], RECORD_CONSUMER, bytes_of(key, sizeof key),
                                         BYTES_NONE, tell_consumer, &telling);
     bool read = status == STATUS_OK || status == STATUS_NOT_FOUND;
@@ -193,7 +191,7 @@ bool replicated_tell_consumers(replicated_t *replicated) {
                                    BYTES_NONE, tell_source, &telling);
         read = status == STATUS_OK || status == STATUS_NOT_FOUND;
     }
-    replicated->complete = read && replicated->told == 0;
+    replicated->complete = read && !telling.some;
     return read && telling.told && replicated_tell(replicated, LED_WHOLE, replicated->lead, BYTES_NONE);
 }
 

@@ -44,7 +44,6 @@ struct replicated {
     bool leads;        /* and listens */
     bool untold;       /* control does not know yet that it leads no more */
     bool complete;     /* all its consumers are here, since it leads */
-    uint32_t told;     /* how many these are */
     uint32_t lead;     /* one more with each lead of this server */
     uint64_t led_from; /* the first sequence of this lead */
     int64_t listen_ns;
