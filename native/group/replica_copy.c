@@ -20,7 +20,8 @@
  *   leader, and one that starts with half a state.
  * - A member with half a state applies nothing, takes no entries and so acknowledges none. It cannot be elected: a
  *   majority has all that its leader's log had done with when it said that this member needs a copy.
- * - A snapshot may be older than the log's beginning. The leader keeps the log as it is and wants the next one soon.
+ * - A snapshot may be older than the log's beginning. The leader keeps the log as it is and wants the next one soon,
+ *   which takes some ms. The member does not know when, so it asks soon at first, and ever more seldom.
  * - Copies that do not fit are said to the operator when there were several in a row, and tried more seldom then.
  * - A snapshot keeps pages of LMDB from being used again, so it ends by time, too.
  */
@@ -41,7 +42,8 @@
 #define LATE_NS (2 * NS_PER_SECOND) /* .. or half as large */
 #define AGAIN_NS NS_PER_SECOND
 #define LOST_NS (8 * NS_PER_SECOND) /* an ask that was not answered */
-#define NONE_NS (2 * NS_PER_SECOND) /* .. or for a copy, of which there may be no snapshot yet */
+#define NONE_NS (100 * NS_PER_MS)   /* .. or for a copy, of which there may be no snapshot yet: so soon at first, .. */
+#define NONE_DOUBLINGS 4u           /* .. and twice as long each time, up to 1.6 s */
 #define SAME_NS (7 * NS_PER_SECOND) /* an ask for a copy that was just begun crossed its first part */
 #define OFFERED_NS (3 * NS_PER_SECOND)
 #define RETRY_NS (5 * NS_PER_MS) /* the rest of a part, or what found no room */
@@ -182,7 +184,8 @@ static void copier_ask(replica_t *replica, moment_t now) {
     store_be32(at + 10, copier->id == 0 ? 0 : copier->part);
     store_be64(at + 14, copier->have_seq);
     store_be64(at + 22, group_last(replica->group));
-    copier->ask_ns = now.mono_ns + (copier->id == 0 ? NONE_NS : LOST_NS);
+    copier->ask_ns = now.mono_ns + (copier->id == 0 ? NONE_NS << copier->unheard : LOST_NS);
+    copier->unheard += copier->id == 0 && copier->unheard < NONE_DOUBLINGS;
     copier->asking = true;
     if (leader.peer != 0) {
         (void)group_say(replica->group, leader, 0, bytes_of(at, sizeof at));
@@ -232,6 +235,7 @@ static void hear_part(replica_t *replica, const group_said_t *said, moment_t now
         copier->taking = (taking_t){.have_seq = copier->have_seq};
         copier->id = id;
         copier->part = 0;
+        copier->unheard = 0;
     }
     copier->said = *said;
     copier->said.bytes = BYTES_NONE;

@@ -31,8 +31,9 @@ typedef struct copier {
     uint32_t spoiled; /* so many in a row, whose records contradict themselves or what is here */
     bool half;        /* .. of whose state there is a part already */
     bool asking;
-    bool pending; /* a part is to be taken in */
-    uint64_t id;  /* 0: it asks for a new one */
+    bool pending;     /* a part is to be taken in */
+    uint32_t unheard; /* asks for a new one since the last word of one */
+    uint64_t id;      /* 0: it asks for a new one */
     uint32_t part;
     int64_t offered_ns; /* mono, until when its leader's word counts that it needs one */
     int64_t retry_ns;   /* of a part that is pending */

@@ -155,6 +155,27 @@ static void new_member(void) {
     world_end();
 }
 
+/* A stream that has just been shared has a log that begins with its members, and nothing of it is in a snapshot yet. */
+static void soon_level(void) {
+    int64_t longest_ns = 0;
+    for (uint64_t seed = 0; seed < 8; seed++) {
+        config = config_drawn(0);
+        guest_replicas();
+        begin_with_others(4, 353 + seed);
+        world_until(all_lead);
+        publish_large(120);
+        world_pass(7 * NS_PER_SECOND);
+        change_until(RAFT_LEARN, 3);
+        whose_copy = 3;
+        int64_t begun_ns = world.now.mono_ns;
+        world_until(has_copy);
+        int64_t took_ns = world.now.mono_ns - begun_ns;
+        longest_ns = took_ns > longest_ns ? took_ns : longest_ns;
+        world_end();
+    }
+    CHECK(longest_ns < NS_PER_SECOND);
+}
+
 /* What its disk is left with, of any write while the copy comes, and begins again from there. */
 static void power_cuts(void) {
     const char *cuts = getenv("LEAFD_POWER_CUTS");
@@ -273,6 +294,7 @@ int main(void) {
     RUN("who was away for too long gets a copy, and is the same in the end", away_for_long);
     RUN("a copy that is cut off at either end comes to its end all the same", cut_off_copies);
     RUN("a new member gets a copy", new_member);
+    RUN("a new member does not wait longer for its copy than its leader for a snapshot", soon_level);
     RUN("a copy comes to its end though the power fails at any write of it", power_cuts);
     RUN("parts of a leader who lies end no server, and leave a stream whose numbers fit together", nonsense);
     RUN("copies that do not fit together are said, and asked for each minute", spoiled_copies_are_said);
