@@ -123,7 +123,8 @@ typedef struct trouble { /* only store.c writes to it */
     uint64_t unread_seen;
     uint64_t wrongs;     /* damaged pages that were met, as env_wrong counts */
     uint64_t wrong_page; /* the last one, and 1 */
-    bool blocked;        /* one of them is in the way of what is to be written */
+    int64_t mend_at;     /* mono ns: before that no start is asked for again */
+    uint64_t damage;     /* that was met, as alarms_t counts, when it was last looked at */
 } trouble_t;
 
 typedef struct turn { /* only store.c writes to it */

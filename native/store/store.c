@@ -30,9 +30,11 @@
 #define HAND_BYTES (UINT64_C(256) << 10) /* the keeper is woken for so much, not for each batch */
 #define REST_NS (250 * NS_PER_MS)        /* without a batch: then memory that is worth it goes back */
 #define BACKGROUND_NS (100 * NS_PER_MS)  /* how soon after appends deadlines are looked at */
-#define UNREAD_NS (10 * NS_PER_SECOND)   /* without a read that failed, until that is called over */
-#define POLL_NS (50 * NS_PER_MS)         /* a memory store's keeper is asked so often */
-#define LOOK_STREAMS 1024u               /* in one turn: some tenths of a millisecond where nothing is due */
+#define MEND_AGAIN_NS (120 * NS_PER_SECOND)
+#define LEDGERS_OWN 1                  /* the log of the group of all servers; others are of streams */
+#define UNREAD_NS (10 * NS_PER_SECOND) /* without a read that failed, until that is called over */
+#define POLL_NS (50 * NS_PER_MS)       /* a memory store's keeper is asked so often */
+#define LOOK_STREAMS 1024u             /* in one turn: some tenths of a millisecond where nothing is due */
 
 void store_clock(store_t *store, moment_t now) {
     if (LEAF_LIKELY(now.mono_ns == store->clock.mono && now.wall_ns == store->clock.wall && store->clock.running)) {
@@ -240,12 +242,20 @@ static void mark_suspect(const store_t *store) {
     }
 }
 
-/* LMDB's file has a page that is not sound. It is told once, and the next start reads all of the file first. */
-static void take_wrong(store_t *store) {
+/* Not a second time at once: where a start does not help, what can be read is served. */
+static bool may_begin_again(store_t *store) {
+    bool may = store->turn.now_mono >= store->trouble.mend_at && !store->options.memory;
+    store->trouble.mend_at = may ? store->turn.now_mono + MEND_AGAIN_NS : store->trouble.mend_at;
+    return may;
+}
+
+/* LMDB's file has a page that is not sound. It is told once, and the next start reads all of the file first. Returns
+ * whether one was met since. */
+static bool take_wrong(store_t *store) {
     uint64_t page;
     const char *what;
     if (LEAF_LIKELY(!env_wrong(store->env, &store->trouble.wrongs, &page, &what))) {
-        return;
+        return false;
     }
     if (page + 1 != store->trouble.wrong_page) {
         store->trouble.wrong_page = page + 1;
@@ -257,10 +267,24 @@ static void take_wrong(store_t *store) {
             mark_suspect(store);
         }
     }
-    if (env_blocked(store->env) && !store->trouble.blocked && !store->options.memory) {
-        store->trouble.blocked = true;
+    if (env_blocked(store->env) && may_begin_again(store)) {
         store_alarm(store, ALARM_MEND, 0, 0,
                     "a damaged page is in the way of what is to be written to %s: the store is opened anew and mended",
+                    store->directory);
+    }
+    return true;
+}
+
+/* Streams of groups are whole at other servers. Who leads one of them must not stand still before what it cannot read,
+ * nor leave it out. */
+static void take_shared(store_t *store, bool wrong) {
+    bool met = wrong || store->alarms.damage != store->trouble.damage;
+    store->trouble.damage = store->alarms.damage;
+    if (met && store->ledgers.count > LEDGERS_OWN && may_begin_again(store)) {
+        mark_suspect(store);
+        store_alarm(store, ALARM_MEND, 0, 0,
+                    "damage was met in %s, where streams are that other servers have, too: the store is opened anew "
+                    "and mended, and they are copied from there",
                     store->directory);
     }
 }
@@ -391,7 +415,7 @@ static void take_news(store_t *store) {
     take_checkpoint(store);
     take_trouble(store);
     take_unread(store);
-    take_wrong(store);
+    take_shared(store, take_wrong(store));
 }
 
 void store_tick(store_t *store, moment_t now) {

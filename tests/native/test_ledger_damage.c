@@ -210,6 +210,51 @@ static void mended(void) {
     rig_close(&rig);
 }
 
+/* A page with messages, or one message of it, is damaged while the store runs. */
+static void met_while_it_runs(bool page, uint32_t groups) {
+    static const char told[] = "and they are copied from there";
+    static uint8_t file[4 << 20];
+    ledger_t *ledger;
+    stored_message_t message;
+    begin();
+    store_stream_t *stream = rig_stream(&rig, 1, rig_config());
+    for (uint32_t group = 1; group <= groups; group++) {
+        CHECK_EQ_I64(STATUS_OK, store_ledger_make(rig.store, group, 70 + group, BYTES_NONE, &ledger));
+    }
+    for (int i = 0; i < 500; i++) {
+        CHECK_EQ_U64(APPEND_STORED, rig_put(&rig, stream, "a", "a payload of this test").verdict);
+    }
+    rig_checkpoint(&rig);
+    size_t size = rig_read_at(&rig, "data.mdb", file, sizeof file, 0);
+    const uint8_t *at = memmem(file, size, "a payload of this test", 22);
+    CHECK(test_sealer() != NULL || at != NULL);
+    if (at != NULL) { /* sealed, it cannot be told where it is */
+        off_t where = page ? (at - file) / 4096 * 4096 : at - file;
+        (void)rig_alarmed(&rig, "");
+        rig_write_at(&rig, "data.mdb", "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", 15, where);
+        for (uint64_t seq = 1; seq <= 500; seq++) {
+            status_t status = store_read(stream, seq, &message);
+            CHECK(status != STATUS_NOT_FOUND);
+        }
+        rig_pass(&rig, NS_PER_SECOND);
+        store_tick(rig.store, rig.now);
+        CHECK(rig_alarmed(&rig, told) == (groups > 1));
+        rig_pass(&rig, NS_PER_SECOND);
+        CHECK(store_read(stream, 1, &message) != STATUS_NOT_FOUND);
+        store_tick(rig.store, rig.now);
+        CHECK(!rig_alarmed(&rig, told)); /* once */
+    }
+    rig_kill(&rig);
+    rig_close(&rig);
+}
+
+static void met_while_it_leads(void) {
+    for (uint32_t groups = 1; groups < 3; groups++) {
+        met_while_it_runs(false, groups);
+        met_while_it_runs(true, groups);
+    }
+}
+
 int main(void) {
     RUN("what is damaged or missing is not taken for the end of the log nor for a new member", harmed);
     RUN("what is damaged of another disk's log is in nobody's way, and goes", harmed_of_another_disk);
@@ -217,5 +262,6 @@ int main(void) {
     RUN("a disk that has lost a batch is a stranger from then on", lost_batch);
     RUN("a disk whose loss was accepted is a stranger", accepted_loss);
     RUN("a disk whose data.mdb was made anew of what could be read is a stranger", mended);
+    RUN("damage that is met asks for a start where other servers have the streams, too", met_while_it_leads);
     return TEST_RESULT();
 }
