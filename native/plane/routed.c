@@ -574,14 +574,19 @@ peer_t *routed_towards(const plane_t *plane, const account_t *account, bytes_t s
     return NULL;
 }
 
-peer_t *routed_wanting(const plane_t *plane, const account_t *account, bytes_t pattern) {
+uint32_t routed_wanting(plane_t *plane, const account_t *account, bytes_t pattern, const publication_t *publication) {
+    uint32_t found = 0;
     for (peer_t *peer = plane->routes; peer != NULL; peer = peer->route->next_route) {
-        if (peer->state == PEER_ADMITTED && peer->table != NULL
-            && subscription_find(peer->table, account, BYTES_NONE, pattern, BYTES_NONE) != NULL) {
-            return peer;
+        if (peer->state != PEER_ADMITTED || peer->table == NULL
+            || subscription_find(peer->table, account, BYTES_NONE, pattern, BYTES_NONE) == NULL) {
+            continue;
+        }
+        found++;
+        if (publication != NULL) {
+            publish_over_link(plane, peer, publication);
         }
     }
-    return NULL;
+    return found;
 }
 
 peer_t *routed_to(const plane_t *plane, const account_t *account, uint64_t server) {

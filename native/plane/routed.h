@@ -87,8 +87,9 @@ void routed_tell_gateway(plane_t *plane, peer_t *peer);
 peer_t *routed_towards(const plane_t *plane, const account_t *account, bytes_t subject);
 /* The route to that server by which that account goes, once it is up; NULL: there is none. */
 peer_t *routed_to(const plane_t *plane, const account_t *account, uint64_t server);
-/* One whose server wants all under that very pattern itself, for that account; NULL: none does. */
-peer_t *routed_wanting(const plane_t *plane, const account_t *account, bytes_t pattern);
+/* Sends to each server that wants all under that very pattern itself, or one of its clients. Returns how many do;
+ * publication NULL: that alone. */
+uint32_t routed_wanting(plane_t *plane, const account_t *account, bytes_t pattern, const publication_t *publication);
 void routed_tell(plane_t *plane); /* once a tick: the next slice for those that are new */
 
 /* ---- messages ---------------------------------------------------------------------------------------------------- */

@@ -87,7 +87,9 @@ typedef struct mqtt_account {
     sink_t sink; /* where its streams answer */
     sink_t far;  /* likewise those at another server of the cluster */
     mqtt_keeps_t keeps;
-    mqtt_keeps_t elsewhere; /* whether another server has sessions */
+    mqtt_keeps_t elsewhere; /* whether another server has sessions .. */
+    int64_t elsewhere_ns;   /* .. as control said, which was asked then .. */
+    bool elsewhere_wanted;  /* .. when there was a server that wants their messages, or one of its clients */
     mqtt_keeps_t sessions;  /* the same of sessions: KEEPS_ASKED also while they are read */
     bool unreadable;        /* some are there that could not be read */
     stream_t *messages;     /* that they wait for; NULL: there is no such stream */
@@ -204,9 +206,9 @@ void mqtt_retain_go_on(plane_t *plane, peer_t *peer);
 void mqtt_retain_again(plane_t *plane, peer_t *peer); /* no answer has come */
 
 /* The message under that prefix, for a stream of ours; seconds: its time to live, 0 = none; retained: it is one that
- * is, and is marked so; route: to the server with the stream, NULL = this one. It answers at tell. */
+ * is, and is marked so; far: another server has the stream. It answers at tell. */
 mqtt_reason_t mqtt_keep(plane_t *plane, mqtt_desk_t *desk, const publication_t *publication, const char *prefix,
-                        uint32_t seconds, const mqtt_message_t *retained, peer_t *route);
+                        uint32_t seconds, const mqtt_message_t *retained, bool far);
 bool mqtt_is_there(bytes_t payload); /* a stream, as the answer to the request that makes it says */
 
 /* ---- mqtt_publish.c ---------------------------------------------------------------------------------------------- */

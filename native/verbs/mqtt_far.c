@@ -9,9 +9,10 @@
  * well. It has a mark, which the server with the stream remembers: it hears first of what it is to store, by the same
  * route. Sessions themselves are at the server with their stream alone: whoever wants one elsewhere is refused.
  *
- * Which server has the stream is known by its interest. Where none wants those subjects control is asked whether there
- * is such a stream, so that a server that is away is not taken for a stream that is not there. Not here: what is
- * retained as a message, and the parts of a read (mqtt_retain.c).
+ * Control says whether there is such a stream. So a server that is away is not taken for a stream that is not there,
+ * nor a client that listens to those subjects for a stream. Who has it is known by that interest: all servers that want
+ * these subjects are sent the message, and one of them has the stream. Not here: what is retained as a message, and the
+ * parts of a read (mqtt_retain.c).
  */
 #include "base/check.h"
 #include "plane/account.h"
@@ -28,6 +29,7 @@
 
 #define INFO "$JS.API.STREAM.INFO.$MQTT_msgs"
 #define PATIENCE_NS (10 * NS_PER_SECOND) /* for an answer of another server */
+#define ASKED_NS (NS_PER_SECOND / 10)
 #define READ_PATIENCE_NS (3 * NS_PER_SECOND)
 
 bool mqtt_far_possible(const plane_t *plane) {
@@ -46,9 +48,30 @@ status_t mqtt_far_begin(plane_t *plane, const mqtt_desk_t *desk, account_t *acco
 
 /* ---- is there such a stream -------------------------------------------------------------------------------------- */
 
+static bool routed_wants(plane_t *plane, const account_t *account) {
+    return routed_wanting(plane, account, BYTES_LITERAL(MQTT_MESSAGES ">"), NULL) != 0;
+}
+
+bool mqtt_far_retains(plane_t *plane, const account_t *account) {
+    return routed_wanting(plane, account, BYTES_LITERAL(MQTT_RETAINED_SUBJECTS ">"), NULL) != 0;
+}
+
+/* Who wants these subjects may be a client that listens there, and no stream. So control is asked when there is
+ * somebody who does, and while there is, now and then. */
+static bool is_to_ask(plane_t *plane, const mqtt_account_t *keeper, const account_t *account) {
+    if (keeper->messages != NULL || !mqtt_far_possible(plane)) {
+        return false;
+    }
+    return keeper->elsewhere == KEEPS_UNKNOWN
+           || (keeper->elsewhere == KEEPS_NO && routed_wants(plane, account)
+               && (!keeper->elsewhere_wanted || plane->now.mono_ns - keeper->elsewhere_ns >= ASKED_NS));
+}
+
 bool mqtt_far_unknown(plane_t *plane, mqtt_account_t *keeper, account_t *account) {
-    if (keeper->elsewhere == KEEPS_UNKNOWN && keeper->messages == NULL && mqtt_far_possible(plane)) {
+    if (LEAF_UNLIKELY(is_to_ask(plane, keeper, account))) {
         bool asks = (account->flags & ACCOUNT_JETSTREAM) != 0;
+        keeper->elsewhere_ns = plane->now.mono_ns;
+        keeper->elsewhere_wanted = routed_wants(plane, account);
         keeper->elsewhere = asks ? KEEPS_ASKED : KEEPS_NO; /* it may be answered before the request has returned */
         if (asks && !mqtt_ask_control(plane, account, INFO, BYTES_NONE, "i")) {
             keeper->elsewhere = KEEPS_UNKNOWN;
@@ -66,19 +89,15 @@ void mqtt_far_known(plane_t *plane, mqtt_account_t *keeper, bytes_t payload) {
     }
 }
 
-bool mqtt_far_sessions(const plane_t *plane, mqtt_account_t *keeper, const account_t *account, peer_t **route) {
-    *route = NULL;
-    if (LEAF_LIKELY(keeper->messages != NULL || !mqtt_far_possible(plane))) {
-        return true;
+mqtt_where_t mqtt_far_sessions(plane_t *plane, mqtt_account_t *keeper, const account_t *account) {
+    if (LEAF_LIKELY(keeper->messages != NULL || keeper->elsewhere != KEEPS_YES)) {
+        return WHERE_HERE;
     }
-    *route = routed_wanting(plane, account, BYTES_LITERAL(MQTT_MESSAGES ">"));
-    if (*route != NULL) {
-        keeper->elsewhere = KEEPS_YES;
-    } else if (keeper->elsewhere == KEEPS_YES) {
-        keeper->elsewhere = KEEPS_UNKNOWN; /* it may have been deleted: control is asked when the next one comes */
-        return false;
+    if (routed_wants(plane, account)) {
+        return WHERE_FAR;
     }
-    return true;
+    keeper->elsewhere = KEEPS_UNKNOWN; /* it may have been deleted: control is asked when the next message comes */
+    return WHERE_AWAY;
 }
 
 /* ---- what is sent there ------------------------------------------------------------------------------------------ */
@@ -103,9 +122,11 @@ static void name_there(const mqtt_desk_t *desk, bytes_t here, text_t *there) {
     }
 }
 
-void mqtt_far_keep(plane_t *plane, peer_t *route, const publication_t *publication) {
+void mqtt_far_keep(plane_t *plane, const publication_t *publication, const char *prefix) {
     publication_t sent = *publication;
-    text_t reply = {0};
+    text_t reply = {0}, pattern = {0};
+    text_add_literal(&pattern, prefix);
+    text_add_literal(&pattern, ">");
     sent.flags &= ~(PUBLICATION_TELLS | PUBLICATION_WITHOUT);
     if ((publication->flags & PUBLICATION_TELLS) != 0) {
         peer_t *peer = publication->origin;
@@ -116,27 +137,22 @@ void mqtt_far_keep(plane_t *plane, peer_t *route, const publication_t *publicati
         session->far_since_ns = session->far_since_ns == 0 ? plane->now.mono_ns : session->far_since_ns;
         expect_answer(plane, peer, PATIENCE_NS);
     }
-    publish_over_link(plane, route, &sent);
+    (void)routed_wanting(plane, publication->account, text_bytes(&pattern), &sent);
 }
 
-bool mqtt_far_ask(plane_t *plane, peer_t *peer, const char *api, bytes_t body) {
+void mqtt_far_ask(plane_t *plane, peer_t *peer, const char *api, bytes_t body) {
     session_t *session = peer->session;
     retained_read_t *read = session->reads;
     text_t here, reply;
     read->attempt++;
     read->asked_ns = plane->now.mono_ns;
     expect_answer(plane, peer, READ_PATIENCE_NS);
-    peer_t *route = routed_wanting(plane, peer->account, BYTES_LITERAL(MQTT_RETAINED_SUBJECTS ">"));
-    if (route == NULL) {
-        return false;
-    }
     mqtt_answer_subject(session->shared, peer, "r", read->attempt, &here);
     name_there(session->shared, text_bytes(&here), &reply);
     publication_t asked = {
         .account = peer->account,
         .message = {.subject = bytes_of(api, (uint32_t)strlen(api)), .reply = text_bytes(&reply), .payload = body}};
-    publish_over_link(plane, route, &asked);
-    return true;
+    (void)routed_wanting(plane, peer->account, BYTES_LITERAL(MQTT_RETAINED_SUBJECTS ">"), &asked);
 }
 
 /* Has the time come for an answer that there should have been? */

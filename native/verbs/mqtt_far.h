@@ -19,14 +19,16 @@ void mqtt_far_prefix(const mqtt_desk_t *desk, text_t *text);
 /* true: it is being asked, and mqtt_wake() says when it is known. */
 bool mqtt_far_unknown(plane_t *plane, mqtt_account_t *keeper, account_t *account);
 void mqtt_far_known(plane_t *plane, mqtt_account_t *keeper, bytes_t payload);
-/* *route: to the server that has the account's sessions; NULL: this one has them, or none has. false: another one has
- * them, and cannot be reached. */
-LEAF_MUST_USE bool mqtt_far_sessions(const plane_t *plane, mqtt_account_t *keeper, const account_t *account,
-                                     peer_t **route);
-uint32_t mqtt_far_mark(mqtt_desk_t *desk); /* of the next message for sessions elsewhere */
-void mqtt_far_keep(plane_t *plane, peer_t *route, const publication_t *publication);
-/* Asks for a part of what is retained. false: nobody is there to ask. Either way it is asked for again later. */
-bool mqtt_far_ask(plane_t *plane, peer_t *peer, const char *api, bytes_t body);
+/* Where an account's sessions are. */
+typedef enum mqtt_where { WHERE_HERE = 0, WHERE_FAR, WHERE_AWAY } mqtt_where_t;
+/* HERE: or nowhere; AWAY: at another server, which cannot be reached. */
+LEAF_MUST_USE mqtt_where_t mqtt_far_sessions(plane_t *plane, mqtt_account_t *keeper, const account_t *account);
+bool mqtt_far_retains(plane_t *plane, const account_t *account); /* can that one be reached? */
+uint32_t mqtt_far_mark(mqtt_desk_t *desk);                       /* of the next message for sessions elsewhere */
+/* prefix: of the stream's subjects. */
+void mqtt_far_keep(plane_t *plane, const publication_t *publication, const char *prefix);
+/* Asks for a part of what is retained, and does so again later if no answer has come. */
+void mqtt_far_ask(plane_t *plane, peer_t *peer, const char *api, bytes_t body);
 /* Ends a connection that waits for too long. true: what is retained has to be asked for again. */
 bool mqtt_far_beat(plane_t *plane, peer_t *peer);
 /* Has a message with that mark come for the sessions here? */

@@ -374,10 +374,12 @@ static void welcome(plane_t *plane, peer_t *peer, bool written) {
     mqtt_say_durable(plane, peer, "k", bytes_of(desk->packet.at, (uint32_t)desk->packet.size));
 }
 
-/* A will is published without a wait when its connection ends, so it is known before whether it can be retained. */
-static bool is_unknown(const mqtt_account_t *keeper, const session_t *session) {
-    bool retains = session->will != NULL && session->will->message.retain;
-    return keeper->sessions == KEEPS_ASKED || (retains && keeper->keeps == KEEPS_ASKED);
+/* A will is published without a wait when its connection ends, so it is known before who keeps it. */
+static bool is_unknown(plane_t *plane, mqtt_account_t *keeper, const peer_t *peer) {
+    const will_t *will = peer->session->will;
+    bool retains = will != NULL && will->message.retain, waits = will != NULL && will->message.qos != 0;
+    return keeper->sessions == KEEPS_ASKED || (retains && keeper->keeps == KEEPS_ASKED)
+           || (waits && mqtt_far_unknown(plane, keeper, peer->account));
 }
 
 void mqtt_enter(plane_t *plane, peer_t *peer) {
@@ -391,7 +393,7 @@ void mqtt_enter(plane_t *plane, peer_t *peer) {
         peer_doom_silently(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("no memory for a login"));
         return;
     }
-    if (is_unknown(keeper, session)) {
+    if (is_unknown(plane, keeper, peer)) {
         mqtt_retain_wait(plane, peer);
         return;
     }

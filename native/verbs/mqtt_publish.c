@@ -140,14 +140,16 @@ static mqtt_reason_t send_message(plane_t *plane, mqtt_desk_t *desk, sending_t *
     text_t answer;
     mqtt_account_t *keeper = mqtt_account_of(plane, desk, sending->account);
     const kept_t *own = sending->peer == NULL ? NULL : sending->peer->session->kept;
-    peer_t *route = NULL;
-    if (keeper == NULL || (message->qos != 0 && keeper->unreadable) /* a session may have to have it */
-        || (message->qos != 0 && !mqtt_far_sessions(plane, keeper, sending->account, &route))) {
+    if (keeper == NULL || (message->qos != 0 && keeper->unreadable)) { /* a session may have to have it */
+        return MQTT_REASON_QUOTA;
+    }
+    mqtt_where_t where = message->qos == 0 ? WHERE_HERE : mqtt_far_sessions(plane, keeper, sending->account);
+    if (where == WHERE_AWAY && id != 0) { /* a will goes to who is here all the same */
         return MQTT_REASON_QUOTA;
     }
     const carry_t carried = {.qos = message->qos,
                              .from = own != NULL && own->no_local ? own->number : 0,
-                             .mark = route == NULL ? 0 : mqtt_far_mark(desk)};
+                             .mark = where == WHERE_FAR ? mqtt_far_mark(desk) : 0};
     desk->header.size = 0;
     if (carry_to_headers(&desk->header, &carried, &message->properties) != STATUS_OK) {
         return MQTT_REASON_QUOTA;
@@ -170,8 +172,8 @@ static mqtt_reason_t send_message(plane_t *plane, mqtt_desk_t *desk, sending_t *
     }
     const mqtt_message_t *retained = message->retain ? message : NULL;
     uint32_t expiry = mqtt_number(&message->properties, MQTT_MESSAGE_EXPIRY, 0);
-    if (route != NULL) { /* before it comes there for subscribers */
-        mqtt_reason_t reason = mqtt_keep(plane, desk, &publication, MQTT_MESSAGES, expiry, retained, route);
+    if (where == WHERE_FAR) { /* before it comes there for subscribers */
+        mqtt_reason_t reason = mqtt_keep(plane, desk, &publication, MQTT_MESSAGES, expiry, retained, true);
         if (reason != MQTT_REASON_SUCCESS) {
             return reason;
         }
@@ -181,7 +183,7 @@ static mqtt_reason_t send_message(plane_t *plane, mqtt_desk_t *desk, sending_t *
     (void)publish(plane, &publication);
     desk->current = (mqtt_current_t){.account = NULL};
     if (wanted == WANTED) {
-        mqtt_reason_t reason = mqtt_keep(plane, desk, &publication, MQTT_MESSAGES, expiry, retained, NULL);
+        mqtt_reason_t reason = mqtt_keep(plane, desk, &publication, MQTT_MESSAGES, expiry, retained, false);
         if (reason != MQTT_REASON_SUCCESS) {
             return reason;
         }

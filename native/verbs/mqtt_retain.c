@@ -14,7 +14,6 @@
 #include "net/outq.h"
 #include "plane/account.h"
 #include "plane/keeping.h"
-#include "plane/routed.h"
 #include "route/permissions.h"
 #include "text/decimal.h"
 #include "text/headers.h"
@@ -43,8 +42,8 @@ static bool retained_is_far(const plane_t *plane, const mqtt_account_t *keeper) 
 }
 
 /* Likewise, and its server cannot be reached; or it has been deleted since. */
-static bool retained_is_away(const plane_t *plane, const account_t *account, const mqtt_account_t *keeper) {
-    return retained_is_far(plane, keeper) && routed_wanting(plane, account, BYTES_LITERAL(SUBJECTS ">")) == NULL;
+static bool retained_is_away(plane_t *plane, const account_t *account, const mqtt_account_t *keeper) {
+    return retained_is_far(plane, keeper) && !mqtt_far_retains(plane, account);
 }
 
 void mqtt_retain_begin(plane_t *plane, account_t *account) {
@@ -142,7 +141,7 @@ static status_t put_response(mqtt_desk_t *desk, bytes_t reply) {
 }
 
 mqtt_reason_t mqtt_keep(plane_t *plane, mqtt_desk_t *desk, const publication_t *publication, const char *prefix,
-                        uint32_t seconds, const mqtt_message_t *retained, peer_t *route) {
+                        uint32_t seconds, const mqtt_message_t *retained, bool far) {
     bytes_t header = publication->message.header;
     text_t subject = {0}, ttl = {0};
     text_add_literal(&subject, prefix);
@@ -166,8 +165,8 @@ mqtt_reason_t mqtt_keep(plane_t *plane, mqtt_desk_t *desk, const publication_t *
     kept.message = (message_t){.subject = text_bytes(&subject),
                                .header = bytes_of(desk->packet.at, (uint32_t)desk->packet.size),
                                .payload = publication->message.payload};
-    if (route != NULL) {
-        mqtt_far_keep(plane, route, &kept);
+    if (far) {
+        mqtt_far_keep(plane, &kept, prefix);
         return MQTT_REASON_SUCCESS;
     }
     kept.flags |= PUBLICATION_INSIDE; /* everybody else has had it */
@@ -180,14 +179,11 @@ mqtt_reason_t mqtt_retain(plane_t *plane, mqtt_desk_t *desk, const publication_t
     uint32_t expiry = mqtt_number(&message->properties, MQTT_MESSAGE_EXPIRY, 0);
     uint32_t ended = plane->mqtt.max_retained == 0 ? ENDED_SECONDS : ENDED_COUNTED_SECONDS;
     const mqtt_account_t *keeper = table_find(&desk->accounts, publication->account->js.id);
-    peer_t *route = NULL;
-    if (keeper != NULL && retained_is_far(plane, keeper)) {
-        route = routed_wanting(plane, publication->account, BYTES_LITERAL(SUBJECTS ">"));
-        if (route == NULL) {
-            return MQTT_REASON_QUOTA; /* the server that has them cannot be reached */
-        }
+    bool far = keeper != NULL && retained_is_far(plane, keeper);
+    if (far && !mqtt_far_retains(plane, publication->account)) {
+        return MQTT_REASON_QUOTA; /* the server that has them cannot be reached */
     }
-    return mqtt_keep(plane, desk, publication, SUBJECTS, message->payload.size == 0 ? ended : expiry, message, route);
+    return mqtt_keep(plane, desk, publication, SUBJECTS, message->payload.size == 0 ? ended : expiry, message, far);
 }
 
 /* ---- for a new subscription -------------------------------------------------------------------------------------- */
@@ -219,7 +215,7 @@ static void ask_part(plane_t *plane, peer_t *peer) {
         text_add_escaped(&text, bytes_of(read->bytes + read->sid_size, read->pattern_size));
         text_add_literal(&text, "\"}");
         if (text_bytes(&text).size != 0 && retained_is_far(plane, keeper_of(peer))) {
-            (void)mqtt_far_ask(plane, peer, GET, text_bytes(&text)); /* and again, if no answer comes */
+            mqtt_far_ask(plane, peer, GET, text_bytes(&text));
             return;
         }
         if (text_bytes(&text).size != 0 && mqtt_ask_inside(plane, peer, GET, text_bytes(&text), "r")) {

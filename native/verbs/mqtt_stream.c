@@ -122,7 +122,7 @@ void mqtt_republished(plane_t *plane, publication_t *publication) {
     }
     copy.message.header = bytes_of(desk->header.at, (uint32_t)desk->header.size);
     uint32_t expiry = mqtt_number(&desk->made.properties, MQTT_MESSAGE_EXPIRY, 0);
-    if (mqtt_keep(plane, desk, &copy, MQTT_MESSAGES, expiry, NULL, NULL) == MQTT_REASON_SUCCESS) {
+    if (mqtt_keep(plane, desk, &copy, MQTT_MESSAGES, expiry, NULL, false) == MQTT_REASON_SUCCESS) {
         publication->flags |= PUBLICATION_REPUBLISHED;
     }
 }

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests import mqtt, servers
-from tests.interop.mqtt_walks import client
+from tests.interop.mqtt_walks import Nats, client
 from tests.interop.test_meta_group import CONFIG, leader_of, three
 from tests.mqtt import CONNACK, PUBACK, PUBLISH, SUBACK, Ended, Peer, acknowledge
 from tests.rig.waiting import eventually
@@ -165,6 +165,39 @@ def test_a_session_elsewhere_is_refused(tmp_path: Path) -> None:
                 refusals.append(device.expect(CONNACK).reason)
 
         assert [3, 0x9C] == refusals
+
+
+def comes(server: servers.Server, home: servers.Server) -> bool:
+    """Whether a message of that server's comes to the session: it hears of a new one within a tenth of a second."""
+    assert acknowledged(server, "for/device", b"probe")
+    with client(home, "device", clean=False) as device:
+        found = device.round_trip()
+        for one in found:
+            device.send(acknowledge(PUBACK, one.id))
+        device.round_trip()
+        return len(found) == 1
+
+
+def test_who_listens_to_what_servers_send_each_other_changes_nothing(tmp_path: Path) -> None:
+    """A client's interest in the streams' subjects is not taken for a stream, with sessions or without."""
+    with three(servers.LEAFD, tmp_path, CONFIG + MQTT) as made, contextlib.ExitStack() as listening:
+        for server in made:
+            server.start()
+        leader_of(made)
+        for server in made:
+            ear = listening.enter_context(Nats(server, user="a", **{"pass": "a"}))
+            for subject in ("$MQTT.msgs.>", "$MQTT.rmsgs.>", ">"):
+                ear.subscribe(subject)
+            ear.round_trip()
+        assert all(acknowledged(server, "for/device", b"before") for server in made)
+        eventually(lambda: has_session(made[0]), "no session is made")
+        for server in made:
+            eventually(lambda server=server: comes(server, made[0]), "nothing comes")  # type: ignore[misc]
+        for server in made:
+            assert acknowledged(server, "for/device", b"away")
+            assert acknowledged(server, "state/0", STATES[0], retain=True)
+
+        assert [b"away"] * 3 == brought(made[0], 3)
 
 
 def test_what_is_retained_elsewhere_comes_when_its_server_is_back(tmp_path: Path) -> None:
