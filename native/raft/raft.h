@@ -182,9 +182,9 @@ typedef struct raft {
     int64_t due_ns;   /* an election, or a leader's next beat */
     raft_index_t commit;
     raft_index_t own_first; /* a leader's first entry */
+    raft_term_t rest_term;  /* a follower's: it was told that it rests in that term .. */
+    raft_index_t rest;      /* .. with that as the log's last; 0: it was not */
     trail_t trail;
-    raft_term_t rest_term;    /* a follower's: it was told that it rests in that term .. */
-    raft_index_t rest;        /* .. with that as the log's last; 0: it was not */
     raft_config_t configs[2]; /* the members before, and now */
     raft_progress_t progress[RAFT_MEMBERS_MAX];
     uint32_t votes; /* by place among the members */

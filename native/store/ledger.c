@@ -127,6 +127,7 @@ static status_t ledger_new(store_t *store, uint32_t group, ledger_t **out) {
     }
     (*out)->store = store;
     (*out)->group = group;
+    positions_begin(&(*out)->young, &ledgers->rooms);
     return STATUS_OK;
 }
 
@@ -314,11 +315,7 @@ void ledgers_free(store_t *store) {
 }
 
 uint64_t ledgers_memory(const store_t *store) {
-    uint64_t bytes = 0;
-    for (uint64_t i = 0; i < store->ledgers.count; i++) {
-        bytes += store->ledgers.at[i]->young.room * sizeof(uint64_t);
-    }
-    return bytes;
+    return store->ledgers.rooms * sizeof(uint64_t);
 }
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */

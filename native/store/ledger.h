@@ -92,6 +92,7 @@ typedef struct ledgers { /* only ledger.c writes to it */
     uint64_t touched_room;
     uint64_t bytes; /* of the entries of all */
     uint64_t led;   /* of those in ledgers that are led */
+    uint64_t rooms; /* of the positions of all */
     uint64_t disk;  /* 0: not known yet */
     /* with a sync interval: batches that are in the journal and wait for its sync */
     ledger_mark_t oldest;

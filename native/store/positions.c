@@ -8,6 +8,17 @@
 #define ROOM_MIN 8u
 #define ROOM_KEPT 1024u /* by one that is empty: a thousand ledgers at rest have next to nothing */
 
+static void set_room(positions_t *positions, uint64_t room) {
+    if (positions->rooms != NULL) {
+        *positions->rooms += room - positions->room;
+    }
+    positions->room = room;
+}
+
+void positions_begin(positions_t *positions, uint64_t *rooms) {
+    *positions = (positions_t){.rooms = rooms};
+}
+
 static void pass_freed(positions_t *positions, uint64_t freed) {
     while (positions->count > 0 && positions_of(positions, positions->first) < freed) {
         positions->first++;
@@ -37,7 +48,7 @@ status_t positions_reserve(positions_t *positions, uint64_t more, uint64_t freed
     }
     free(positions->at);
     positions->at = at;
-    positions->room = room;
+    set_room(positions, room);
     return STATUS_OK;
 }
 
@@ -73,5 +84,6 @@ void positions_pass(positions_t *positions, uint64_t index) {
 
 void positions_free(positions_t *positions) {
     free(positions->at);
-    *positions = (positions_t){0};
+    set_room(positions, 0);
+    *positions = (positions_t){.rooms = positions->rooms};
 }

@@ -12,14 +12,17 @@
 
 #include "base/status.h"
 
-/* Begun with zeros. */
+/* Begun with zeros, or positions_begin. */
 typedef struct positions { /* only positions.c writes to it */
+    uint64_t *rooms;       /* NULL: nobody asks for the sum */
     uint64_t *at;          /* that of index i: at[i % room] */
     uint64_t room;         /* a power of two, or 0 */
     uint64_t first;
     uint64_t count;
 } positions_t;
 
+/* rooms: what it adds its room to. Nobody then walks over a thousand of them. */
+void positions_begin(positions_t *positions, uint64_t *rooms);
 /* Room for so many more. Those before `freed` are done with, and make room first. */
 LEAF_MUST_USE status_t positions_reserve(positions_t *positions, uint64_t more, uint64_t freed);
 /* The one behind the last, for which there is room. */

@@ -66,9 +66,36 @@ static void those_that_are_done_with_make_room(void) {
     positions_free(&positions);
 }
 
+/* What a thousand take is known without a look at each. */
+static void rooms_are_the_sum_of_all(void) {
+    static positions_t many[100];
+    uint64_t rooms = 0, seed = 31;
+    for (uint32_t i = 0; i < 100; i++) positions_begin(&many[i], &rooms);
+    for (uint32_t step = 0; step < 20000; step++) {
+        positions_t *one = &many[random_below(&seed, 100)];
+        uint64_t last = one->first + one->count;
+        if (random_below(&seed, 8) == 0) {
+            positions_pass(one, last);
+        } else if (random_below(&seed, 50) == 0) {
+            positions_free(one);
+        } else {
+            uint64_t more = 1 + random_below(&seed, 2000);
+            CHECK_EQ_I64(STATUS_OK, positions_reserve(one, more, 0));
+            for (uint64_t i = 0; i < more; i++) positions_add(one, last + i, step + 1);
+        }
+        uint64_t sum = 0;
+        for (uint32_t i = 0; i < 100; i++) sum += many[i].room;
+        CHECK_EQ_U64(sum, rooms);
+    }
+    CHECK(rooms > 0);
+    for (uint32_t i = 0; i < 100; i++) positions_free(&many[i]);
+    CHECK_EQ_U64(0, rooms);
+}
+
 int main(void) {
     RUN("each index has its position, through cuts, floors and growth", as_an_array_has_them);
     RUN("one that is emptied keeps little memory", one_that_is_emptied_keeps_little);
     RUN("those that are done with make room for others", those_that_are_done_with_make_room);
+    RUN("the room of all is their sum", rooms_are_the_sum_of_all);
     return TEST_RESULT();
 }
