@@ -58,7 +58,8 @@ def member_info(name: str, member: MetaMember, *, seen: bool = True, there: bool
         return row
     silent = not 0 <= member.heard_ns <= OFFLINE_NS
     offline = silent and (member.heard_ns >= 0 or not there)
-    row |= {"current": member.lag == 0 and not silent, "active": max(member.heard_ns, 0)}
+    # One that has no vote yet stands in for nobody, which who waits for it has to see.
+    row |= {"current": member.lag == 0 and not silent and bool(member.voter), "active": max(member.heard_ns, 0)}
     row |= {"offline": True} if offline else {}
     row |= {"lag": member.lag} if member.lag else {}
     return row | ({"leafd": {"copies": True}} if member.copies else {})

@@ -108,6 +108,11 @@ def test_a_member_that_has_not_had_the_time_to_speak_is_neither_offline_nor_curr
     assert (offline, current) == (row.get("offline", False), row["current"])
 
 
+def test_a_member_without_a_vote_is_not_current() -> None:
+    """It has all there is, and stands in for nobody yet."""
+    assert member_info("s1", MetaMember(1, 2, 0, 5, 0, 0))["current"] is False
+
+
 @pytest.mark.parametrize(("record", "type_name"), [*STRUCTS, (MetaLook, "meta_look_t"), (MetaMember, "meta_member_t")])
 def test_each_field_of_a_record_is_the_member_of_that_name(record: type[Any], type_name: str) -> None:
     """C structs that lie one behind the other are read as so many records, and none of a cut struct."""

@@ -225,8 +225,6 @@ def check_replicable(context: Context, config: StreamConfig, *, later: bool = Fa
     wrong = [what for what, is_there in others.items() if is_there]
     if wrong:
         raise invalid(f"a stream with replicas may not have {' and '.join(wrong)} in leafd")
-    if later and (config.mirror is not None or config.sources):
-        raise invalid("a mirror or a stream with sources may not get replicas later in leafd")
     if later and config.storage == MEMORY:
         raise invalid("a stream in memory may not get replicas later in leafd")
 
