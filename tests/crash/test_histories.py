@@ -16,6 +16,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.crash.histories.aging import Aged
 from tests.crash.histories.clocks import Clock, before, built
 from tests.crash.histories.judge import Counted, Verdict, build, judged, miscounted, silences
 from tests.crash.histories.pulling import Delivery
@@ -93,6 +94,20 @@ def test_a_sum_that_is_not_that_of_what_was_added_is_found() -> None:
     assert miscounted(ADDED, [*ROWS, Counted("k.1", 4, 6, 12)]) == [6], "twice"
     assert miscounted(ADDED, [*ROWS, Counted("k.1", 4, 8, 14)]) == [8], "refused"
     assert miscounted(ADDED, [*ROWS, Counted("k.1", 4, 9, 15)]) == [9], "by nobody"
+
+
+# ---- what ages -------------------------------------------------------------------------------------------------------
+
+
+def test_a_message_that_is_gone_before_its_time_is_found() -> None:
+    """One may be gone as soon as its life is over, counted from when it was published; and all have to be."""
+    second = 10**9
+    aged = [Aged(1, second, 8), Aged(2, second, 8, 9 * second), Aged(3, second, 20, 20 * second)]
+    found = judged(History(appends=GOOD, aged=aged), STORED, Counter(STORED.keys()), None)
+    assert found.early == [3]
+    assert not found.good
+    assert judged(History(appends=GOOD, aged=aged[:2]), STORED, Counter(STORED.keys()), None).good
+    assert not Verdict(old=1).good
 
 
 # ---- consumers -------------------------------------------------------------------------------------------------------

@@ -24,10 +24,11 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from tests import servers
-from tests.crash.histories import clocks
+from tests.crash.histories import aging, clocks
+from tests.crash.histories.asking import asked, connected
 from tests.crash.histories.cluster import CLIENTS, CLOCKS, FAULTS, META, Cluster, Faults, cluster
 from tests.crash.histories.judge import HEAD, Counted, Verdict, build, judged, silences
-from tests.crash.histories.workload import CONSUMERS, COUNTED, QUEUE, STREAM, History, Workload, asked, connected
+from tests.crash.histories.workload import CONSUMERS, COUNTED, QUEUE, STREAM, History, Workload
 from tests.packaging.machine import propagation
 from tests.rig.reports import report
 
@@ -46,6 +47,7 @@ async def made() -> bool:
     await _made(client, f"$JS.API.STREAM.CREATE.{STREAM['name']}", STREAM)
     await _made(client, f"$JS.API.STREAM.CREATE.{COUNTED['name']}", COUNTED)
     await _made(client, CONSUMERS["H"].made_at, CONSUMERS["H"].request())
+    await _made(client, "$JS.API.STREAM.CREATE.A", aging.STREAM)
     try:
         await _made(client, f"$JS.API.STREAM.CREATE.{QUEUE['name']}", QUEUE)
         await _made(client, CONSUMERS["Q"].made_at, CONSUMERS["Q"].request())
@@ -86,20 +88,22 @@ def state_at(server: servers.Server) -> dict[str, dict[str, Any]]:
     return {one["name"]: {name: one["state"].get(name) for name in names} for one in streams}
 
 
-def differing(one: Cluster) -> tuple[str, int]:
-    """What the servers have, once they have the same: "". Else what each has, when that takes too long. And what the
-    work queue has."""
+def differing(one: Cluster) -> tuple[str, int, int]:
+    """What the servers have, once they have the same and what ages is gone: "". Else what each has, when that takes too
+    long. And what the work queue has, and the stream of what ages."""
     until = time.monotonic() + WELL_S
     while True:
         states = []
         for number, server in enumerate(one.servers):
             with one.switch.at(number):
                 states.append(state_at(server))
-        left = max(state.get("Q", {}).get("messages") or 0 for state in states)
-        if all(state == states[0] and state.get("H", {}).get("messages") for state in states):
-            return "", left
-        if time.monotonic() > until:
-            return " / ".join(json.dumps(state) for state in states).replace("|", "/"), left
+        left, old = (max(state.get(name, {}).get("messages") or 0 for state in states) for name in ("Q", "A"))
+        same = all(state == states[0] and state.get("H", {}).get("messages") for state in states)
+        late = time.monotonic() > until
+        if same and (old == 0 or late):
+            return "", left, old
+        if late:
+            return " / ".join(json.dumps(state) for state in states).replace("|", "/"), left, old
         time.sleep(0.5)
 
 
@@ -165,10 +169,12 @@ def play(kind: str, arguments: argparse.Namespace, folder: Path, program: Path |
         faults = Faults(one, names, arguments.seed)
         asyncio.run(played(history, arguments.seconds, faults, arguments.seed))
         counts = f"{len(history.appends)} numbers, {len(history.touches)} touches, {len(history.deliveries)} deliveries"
+        counts += f", {len(history.aged)} that age"
         print(f"{kind}: {counts}", flush=True)
-        differ, left = differing(one)
+        differ, left, old = differing(one)
         verdict = judged(history, *asyncio.run(contents(0)), program, asyncio.run(counters(0)))
-        verdict.differ, verdict.left, verdict.silence_s = differ, left, silences(history, faults.several)
+        verdict.differ, verdict.left, verdict.old = differ, left, old
+        verdict.silence_s = silences(history, faults.several)
         verdict.helped = one.helped
         if not verdict.good and arguments.keep:
             for server in one.servers:

@@ -71,6 +71,10 @@ class Verdict:
     """Delivered, and not in the stream, or with another sequence."""
     left: int = 0
     """In the work queue at the end."""
+    early: list[int] = field(default_factory=list)
+    """Sequences of messages that aged too soon."""
+    old: int = 0
+    """Messages that did not age."""
     helped: int = 0
     """Servers that had to be started again by hand."""
     registers: str = ""
@@ -80,7 +84,7 @@ class Verdict:
     @property
     def good(self) -> bool:
         numbers = (self.lost, self.doubled, self.misplaced, self.disordered, self.foreign, self.torn, self.miscounted)
-        consumed = (self.undelivered, self.again, self.phantoms, self.left)
+        consumed = (self.undelivered, self.again, self.phantoms, self.left, self.early, self.old)
         return not any((*numbers, *consumed, self.registers, self.differ))
 
     def row(self, name: str) -> str:
@@ -88,7 +92,8 @@ class Verdict:
         counts = [self.lost, self.doubled, self.misplaced, self.disordered, self.foreign]
         consumed = [self.undelivered, self.again, self.phantoms]
         cells = [name, self.numbers, self.acknowledged, *map(len, counts), self.confirmed, *map(len, consumed)]
-        cells += [self.left, self.changes, self.registers or "one order", self.differ or "equal"]
+        cells += [self.left, len(self.early), self.old, self.changes]
+        cells += [self.registers or "one order", self.differ or "equal"]
         cells += [self.batches, len(self.torn), self.added, len(self.miscounted), self.helped]
         cells += [" / ".join(f"{one:.1f}" for one in self.silence_s)]
         return "| " + " | ".join(map(str, cells)) + " |"
@@ -96,8 +101,8 @@ class Verdict:
 
 HEAD: Final = (
     "| servers | numbers | acknowledged | lost | doubled | elsewhere | out of order | refused, there | consumed | "
-    "undelivered | again | phantoms | left | changes | registers | servers at the end | batches | torn | "
-    "added | miscounted | started by hand | longest silence, s |\n" + "|---" * 22 + "|"
+    "undelivered | again | phantoms | left | aged early | not aged | changes | registers | servers at the end | "
+    "batches | torn | added | miscounted | started by hand | longest silence, s |\n" + "|---" * 24 + "|"
 )
 
 
@@ -123,6 +128,7 @@ def judged(
     verdict.torn, verdict.batches = torn(kept, stored), len({one.batch for one in known if one.batch})
     verdict.miscounted = miscounted(history.added, counters)
     verdict.added = sum(one.seq > 0 for one in history.added)
+    verdict.early = [one.seq for one in history.aged if one.early]
     _judge_consumers(history, stored, verdict)
     if program is not None:
         done = subprocess.run([program], input=history.touched(), capture_output=True, timeout=1800)

@@ -4,7 +4,7 @@ Every number is published once; who has no answer goes on with the next one, and
 durable consumer, and some go into a work queue. Some are published as batches, of which all are there or none, and some
 are added to counters. A register is a subject of the same stream: its value is changed by
 whoever expects the sequence that he has read (compare-and-set). Values are unique. Times are the clients' own clock,
-which is one. Not here: consumers (pulling.py), what the histories mean (judge.py).
+which is one. Not here: consumers (pulling.py), messages that age (aging.py), what the histories mean (judge.py).
 """
 
 from __future__ import annotations
@@ -19,17 +19,13 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
-import nats
-import nats.errors
 from nats.aio.client import Client
 
-from tests.crash.histories.cluster import PORT
+from tests.crash.histories.aging import Aged, age
+from tests.crash.histories.asking import asked, connected
 from tests.crash.histories.pulling import Consumer, Delivery, drain, pull_until
-from tests.switch import address
 
 REGISTERS: Final = 4
-WAIT_S: Final = 2.0
-"""An answer that takes longer is none."""
 FLYING: Final = 16
 """Numbers that one client has under way."""
 PAUSE_S: Final = 0.02
@@ -100,6 +96,7 @@ class History:
     touches: list[Touch] = field(default_factory=list)
     deliveries: list[Delivery] = field(default_factory=list)
     consumers: list[Consumer] = field(default_factory=list)
+    aged: list[Aged] = field(default_factory=list)
     processes: itertools.count[int] = field(default_factory=itertools.count)
 
     def touched(self) -> bytes:
@@ -111,31 +108,6 @@ class History:
         rows: dict[str, Sequence[Append | Delivery]] = {"appends": self.appends, "added": self.added}
         rows["deliveries"] = self.deliveries
         return json.dumps({name: [asdict(one) for one in found] for name, found in rows.items()}).encode()
-
-
-async def connected(number: int) -> Client:
-    """A client at that server, which comes back to it alone."""
-    options: dict[str, Any] = {"user": "a", "password": "a", "connect_timeout": 2, "reconnect_time_wait": 0.2}
-    options |= {"max_reconnect_attempts": -1, "ping_interval": 2, "max_outstanding_pings": 2, "error_cb": _silent}
-    while True:
-        try:
-            return await nats.connect(f"nats://{address(number)}:{PORT}", allow_reconnect=True, **options)
-        except (nats.errors.Error, OSError, TimeoutError):
-            await asyncio.sleep(0.2)
-
-
-async def _silent(error: Exception) -> None:
-    pass
-
-
-async def asked(client: Client, subject: str, body: bytes, headers: dict[str, str] | None = None) -> dict[str, Any]:
-    """The answer's members; none: there was no answer."""
-    try:
-        said = await client.request(subject, body, timeout=WAIT_S, headers=headers)
-        found: dict[str, Any] = json.loads(said.data)
-    except (nats.errors.Error, TimeoutError, ValueError, OSError):
-        return {}
-    return found
 
 
 class Workload:
@@ -168,6 +140,7 @@ class Workload:
                         group.create_task(self._add(client))
                     for register in range(REGISTERS):
                         group.create_task(self._touch(client, register))
+                    group.create_task(age(self.ended, client, self.history.aged, self._random.randrange(1 << 30)))
             await drain(clients[0], self.history.consumers)
             self._drained.set()
 
