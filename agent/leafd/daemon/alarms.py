@@ -30,6 +30,8 @@ class Alarms:
         self._log, self._jetstream, self._current, self._log_name = log, jetstream, current, log_name
         self.begins_again = False
         """The process is to be started anew, since only a start can mend the store."""
+        self.on_room: list[Callable[[], None]] = []
+        """Called when a disk that was full has room again."""
 
     def tell(self, event: t.Alarm) -> None:
         """One line, and what JetStream does about it."""
@@ -43,6 +45,8 @@ class Alarms:
         say(event.text, event=f"store_{t.AlarmCode(event.code).name.lower()}", **named)
         if self._jetstream is not None:
             self._jetstream.alarm(event)
+        for callback in self.on_room if event.code == t.AlarmCode.DISK_OK else ():
+            callback()
 
     def trace(self, event: t.Trace) -> None:
         """Logs the lines of a connection."""

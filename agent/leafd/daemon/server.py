@@ -426,6 +426,7 @@ class Server:
         events, replicas = self.events, self.replicas
         self.clients.on_admitted += [events.client_came]
         self.clients.on_closed += [events.client_went]
+        self.alarms.on_room += [replicas.room]
         self.leafs.on_up += [replicas.link_up, self._link_came]
         self.leafs.on_down += [replicas.link_down, self._link_went]
         if self.boxes is not None and self.desk is not None:

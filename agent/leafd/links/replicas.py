@@ -24,6 +24,7 @@ import trio
 from leafd import native_types as t
 from leafd.gojson import JsonError
 from leafd.guard import Guard
+from leafd.links import refusals
 from leafd.links.asking import Asking
 from leafd.links.leaders import Key, Leaders
 from leafd.links.link import Link
@@ -36,7 +37,6 @@ from leafd.native_commands import Commands
 from leafd.operator_log import Log
 from leafd.turns import Pause
 
-REFUSED_WAIT_S: Final = 2.0
 UNEXPECTED_WAIT_S: Final = 30.0
 UNHEARD_A_SECOND: Final = 20
 """Looks of all slots together whether their origin is there, in the long run: a link that asks for it wakes them."""
@@ -95,6 +95,7 @@ class Replicas:
         """.. Each by its connection."""
         self._trips = Trips(plane, self._guard, self._ways)
         self._leaders = Leaders(plane, self._leader_moved, self._hub_grew)
+        self._refusals = refusals.Refusals()
         self._wake = trio.Event()
 
     # ---- at start
@@ -225,9 +226,17 @@ class Replicas:
             if active.replica.slot.origin.durable:
                 return  # what it delivers is all that is there
             active.replica.put_back()
-        wait_s = REFUSED_WAIT_S if event.code == t.IngestCode.REFUSED else 0.0
+        wait_s = 0.0
+        if event.code == t.IngestCode.REFUSED:
+            wait_s = self._refusals.wait_s(active.key, taken=event.last_sequence > active.replica.last_sequence)
         self._log.debug(f"{active.replica!r}: {t.IngestCode(event.code).name.lower()} at {event.last_sequence}")
         self._queue_restart(active, wait_s)
+
+    def room(self) -> None:
+        """The store has room again: those that were refused are asked at once."""
+        for active in filter(None, map(self._slots.get, self._refusals.all())):
+            if active.replica.state is State.IDLE:
+                self._kick(active)
 
     async def info(self, stream: int, slot: int) -> SlotInfo:
         """Lag, activity and error of one slot."""
@@ -478,7 +487,7 @@ class Replicas:
         except Exception:
             # Nobody takes in what the consumer sends, and no event would ever say so.
             self._delete_consumer(active)
-            active.replica.lost(order.last_sequence, trio.current_time(), REFUSED_WAIT_S)
+            active.replica.lost(order.last_sequence, trio.current_time(), refusals.WAIT_S)
             self._due(active)
             raise
         active.ingesting, active.link = True, link
@@ -568,6 +577,7 @@ class Replicas:
     def _end(self, key: tuple[int, int]) -> None:
         active = self._slots.pop(key)
         self._leaders.forget(key)
+        self._refusals.forget(key)
         self._moments.at(active, float("inf"))
         self._numbers[key[0]].discard(key[1])
         if not self._numbers[key[0]]:

@@ -375,6 +375,34 @@ async def test_a_refused_message_waits_before_it_is_asked_for_again(plane: FakeP
 
 
 @on_mock_clock
+async def test_who_is_refused_again_and_again_is_asked_less_often_until_there_is_room(
+    plane: FakePlane, replicas: Replicas
+) -> None:
+    """Each try costs the origin's line messages that are thrown away. One message that is taken counts as room for
+    more, and so does the news of room."""
+    await take_up(plane, replicas)
+
+    async def refused_and_asked(last_sequence: int) -> float:
+        before, began_s = len(plane.requests), trio.current_time()
+        plane.sequence = last_sequence
+        replicas.ingest_event(t.Ingest(10, 1, t.IngestCode.REFUSED, -2, last_sequence))
+        while len(plane.requests) == before:
+            await trio.sleep(0.1)
+        plane.answer({"name": "c"})
+        await trio.testing.wait_all_tasks_blocked()
+        return round(trio.current_time() - began_s)
+
+    assert [2, 2, 4, 8, 16, 16, 2] == [await refused_and_asked(taken) for taken in (4, 5, 5, 5, 5, 5, 6)]
+    asked = len(plane.requests)
+    replicas.ingest_event(t.Ingest(10, 1, t.IngestCode.REFUSED, -2, 6))
+    await trio.testing.wait_all_tasks_blocked()
+    assert asked == len(plane.requests)
+    replicas.room()
+    await trio.testing.wait_all_tasks_blocked()
+    assert asked + 1 == len(plane.requests)
+
+
+@on_mock_clock
 async def test_a_slot_that_the_plane_could_not_start_is_tried_again(plane: FakePlane, replicas: Replicas) -> None:
     """A start that fails leaves no slot behind that counts as running and takes nothing in."""
     plane.broken = {"start"}
