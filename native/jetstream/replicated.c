@@ -313,25 +313,11 @@ status_t replicated_open(js_t *js, stream_t *stream, bytes_t subjects) {
     return STATUS_OK;
 }
 
-static status_t unjoined_passed(void *context, const ledger_entry_t *entry) {
-    (void)context;
-    (void)entry;
-    return STATUS_OK;
-}
-
 /* This server does not take part, as when the promise is another disk's. What the disk has of the group goes all the
  * same. Numbers are used once, so what cannot be read of it is in nobody's way. */
-static status_t unjoined_remove(js_t *js, const stream_t *stream) {
-    ledger_t *ledger = NULL;
-    status_t status = store_ledger_open(js->stores[STORE_FILE], stream->id + 1, unjoined_passed, NULL, &ledger);
-    if (status == STATUS_OK) {
-        status = store_ledger_remove(ledger);
-        if (status != STATUS_OK) {
-            store_ledger_close(ledger);
-        }
-        return status;
-    }
-    return status == STATUS_AGAIN ? STATUS_FULL : STATUS_OK;
+static status_t unjoined_remove(const js_t *js, const stream_t *stream) {
+    status_t status = store_ledger_forget(js->stores[STORE_FILE], stream->id + 1);
+    return status == STATUS_FULL ? STATUS_FULL : STATUS_OK;
 }
 
 status_t replicated_remove(js_t *js, stream_t *stream) {

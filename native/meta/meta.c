@@ -236,21 +236,9 @@ void meta_close(plane_t *plane) {
     }
 }
 
-static status_t stale_passed(void *context, const ledger_entry_t *entry) {
-    (void)context;
-    (void)entry;
-    return STATUS_OK;
-}
-
 /* What the disk promised before it lost something goes. false: later. */
 static bool stale_removed(meta_t *meta) {
-    ledger_t *ledger = NULL;
-    status_t status = store_ledger_open(meta->plane->js.stores[STORE_FILE], meta->number, stale_passed, NULL, &ledger);
-    if (status == STATUS_OK && store_ledger_remove(ledger) != STATUS_OK) {
-        store_ledger_close(ledger);
-        return false;
-    }
-    meta->stale = status != STATUS_OK && status != STATUS_NOT_FOUND;
+    meta->stale = store_ledger_forget(rows_store(meta), meta->number) != STATUS_OK;
     return !meta->stale;
 }
 

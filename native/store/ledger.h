@@ -165,6 +165,9 @@ void store_ledger_note(ledger_t *ledger, bytes_t note);
 void store_ledger_applied(ledger_t *ledger, uint64_t index);
 /* Everything of it goes; the handle is dead after it. STATUS_FULL: later. */
 LEAF_MUST_USE status_t store_ledger_remove(ledger_t *ledger);
+/* The same of one that is not open, as when its promise is another disk's. STATUS_OK: there is nothing of it any more;
+ * STATUS_FULL: later; any other: it cannot be read, and stays. */
+LEAF_MUST_USE status_t store_ledger_forget(store_t *store, uint32_t group);
 
 /* Does the next tick begin a checkpoint? What is done may be removed from the journal before. */
 bool store_checkpoint_soon(const store_t *store, moment_t now);
