@@ -23,10 +23,13 @@
 
 /* Commands: the group that keeps a stream which is STREAM_REPLICATED. Until it is there, the stream takes nothing. */
 /* target = stream, arg = the group's name, body = meta_disk_t[], its first members, for one that is not on this disk
- * yet; arg2 = 1: for one that waits there until its leader lets it in, none. STATUS_EXISTS: the stream has a group of
- * another name; STATUS_INVALID: this disk is not among the members, or the stream is none of several servers;
- * STATUS_AGAIN: behind META_OPEN, or later */
+ * yet; arg2 = JOIN_*. STATUS_EXISTS: the stream has a group of another name; STATUS_INVALID: this disk is not among the
+ * members, the stream is none of several servers, or has half of a copy and cannot go on alone; STATUS_NOT_FOUND: this
+ * disk has no group that could; STATUS_AGAIN: behind META_OPEN, or later */
 #define COMMAND_STREAM_GROUP 128
+#define JOIN_FOUNDS 0
+#define JOIN_WAITS 1 /* one that is not on this disk waits until its leader lets it in; without members */
+#define JOIN_ALONE 2 /* the one that is on this disk goes on under that name, without its other members, for good */
 #define COMMAND_STREAM_GROUP_LOOK 129     /* completion's payload = meta_look_t, meta_member_t[] */
 #define COMMAND_STREAM_GROUP_TRANSFER 130 /* arg = server that is to lead; 0: another one that has all of it */
 /* target = stream, extra = strings: definition, which all members get from then on (LED_DEFINITION). Completion, when a

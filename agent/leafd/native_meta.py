@@ -12,6 +12,8 @@ from leafd.records import dataclass
 LEADER: Final = 3
 """MetaLook.role (META_LEADER of abi.h)."""
 LEARN, PROMOTE, REMOVE = 1, 2, 3
+FOUNDS, WAITS, ALONE = 0, 1, 2
+"""JOIN_* of abi_meta.h."""
 OFFLINE_NS: Final = 5_000_000_000
 """A member that the leader has not heard for so long is shown as offline."""
 _ROW: Final = struct.Struct(">BIQ")

@@ -11,6 +11,7 @@ from functools import partial
 
 from leafd import native_types as t
 from leafd.native import abi
+from leafd.native_meta import ALONE, FOUNDS, WAITS
 from leafd.native_packing import Strings, encoded, stream_state_in
 from leafd.native_submits import Submits
 from leafd.native_types import PlaneError, Status
@@ -91,8 +92,13 @@ class Streams(Submits):
         """Joins the group that keeps a stream which several servers keep. members: servers and their disks, who found
         it, if it is not on this disk yet; none: it waits until its leader lets it in. Raises PlaneError."""
         body = b"".join(struct.pack("=QQ", *member) for member in members)
-        waits = int(not members)
-        await self._request("STREAM_GROUP", "joining a stream's group", target=stream, arg=name, arg2=waits, body=body)
+        how = FOUNDS if members else WAITS
+        await self._request("STREAM_GROUP", "joining a stream's group", target=stream, arg=name, arg2=how, body=body)
+
+    async def stream_group_alone(self, stream: int, name: int) -> None:
+        """The group that this disk has of the stream goes on under that name, without its other members, for good.
+        Raises PlaneError: AGAIN: later; INVALID: it has half of a copy; NOT_FOUND: it has none."""
+        await self._request("STREAM_GROUP", "leading a stream alone", target=stream, arg=name, arg2=ALONE)
 
     async def stream_group_alter(self, stream: int, change: int, member: tuple[int, int]) -> None:
         """Changes the members of a stream's group, where this server leads it. Raises PlaneError."""

@@ -174,7 +174,8 @@ static bool reset_to(group_t *group, raft_index_t index, raft_term_t term, const
                      bool (*write)(void *context), void *context) {
     uint8_t bytes[FRAME_MEMBERS_SIZE_MAX];
     uint32_t size = frame_write_members(bytes, members);
-    if (store_ledger_reset(group->ledger, index, term, bytes_of(bytes, size), write, context) != STATUS_OK) {
+    const ledger_promise_t begin = {.floor = index, .floor_term = term, .members = bytes_of(bytes, size)};
+    if (store_ledger_reset(group->ledger, &begin, write, context) != STATUS_OK) {
         return false;
     }
     group->members = *members;

@@ -432,6 +432,9 @@ static bool receive_fits(group_t *group, frame_message_t *received) {
 
 void group_receive(group_t *group, frame_message_t *received, moment_t now) {
     const raft_message_t *message = &received->message;
+    if (group->deaf) {
+        return;
+    }
     if (message->subject == RAFT_STATE) {
         copy_take(group, received, now);
         return;
@@ -512,10 +515,6 @@ status_t group_touch(group_t *group) {
 
 void group_halve(group_t *group, bool half) {
     group->half = half;
-}
-
-void group_settle(group_t *group) {
-    group->committed = group->raft.trail.last;
 }
 
 raft_disk_t group_leader(const group_t *group) {

@@ -176,8 +176,11 @@ void group_halve(group_t *group, bool half);
  * false: write refused, or the log leads there by itself. */
 bool group_restore(group_t *group, const group_said_t *said, bool (*write)(void *context), void *context, moment_t now);
 /* All of its log counts as committed: for a disk that goes on without the others, whose answers nobody has any more.
- * Its group is to be removed when that is applied, and has to hear nothing until then. */
+ * From then on it hears nothing; its group is to be removed when that is applied, or to go on alone. */
 void group_settle(group_t *group);
+/* It goes on without the others under that name, which is not 0, when its log is settled and applied. STATUS_AGAIN: not
+ * yet, ask again behind a turn; STATUS_INVALID: it has half of a copy, which is the state of no moment. */
+LEAF_MUST_USE status_t group_alone(group_t *group, uint64_t name, moment_t now);
 /* The leader that it knows, peer 0: none. */
 raft_disk_t group_leader(const group_t *group);
 raft_index_t group_last(const group_t *group);

@@ -250,6 +250,20 @@ status_t groups_remove(groups_t *groups, group_t *group) {
     return status;
 }
 
+status_t groups_alone(groups_t *groups, group_t *group, uint64_t name, moment_t now) {
+    uint64_t at = seat_of(groups, group);
+    if (groups_named(groups, name) != NULL) {
+        return STATUS_EXISTS;
+    }
+    groups_stir(groups, group);
+    status_t status = group_alone(group, name, now);
+    if (status == STATUS_OK) {
+        seat_drop(groups, at);
+        seat_take(groups, group);
+    }
+    return status;
+}
+
 /* ---- frames in --------------------------------------------------------------------------------------------------- */
 
 void groups_receive(groups_t *groups, uint64_t peer, bytes_t bytes, moment_t now) {

@@ -48,6 +48,8 @@ LEAF_MUST_USE status_t groups_load(groups_t *groups, group_options_t options, mo
 void groups_leave(groups_t *groups, group_t *group);
 /* The same, and all that the disk has of it. STATUS_FULL: later; it goes on as it was. */
 LEAF_MUST_USE status_t groups_remove(groups_t *groups, group_t *group);
+/* As group_alone; STATUS_EXISTS: a group of that name is open. */
+LEAF_MUST_USE status_t groups_alone(groups_t *groups, group_t *group, uint64_t name, moment_t now);
 group_t *groups_named(const groups_t *groups, uint64_t name);
 group_t *groups_next(const groups_t *groups, const group_t *before); /* NULL: the first, the end */
 

@@ -55,6 +55,7 @@ struct group {
     bytes_t received;           /* of the message that raft is asked about */
     bool shortened;             /* that message had more of them */
     bool half;                  /* its state is that of no index */
+    bool deaf;                  /* its log is carried out without the others: alone.c */
     bool news;                  /* for its owner */
     bool was_current;           /* .. who knows that it is */
     buffer_t applying; /* an entry's bytes, while what it asks for is written; a copy, while it is put into a frame */

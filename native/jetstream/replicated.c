@@ -376,29 +376,37 @@ static group_options_t options_of(js_t *js, const stream_t *stream, uint64_t nam
     return options;
 }
 
-/* waits: one that is not on this disk yet has no members until its leader lets this one in. */
+/* The group that is here is the one of that name. how alone: or becomes it (alone.c in group/). */
+static status_t group_succeed(js_t *js, group_t *group, uint64_t name, uint64_t how) {
+    if (group_name(group) == name) {
+        return STATUS_OK;
+    }
+    return how == JOIN_ALONE ? groups_alone(js->groups, group, name, *js->now) : STATUS_EXISTS;
+}
+
 static status_t group_begin(js_t *js, const stream_t *stream, uint64_t name, const raft_config_t *founders,
-                            bool waits) {
+                            uint64_t how) {
     replicated_t *replicated = stream->replicated;
     group_t *group = NULL;
     uint8_t note[REPLICA_NOTE_SIZE];
     group_options_t options = options_of(js, stream, name, founders);
     status_t status = groups_load(js->groups, options, *js->now, &group);
-    if (status == STATUS_NOT_FOUND && (founders->count > 0) != waits) {
+    if (status == STATUS_NOT_FOUND && (founders->count > 0) == (how == JOIN_FOUNDS)) {
         options.grown = founders->count == 1; /* this server had the stream alone */
         options.note = options.grown ? replica_grown(replicated->replica, note, *js->now) : BYTES_NONE;
         status = groups_make(js->groups, options, *js->now, &group);
     }
-    if (status == STATUS_OK && group_name(group) != name) {
+    if (status != STATUS_OK) {
+        return status;
+    }
+    if (group_name(group) != name && how != JOIN_ALONE) {
         groups_leave(js->groups, group);
-        status = STATUS_EXISTS;
+        return STATUS_EXISTS;
     }
-    if (status == STATUS_OK) {
-        replicated->group = group;
-        replica_join(replicated->replica, group);
-        replicated_wake(replicated, ROW_TURNS);
-    }
-    return status;
+    replicated->group = group;
+    replica_join(replicated->replica, group);
+    replicated_wake(replicated, ROW_TURNS);
+    return group_succeed(js, group, name, how);
 }
 
 void stream_group(js_t *js, const plane_command_t *command, stream_t *stream) {
@@ -410,8 +418,6 @@ void stream_group(js_t *js, const plane_command_t *command, stream_t *stream) {
         status = STATUS_INVALID;
     } else if (js->groups == NULL) {
         status = STATUS_AGAIN;
-    } else if (replicated->group != NULL) {
-        status = group_name(replicated->group) == command->arg ? STATUS_OK : STATUS_EXISTS;
     } else {
         if (command->body_size > 0) {
             memcpy(disks, command->body, command->body_size);
@@ -419,7 +425,8 @@ void stream_group(js_t *js, const plane_command_t *command, stream_t *stream) {
         for (uint32_t i = 0; i < founders.count; i++) {
             founders.at[i] = (raft_member_t){.id = {.peer = disks[i].peer, .disk = disks[i].disk}, .voter = true};
         }
-        status = group_begin(js, stream, command->arg, &founders, command->arg2 == 1);
+        status = replicated->group != NULL ? group_succeed(js, replicated->group, command->arg, command->arg2)
+                                           : group_begin(js, stream, command->arg, &founders, command->arg2);
     }
     if (status != STATUS_OK) {
         js_done(js, command, status);

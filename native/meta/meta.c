@@ -34,7 +34,6 @@ typedef struct meta {
     groups_t *groups;
     group_t *group;  /* NULL: not founded, or not here */
     uint32_t number; /* of its ledger, or of the last one */
-    bool deaf;       /* its group is being replaced */
     bool stale;      /* that number's ledger is of before this disk lost something */
     uint64_t peer;
     ways_t ways;
@@ -118,9 +117,6 @@ static void meta_mail(plane_t *plane, peer_t *from, const account_t *account, by
         return;
     }
     peer = named != 0 ? named : peer;
-    if (bytes_starts(payload, FRAME_MAGIC) && meta->deaf) {
-        return;
-    }
     if (bytes_starts(payload, FRAME_MAGIC)) {
         groups_receive(meta->groups, peer, payload, plane->now);
         return;
@@ -278,7 +274,6 @@ static bool meta_end_old(meta_t *meta, uint64_t name, bool alone) {
     if (old == NULL || group_name(old) == name) {
         return true;
     }
-    meta->deaf = true;
     if (alone && !group_quiet(old)) {
         group_settle(old);
         groups_stir(meta->groups, old);
@@ -313,7 +308,6 @@ status_t meta_anew(plane_t *plane, uint64_t name, bool alone, uint64_t index) {
         }
     }
     if (status == STATUS_OK) {
-        meta->deaf = false;
         groups_stir(meta->groups, meta->group);
     }
     return status;

@@ -475,6 +475,7 @@ static status_t promise_change(ledger_t *ledger, const ledger_promise_t *change,
         promise.floor = change->floor;
         promise.floor_term = change->floor_term;
         promise.members = change->members;
+        promise.name = change->name != 0 ? change->name : promise.name;
     } else {
         promise.term = change->term;
         promise.vote_peer = change->vote_peer;
@@ -507,10 +508,10 @@ status_t store_ledger_floor(ledger_t *ledger, uint64_t index, uint64_t term, byt
     return status;
 }
 
-status_t store_ledger_reset(ledger_t *ledger, uint64_t index, uint64_t term, bytes_t members,
-                            bool (*write)(void *context), void *context) {
+status_t store_ledger_reset(ledger_t *ledger, const ledger_promise_t *begin, bool (*write)(void *context),
+                            void *context) {
     store_t *store = ledger->store;
-    check(index > ledger->applied);
+    check(begin->floor > ledger->applied);
     check(!ledger->foreign);
     if (store_ledger_touch(ledger) != STATUS_OK || !overlay_fits(store, LEDGER_CALL)) {
         return STATUS_FULL;
@@ -522,11 +523,10 @@ status_t store_ledger_reset(ledger_t *ledger, uint64_t index, uint64_t term, byt
     if (!written) {
         return STATUS_FULL;
     }
-    const ledger_promise_t change = {.floor = index, .floor_term = term, .members = members};
-    check(promise_change(ledger, &change, true) == STATUS_OK); /* first: it asks for the room that is left for both */
+    check(promise_change(ledger, begin, true) == STATUS_OK); /* first: it asks for the room that is left for both */
     entries_remove(ledger, ledger->floor, ledger->last);
     positions_pass(&ledger->young, ledger->last);
-    ledger->floor = ledger->applied = ledger->last = index;
+    ledger->floor = ledger->applied = ledger->last = begin->floor;
     return STATUS_OK;
 }
 

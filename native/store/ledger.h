@@ -152,10 +152,11 @@ LEAF_MUST_USE status_t store_ledger_cut(ledger_t *ledger, uint64_t index);
 LEAF_MUST_USE status_t store_ledger_promise(ledger_t *ledger, uint64_t term, uint64_t vote_peer, uint64_t vote_disk);
 /* Removes the entries up to index, which is applied; its term and members are kept in the promise. */
 LEAF_MUST_USE status_t store_ledger_floor(ledger_t *ledger, uint64_t index, uint64_t term, bytes_t members);
-/* The state is put anew as it was after index, in place of all entries: those are gone, and it is applied up to there.
- * `write` writes it into the open batch; false: it has no room, and wrote nothing. STATUS_FULL: later. */
-LEAF_MUST_USE status_t store_ledger_reset(ledger_t *ledger, uint64_t index, uint64_t term, bytes_t members,
-                                          bool (*write)(void *context), void *context);
+/* The state is put anew as it was after begin's floor, in place of all entries: those are gone, and it is applied up to
+ * there. `write` writes it into the open batch; false: it has no room, and wrote nothing. begin: floor, floor_term and
+ * members, and a name, if the group has another one from then on, else 0. STATUS_FULL: later. */
+LEAF_MUST_USE status_t store_ledger_reset(ledger_t *ledger, const ledger_promise_t *begin, bool (*write)(void *context),
+                                          void *context);
 /* Room in the open batch for how far it is applied: before the first effect of an entry. STATUS_FULL: later. */
 LEAF_MUST_USE status_t store_ledger_touch(ledger_t *ledger);
 /* Up to LEDGER_NOTE_MAX bytes that are written with how far it is applied. Behind store_ledger_touch, before the tick.

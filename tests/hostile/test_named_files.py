@@ -172,6 +172,7 @@ ALLOWED = {
     "daemon/run.py": "writes a name of its own process",
     "daemon/store.py": "a directory",
     "daemon/rescue.py": "writes a name of its own, in the store's folder",
+    "cli/cluster_words.py": "makes a name of its own, in the store's folder, that is not there",
     "cli/backup.py": "writes what must not be there yet",
     "cli/store.py": "locks, directories, and a copy in a folder of its own",
     "enrol/journal.py": "names of our own, O_NONBLOCK or both to read and to write; and the directory",

@@ -4,6 +4,7 @@ when one of them is to keep it no more.
     a server's alone --> kept by several   its server begins a group alone, with what it has; the others join that
     more             --> those with the fewest streams join          fewer --> the others leave
     less one         --> another one takes its place
+    its majority lost --> one that has it keeps it alone, and others join that one
 
 Who leaves takes part until those that are to keep it are the group's members, and deletes what it has only then: until
 then its vote may be needed. Nobody who was told to delete it is taken in before he has said that it is done: a disk
@@ -15,7 +16,7 @@ Pure. Not here: what a group does about it (membership.py), who decides (daemon/
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Final
 
@@ -24,6 +25,8 @@ from leafd.cluster.table import StreamRow
 
 FOUNDED: Final = ((0, 0),)
 """No disk: a group that lets servers in and out is founded by nobody any more."""
+Disk = tuple[int, int]
+"""A server, and its disk's id."""
 Servers = Mapping[int, tuple[int, Site]]
 """Those that are there: their disks, and what they told of themselves."""
 
@@ -63,6 +66,43 @@ def resize(row: StreamRow, wish: Wish, servers: Servers, count: int, *, leader: 
         peer = kept[0][0]
         changed = replace(changed, peer=peer, server=servers[peer][1].name if peer in servers else row.server)
     return changed
+
+
+def refill(row: StreamRow, wish: Wish, servers: Servers, count: int, *, leader: int) -> StreamRow:
+    """The row of a stream that fewer keep than are to keep it, with as many more as there are."""
+    for some in range(count, len(row.members), -1):
+        changed = resize(row, wish, servers, some, leader=leader)
+        if not isinstance(changed, str):
+            return changed
+    return row
+
+
+def alone(row: StreamRow, disk: Disk, server: str, there: Collection[Disk]) -> StreamRow | str:
+    """The row of a stream that one disk keeps on without the others, which delete what they have of it when they come
+    back; or why not. there: the disks that are there now."""
+    if disk not in row.members:
+        return "this server's disk is not one of those that keep it"
+    count = sum(one in there for one in row.members)
+    if 2 * count > len(row.members):
+        return f"{count} of the {len(row.members)} disks that keep it are there, which elect a leader"
+    others = tuple((peer, row.created) for peer in (*row.peers, *row.leaving) if peer != disk[0])
+    changed = replace(row, group=_new_group(), members=(disk,), founders=(disk,), leaving=())
+    return replace(changed, peer=disk[0], server=server, gone=(*row.gone, *others))
+
+
+def dropped(row: StreamRow) -> StreamRow:
+    """The row of a stream that is deleted."""
+    gone = (*row.gone, *((peer, row.created) for peer in (*row.peers, *row.leaving)))
+    return replace(row, config=None, gone=gone, group=0, members=(), founders=(), leaving=())
+
+
+def settled(row: StreamRow, members: tuple[Disk, ...]) -> StreamRow:
+    """The row of a stream whose group has come to these members; the same, if that is known, or others are wanted."""
+    same = {peer for peer, _ in members} == set(row.peers)
+    if not same or (members == row.members and not row.leaving):
+        return row
+    gone = (*row.gone, *((peer, row.created) for peer in row.leaving))
+    return replace(row, members=members, founders=row.founders or row.members, leaving=(), gone=gone)
 
 
 def _new_group() -> int:

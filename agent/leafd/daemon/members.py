@@ -82,11 +82,16 @@ class Members:
         row = self._table().get(stream.account.name, stream.name)
         if row is None or stream.group is None:
             return False
-        if dict(row.members) == members and not row.leaving:
-            return True
         about = {"account": row.account, "name": row.name, "created": row.created, "group": stream.group.name}
-        with suppress(ApiError):  # later
-            await self._ask({"op": "members", "members": sorted(members.items()), **about})
+        short = len(members) < stream.config.num_replicas
+        if dict(row.members) != members or row.leaving:
+            with suppress(ApiError):  # later
+                await self._ask({"op": "members", "members": sorted(members.items()), **about})
+        elif short and self._meta.linked().keys() & {one.peer for one in self._meta.members} - members.keys():
+            with suppress(ApiError):  # nobody who is there may take it
+                await self._ask({"op": "fill", "peer": self._meta.peer, **about})
+        else:
+            return not short
         return False
 
     async def without(self, stream: Stream, server: str) -> None:

@@ -28,14 +28,15 @@ from leafd import native_types as t
 from leafd.cluster.letters import Letters
 from leafd.cluster.placement import Site, Wish, choose
 from leafd.cluster.presence import Presence
-from leafd.cluster.sharing import resize, share
+from leafd.cluster.sharing import alone, dropped, settled
 from leafd.cluster.table import StreamRow, Table, UnreadError, read_row, write_row
 from leafd.config.schema.gateway import cluster_name
 from leafd.daemon import rescue
 from leafd.daemon.members import Members
 from leafd.daemon.orders import Orders
 from leafd.daemon.replicas import FOREIGN, Replicas
-from leafd.daemon.stream_rows import check_account, config_of, group_of, shown
+from leafd.daemon.stream_rescue import StreamRescue
+from leafd.daemon.stream_rows import check_account, config_of, group_of, shared, shown
 from leafd.gojson import JsonError, dump, written
 from leafd.jetstream import errors
 from leafd.jetstream.catalogue import Group, Stream
@@ -92,7 +93,7 @@ class Placing:
         self._letters = Letters(plane.meta_send, self._serve, self._heard, guard)
         self.replicas = Replicas(plane, meta, jetstream.catalogue, jetstream.settings)
         self.join, self.step_down = self.replicas.join, self.replicas.step_down
-        self.cluster_of, self.begun = self.replicas.cluster_of, self.replicas.begun
+        self.cluster_of, self.begun, self.alone = self.replicas.cluster_of, self.replicas.begun, self.replicas.alone
         self._announcer = rescue.Announcer(self._letters.tell)
         self.members = Members(meta, lambda: self.table, self.replicas, self._ask_leader, self.ask)
         self.without = self.members.without
@@ -113,6 +114,10 @@ class Placing:
             nursery.start_soon(self._reconcile)
             nursery.start_soon(self._join_all)
             nursery.start_soon(self.members.run, self._guard)
+            rescue_of_streams = StreamRescue(
+                self._current.store, self._meta, self.replicas, self._ask_leader, self._log
+            )
+            nursery.start_soon(rescue_of_streams.run, self._guard)
             task_status.started()
 
     def go_on(self, work: Callable[[], Awaitable[None]]) -> None:
@@ -432,53 +437,44 @@ class Placing:
             case "drop":
                 if not is_there or wish["created"] not in (0, row.created):
                     return OK
-                gone = (*row.gone, *((peer, row.created) for peer in (*row.peers, *row.leaving)))
-                cleared = replace(row, config=None, gone=gone, group=0, members=(), founders=(), leaving=())
-                return await self._write(cleared)
+                return await self._write(dropped(row))
             case "without":
                 if not is_there or wish["created"] != row.created:
                     raise errors.STREAM_NOT_FOUND.error()
                 changed = self._shared(row, leader=int(wish["leader"]), but=int(wish["peer"]))
                 return await self._write(changed) if wish["peer"] in row.peers else OK
-            case "members":
+            case "members" | "alone" | "fill":
                 if not is_there or (wish["created"], wish["group"]) != (row.created, row.group):
                     raise errors.STREAM_NOT_FOUND.error()
-                members = tuple((peer, disk) for peer, disk in wish["members"])
-                same = {peer for peer, _ in members} == set(row.peers)
-                if not same or (members == row.members and not row.leaving):
-                    return OK
-                founders = row.founders or row.members
-                gone = (*row.gone, *((peer, row.created) for peer in row.leaving))
-                return await self._write(replace(row, members=members, founders=founders, leaving=(), gone=gone))
+                regrouped = self._regrouped(row, wish)
+                if isinstance(regrouped, str):
+                    return {"refused": regrouped}
+                return await self._write(regrouped) if regrouped != row else OK
             case "gone":
                 gone = tuple(one for one in row.gone if one != (wish["peer"], wish["created"]))
                 return await self._write(replace(row, gone=gone)) if gone != row.gone else OK
         return NOT_LEADER
 
+    def _regrouped(self, row: StreamRow, wish: Mapping[str, Any]) -> StreamRow | str:
+        """The row of a stream whose group has other members, or is to have; or why not. Raises ApiError."""
+        match wish["op"]:
+            case "members":
+                return settled(row, tuple((peer, disk) for peer, disk in wish["members"]))
+            case "alone":
+                there = [(one.peer, one.disk) for one in self._meta.members if self.reaches(one.peer)]
+                return alone(row, (wish["peer"], wish["disk"]), wish["server"], there)
+        return self._shared(row, leader=int(wish["peer"]), fills=True)
+
     def _check_limits(self, row: StreamRow, before: StreamRow | None = None) -> None:
         account, rows = self._jetstream.catalogue.by_name.get(row.account), self.table.streams.get(row.account, {})
         check_account(account, rows, row, before)
 
-    def _shared(self, row: StreamRow, *, leader: int = 0, but: int = 0) -> StreamRow:
-        """With the servers that are to keep it, as many as its configuration says, without `but`. leader: of its group,
-        0: it is new. Raises ApiError."""
-        config = config_of(row)
-        count, there = max(config.num_replicas, 1), len(row.members) or 1
-        if leader and count == there and not but:
-            return row
-        if not leader and count == 1:
-            return replace(row, group=0, members=(), founders=(), leaving=())
+    def _shared(self, row: StreamRow, *, leader: int = 0, but: int = 0, fills: bool = False) -> StreamRow:
+        """With the servers that are to keep it, of those that are there: as stream_rows.shared. Raises ApiError."""
         members = self._meta.members
         servers = {one.peer: (one.disk, site) for one in members if (site := self._site_of(one.peer)) is not None}
-        tags = config.placement.tags if config.placement is not None else ()
-        wish = Wish("", tags, max(config.max_bytes, 0), config.storage != MEMORY)
-        if not leader:
-            changed = share(row, wish, servers, count, all_there=len(servers) == len(members))
-        else:
-            changed = resize(row, wish, servers, count, leader=leader, but=but)
-        if isinstance(changed, str):
-            raise errors.PEER_REMAP.error() if but else errors.NO_SUITABLE_PEERS.error(why="" if leader else changed)
-        return changed
+        all_there = len(servers) == len(members)
+        return shared(row, servers, all_there=all_there, leader=leader, but=but, fills=fills)
 
     async def _checked(self, row: StreamRow, wish: Mapping[str, Any]) -> StreamRow:
         wanted = {name: wish[name] for name in ("peer", "server", "cluster", "created", "author", "config")}

@@ -24,7 +24,7 @@ from leafd.native_meta import LEADER, REMOVE, MetaLook, MetaMember, look_in, mem
 
 if TYPE_CHECKING:
     from leafd.daemon.meta_group import MetaGroup
-    from leafd.jetstream.catalogue import Catalogue, Settings, Stream
+    from leafd.jetstream.catalogue import Catalogue, Group, Settings, Stream
     from leafd.native_plane import Plane
 
 FOREIGN: Final = t.Status.INVALID
@@ -34,6 +34,8 @@ JOIN_S: Final = 0.3
 LED_S: Final = 5.0
 """How long who makes a stream waits for its leader."""
 LOOK_S: Final = 0.05
+ALONE_ATTEMPTS: Final = 40
+"""A leader that hears nobody leads for some seconds."""
 
 
 class Replicas:
@@ -51,13 +53,13 @@ class Replicas:
     async def join_all(self) -> None:
         """Joins the groups of the streams that this server had at its start."""
         waiting = [stream for stream in self._catalogue.streams() if stream.group is not None]
-        lost = set[int]()  # until they begin anew, which the table's rows have done
+        lost = set[int]()  # until they begin anew, or are rescued, which the table's rows have done
         while waiting:
             for stream in waiting:
                 try:
                     await self.join(stream)
                 except t.PlaneError as error:
-                    if error.status == FOREIGN:
+                    if error.status in (FOREIGN, t.Status.EXISTS):
                         lost.add(stream.id)
                     elif error.status not in (t.Status.AGAIN, t.Status.FULL, t.Status.NOT_FOUND):
                         raise
@@ -72,6 +74,19 @@ class Replicas:
         founders = stream.group.members if self._meta.disk in stream.group.members else ()
         await self._plane.stream_group(stream.id, stream.group.name, founders)
         self._joined.add(stream.id)
+
+    async def alone(self, stream: Stream, group: Group) -> None:
+        """The stream's group goes on here without the others, as that one. Raises PlaneError."""
+        for attempt in range(ALONE_ATTEMPTS):
+            try:
+                await self._plane.stream_group_alone(stream.id, group.name)
+                break
+            except t.PlaneError as error:  # AGAIN: what its log has is carried out first
+                if error.status != t.Status.AGAIN or attempt + 1 == ALONE_ATTEMPTS:
+                    raise
+                await trio.sleep(JOIN_S)
+        self._joined.add(stream.id)
+        self._settled.pop(stream.id, None)
 
     async def tend(
         self,
@@ -119,6 +134,14 @@ class Replicas:
     async def look(self, stream: Stream) -> tuple[MetaLook, tuple[MetaMember, ...]]:
         """The group as this server sees it. Raises PlaneError."""
         return look_in(await self._plane.stream_group_look(stream.id))
+
+    def shared(self) -> list[Stream]:
+        """The streams of several servers that this one has."""
+        return [stream for stream in self._catalogue.streams() if stream.group is not None]
+
+    def has(self, stream: Stream) -> bool:
+        """Whether it is still here."""
+        return self._catalogue.stream(stream.id) is stream
 
     def name_of(self, number: int) -> str:
         """The name of the stream's group, in nats-server's form."""

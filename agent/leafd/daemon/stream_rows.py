@@ -1,17 +1,21 @@
 """Rows of the servers' table as JetStream understands them: configurations, groups, what an account may have.
 
-Pure. Not here: the table itself (cluster/table.py), who decides (placing.py).
+Pure. Not here: the table itself (cluster/table.py), which servers (cluster/sharing.py), who decides (placing.py).
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from leafd.cluster.placement import Wish
+from leafd.cluster.sharing import Servers, refill, resize, share
 from leafd.gojson import decode
+from leafd.jetstream import errors
 from leafd.jetstream.catalogue import Group
-from leafd.jetstream.models.stream import StreamConfig
+from leafd.jetstream.models.stream import MEMORY, StreamConfig
 from leafd.jetstream.rules.account_limits import check_beside
 from leafd.quoting import quoted
 
@@ -23,6 +27,30 @@ if TYPE_CHECKING:
 def group_of(row: StreamRow) -> Group | None:
     """The group that keeps a stream; None: one server does."""
     return Group(row.group, row.founders or row.members) if row.members else None
+
+
+def shared(
+    row: StreamRow, servers: Servers, *, all_there: bool, leader: int = 0, but: int = 0, fills: bool = False
+) -> StreamRow:
+    """With the servers that are to keep it, as many as its configuration says, without `but`. leader: of its group,
+    0: it is new. fills: or as many as there are. all_there: no server is away. Raises ApiError."""
+    config = config_of(row)
+    count, there = max(config.num_replicas, 1), len(row.members) or 1
+    if leader and count == there and not but:
+        return row
+    if not leader and count == 1:
+        return replace(row, group=0, members=(), founders=(), leaving=())
+    tags = config.placement.tags if config.placement is not None else ()
+    wish = Wish("", tags, max(config.max_bytes, 0), config.storage != MEMORY)
+    if fills:
+        return refill(row, wish, servers, count, leader=leader)
+    if not leader:
+        changed = share(row, wish, servers, count, all_there=all_there)
+    else:
+        changed = resize(row, wish, servers, count, leader=leader, but=but)
+    if isinstance(changed, str):
+        raise errors.PEER_REMAP.error() if but else errors.NO_SUITABLE_PEERS.error(why="" if leader else changed)
+    return changed
 
 
 def shown(account: str, name: str) -> str:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
@@ -22,7 +23,7 @@ import trio
 
 from leafd.gojson import JsonError, decode, dump, loose
 from leafd.jetstream import errors
-from leafd.jetstream.catalogue import JetStreamAccount, Stream
+from leafd.jetstream.catalogue import Group, JetStreamAccount, Stream
 from leafd.jetstream.context import Context
 from leafd.jetstream.endpoints import streams
 from leafd.jetstream.errors import ApiError
@@ -306,12 +307,21 @@ class Elsewhere:
             elif stream.created == wanted.created and stream.group is None and wanted.group is not None:
                 await streams.shared(self._context, stream, wanted.config, wanted.author, wanted.group)
             elif stream.created == wanted.created and stream.group is not None:
+                if wanted.group is not None and wanted.group.name != stream.group.name:
+                    await self._go_on_alone(stream, wanted.group)
                 await self._placing.join(stream)
                 if stream.led and stream.config != wanted.config:  # who led it before came to no end with the change
                     await streams.agreed(self._context, stream, wanted.config, wanted.author)
             elif stream.created == wanted.created and stream.config != wanted.config:
                 await streams.changed(self._context, stream, wanted.config, wanted.author)
         return False
+
+    async def _go_on_alone(self, stream: Stream, group: Group) -> None:
+        """A stream whose group has lost its majority is this server's, in a group that others join. In this order: a
+        start between the two finds the old definition, and comes here again. Raises PlaneError."""
+        await self._placing.alone(stream, group)
+        await streams.put(self._context, replace(stream, group=group))
+        stream.group = group
 
     async def end(self, account: JetStreamAccount, name: str, created: int, *, deleted: bool) -> None:
         """A stream that was deleted, or is others' now, is not here any more. Raises ApiError."""

@@ -166,6 +166,9 @@ class Placing(Protocol):
     async def join(self, stream: Stream) -> None:
         """This server takes its part in the stream's group. Raises PlaneError."""
 
+    async def alone(self, stream: Stream, group: Group) -> None:
+        """The stream's group goes on here without the others, as that one. Raises PlaneError."""
+
     async def led(self, stream: Stream) -> None:
         """Returns when a server leads the stream's group, or none does for long."""
 

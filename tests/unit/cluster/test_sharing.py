@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 from leafd.cluster.placement import Site, Wish
-from leafd.cluster.sharing import FOUNDED, resize, share
+from leafd.cluster.sharing import FOUNDED, alone as go_on_alone, refill, resize, settled, share
 from leafd.cluster.table import StreamRow, read_row, write_row
 
 A, B, C, D, E = 1, 2, 3, 4, 5
@@ -93,3 +93,49 @@ def test_whatever_is_wanted_nobody_keeps_it_and_leaves(seed: int) -> None:
         assert len(row.peers) == len(set(row.peers)) == count or (count == 1 and not row.members)
         assert not set(row.peers) & set(row.leaving)
         assert row.peer in row.peers
+
+
+OWN = (A, 10)
+
+
+@pytest.mark.parametrize("there", [(), ((A, 10),), ((A, 10), (B, 99)), ((A, 10), (D, 40), (E, 50))])
+def test_one_disk_keeps_a_stream_alone_whose_majority_is_lost(there: tuple[tuple[int, int], ...]) -> None:
+    """A server that is there with another disk is lost, too. All others delete what they have before they are taken
+    in again."""
+    row = replace(resized(alone(), 3), leaving=(D,), gone=((E, 6),))
+    changed = go_on_alone(row, OWN, "s1", there)
+    assert isinstance(changed, StreamRow)
+    assert read_row(0, write_row(changed)) == changed
+    assert (changed.members, changed.founders, changed.leaving, changed.peer) == ((OWN,), (OWN,), (), A)
+    assert changed.group not in (0, row.group)
+    assert set(changed.gone) == {(E, 6), (B, 7), (C, 7), (D, 7)}
+
+
+def test_a_stream_whose_majority_is_there_or_that_is_elsewhere_is_not_rescued() -> None:
+    """The text says why."""
+    row = resized(alone(), 3)
+    assert go_on_alone(row, OWN, "s1", ((A, 10), (B, 20))) == (
+        "2 of the 3 disks that keep it are there, which elect a leader"
+    )
+    for disk in ((A, 11), (D, 40)):
+        assert go_on_alone(row, disk, "s", ()) == "this server's disk is not one of those that keep it"
+
+
+def test_as_many_as_there_are_take_the_places_of_the_lost() -> None:
+    """Who has yet to delete what it had is not among them."""
+    row = go_on_alone(resized(alone(), 3), OWN, "s1", ())
+    assert isinstance(row, StreamRow)
+    assert refill(row, Wish(), servers(A, B, C), 3, leader=A) == row
+    one_more = refill(row, Wish(), servers(A, C, D), 3, leader=A)
+    assert (one_more.members, one_more.group, one_more.founders) == ((OWN, (D, 40)), row.group, FOUNDED)
+    cleared = replace(row, gone=((C, 7),))
+    assert {peer for peer, _ in refill(cleared, Wish(), servers(A, B, C, D), 3, leader=A).members} == {A, B, D}
+
+
+def test_who_left_has_something_to_delete_once_the_others_are_the_members() -> None:
+    """What is known already, or is not wanted any more, changes nothing."""
+    row = resized(resized(alone(), 3), 2)
+    assert settled(row, ((A, 10), (C, 30))) == row
+    now = settled(row, row.members)
+    assert (now.leaving, now.gone, now.members) == ((), ((C, 7),), row.members)
+    assert settled(now, now.members) == now
