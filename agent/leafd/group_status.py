@@ -180,11 +180,19 @@ def problems(found: Group | None, streams: Sequence[Shared]) -> Iterator[Problem
     if leaderless:
         yield Problem(
             f"{_listed('stream', leaderless)} of several servers: there is no leader, and messages are refused",
-            "start the servers that keep them",
+            f"start the servers that keep them; {LOST}",
             grave=True,
         )
     gone = {one.name for one in found.members if one.away_s is not None}
-    silent = Counter(one.name for stream in streams if stream.led for one in stream.keepers if one.away)
+    unheard = [one for stream in streams if stream.led for one in stream.keepers if one.away]
+    silent = Counter(one.name for one in unheard if not one.copies)
+    copied = Counter(one.name for one in unheard if one.copies)
+    for name, count in copied.items():
+        if name not in gone:
+            yield Problem(
+                f"server {name} is there, and is given a copy of {count} streams over a way that brings little",
+                "wait, or mend the way; the streams go on without it meanwhile",
+            )
     for name, count in silent.items():
         if name not in gone:
             yield Problem(

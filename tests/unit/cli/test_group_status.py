@@ -93,6 +93,9 @@ def test_a_stream_without_a_leader_and_a_server_that_keeps_nothing_are_problems(
     assert found.startswith("stream S of several servers: there is no leader")
     (found,) = seen(told(ALL), [kept("s0", silent), kept("s0", silent)]).problems
     assert found.startswith("server s1 is there and does not keep 2 streams")
+    copied = silent | {"leafd": {"copies": True}}
+    (found,) = seen(told(ALL), [kept("s0", copied)]).problems
+    assert found.startswith("server s1 is there, and is given a copy of 1 streams")
     away = [member("s0"), member("s1", 30.0), member("s2")]
     (found,) = seen(told(away), [kept("s0", silent)]).problems
     assert found.startswith("server s1 of the group is away")

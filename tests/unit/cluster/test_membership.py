@@ -8,6 +8,7 @@ from typing import NamedTuple
 import pytest
 from leafd.cluster.council import LEARN, PROMOTE, REMOVE
 from leafd.cluster.membership import HEARD_NS, Change, next_change
+from leafd.native_meta import MetaMember, member_info
 
 A, B, C, D = 1, 2, 3, 4
 
@@ -69,3 +70,13 @@ def test_any_members_become_those_that_are_wanted() -> None:
                 members[disk] = change.what == PROMOTE
             assert any(members.values())
         assert members == dict.fromkeys(wanted.items(), True)
+
+
+@pytest.mark.parametrize(
+    ("voter", "lag", "heard_ns", "current"), [(1, 0, 9, True), (0, 0, 9, False), (1, 3, 9, False), (1, 0, -1, False)]
+)
+def test_only_who_counts_among_a_majority_is_shown_as_current(
+    voter: int, lag: int, heard_ns: int, current: bool
+) -> None:
+    """Whoever takes its leader away before that has one less than it looks like."""
+    assert member_info("s1", MetaMember(1, 10, lag, heard_ns, voter, 0))["current"] is current
