@@ -36,7 +36,7 @@ class Refusals:
         self._in_a_row.pop(key, None)
 
     def all(self) -> list[Key]:
-        """Those that were refused, from here on as if they had not been."""
+        """All that were refused, from here on as if they had not been."""
         found = list(self._in_a_row)
         self._in_a_row.clear()
         return found
