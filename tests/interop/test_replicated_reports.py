@@ -157,3 +157,26 @@ def test_a_stream_that_is_left_with_one_server_is_shown_as_one_that_always_was(k
 
     with led(kind, tmp_path) as made:
         asyncio.run(walk(made))
+
+
+@pytest.mark.parametrize("kind", [R, L])
+def test_who_has_stepped_down_does_not_say_that_it_leads_once_the_order_is_answered(kind: str, tmp_path: Path) -> None:
+    """So that the CLI, which asks all servers next, finds no two leaders."""
+
+    async def stepped_down(server: servers.Server) -> dict[str, Any]:
+        client = await connect(server, "sys")
+        try:
+            answer = json.loads((await client.request("$JS.API.META.LEADER.STEPDOWN", timeout=20)).data)
+            told = {one["server"]["name"]: one["data"] for one in await ask_all(client, "$SYS.REQ.SERVER.PING.JSZ")}
+        finally:
+            await client.close()
+        assert answer["success"], answer
+        shown: dict[str, Any] = told[name]["meta_cluster"]
+        return shown
+
+    with led(kind, tmp_path) as made:
+        for _ in range(3):
+            name = leader_of(made)
+            (leading,) = [server for number, server in enumerate(made) if f"s{number}" == name]
+            shown = asyncio.run(stepped_down(leading))
+            assert shown.get("leader", "") != name

@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
+import trio
+
 from leafd import native_types as t
 from leafd.cluster.council import MEMBER_ROW, REMOVE, banned_row
 from leafd.cluster.founding import Disk
@@ -28,6 +30,9 @@ if TYPE_CHECKING:
     from leafd.native_plane import Plane
 
 STEP_DOWN: Final = ["META", "LEADER", "STEPDOWN"]
+STEPPED_S: Final = 2.0
+"""As long as a lead that was given away may stay here: the other one may be away, and then it does."""
+LOOKED_S: Final = 0.02
 
 
 class Orders:
@@ -73,6 +78,10 @@ class Orders:
         if not fitting:
             raise errors.NO_SUITABLE_PEERS_FOR.error(why="no replacement peer connected")
         await self._plane.meta_transfer(min(fitting, key=lambda one: one.lag).peer)
+        with trio.move_on_after(STEPPED_S):  # who is told that it is done asks at once who leads, and hears of one
+            while self._meta.leader == self._meta.peer:
+                await trio.sleep(LOOKED_S)
+                await self._meta.look()
 
     def _fits(self, member: MetaMember, placement: dict[str, Any]) -> bool:
         site = self._site(member.peer)
