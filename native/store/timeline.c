@@ -10,9 +10,7 @@ void store_stream_time(store_stream_t *stream, int64_t age, int64_t wall) {
     if (!timeline->own || age > timeline->age) {
         timeline->age = age;
     }
-    if (!timeline->own || wall > timeline->wall) {
-        timeline->wall = wall;
-    }
+    timeline->wall = wall;
     timeline->own = true;
 }
 

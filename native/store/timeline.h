@@ -21,8 +21,8 @@ typedef struct timeline { /* only timeline.c writes to it */
     int64_t wall;
 } timeline_t;
 
-/* From now on the stream goes by this time; right behind store_stream_open. Never backwards: what is earlier changes
- * nothing. */
+/* From now on the stream goes by this time; right behind store_stream_open. The age never goes backwards: what is
+ * earlier changes nothing. The wall clock is the one that the entry's other times were read with, and may. */
 void store_stream_time(store_stream_t *stream, int64_t age, int64_t wall);
 int64_t store_stream_age(const store_stream_t *stream);
 int64_t store_stream_wall(const store_stream_t *stream);

@@ -60,6 +60,8 @@ KEPT: Final = 3
 """Values of a key."""
 PATIENCE_S: Final = 60.0
 AGAIN_S: Final = 0.1
+HANDED_OVER_S: Final = 3.0
+"""A leader that hands over takes in no members meanwhile."""
 Config = dict[str, Any]
 
 
@@ -259,7 +261,7 @@ class Three:
             body = {"placement": {"preferred": wanted}}
             with contextlib.suppress(nats.errors.Error):
                 await client.request(f"$JS.API.STREAM.LEADER.STEPDOWN.{stream}", json.dumps(body).encode(), timeout=5)
-            await asyncio.sleep(AGAIN_S)
+            await asyncio.sleep(HANDED_OVER_S)
         raise TimeoutError(f"{stream}: {wanted} does not lead")
 
 

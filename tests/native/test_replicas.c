@@ -341,6 +341,35 @@ static void markers_in_order(void) {
     world_end();
 }
 
+static bool all_have_one_more(void) {
+    for (uint32_t at = 0; at < 3; at++) {
+        if (rig_state(world.node[at].stream[0]).messages != 2) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* A leader's clock was a month ahead, and is put right: what comes then lives as long as it says. */
+static void lives_by_the_clock_of_its_entry(void) {
+    const int64_t ahead_ns = 30 * 86400 * NS_PER_SECOND;
+    config = rig_config();
+    begin_replicas(3, 6);
+    world.now.wall_ns += ahead_ns;
+    publish_until(1, 3600 * NS_PER_SECOND);
+    world_until(all_level);
+    world.now.wall_ns -= ahead_ns;
+    publish_until(2, 8 * NS_PER_SECOND);
+    world_until(all_have_one_more);
+    world_pass(6 * NS_PER_SECOND);
+    CHECK(all_have_one_more());
+    world_pass(4 * NS_PER_SECOND);
+    for (uint32_t at = 0; at < 3; at++) {
+        CHECK_EQ_U64(1, rig_state(world.node[at].stream[0]).messages);
+    }
+    world_end();
+}
+
 int main(void) {
     RUN("what clients publish, compare and set is one history, whatever is killed, stopped or cut off",
         compare_and_set);
@@ -352,5 +381,7 @@ int main(void) {
     RUN("markers of lives that end together get the same sequences at all members", markers_in_order);
     RUN("members know how far a source has come, also by what is not stored", source_positions);
     RUN("messages age by the time of the log", ages_by_the_log);
+    RUN("a message lives as long as it says, though a leader's clock was ahead before",
+        lives_by_the_clock_of_its_entry);
     return TEST_RESULT();
 }
