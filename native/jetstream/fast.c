@@ -461,6 +461,7 @@ static bool fast_ride(js_t *js, fast_batch_t *batch, const fast_word_t *word, by
         if (bytes.size == 0 || replicated_ride_fast(batch->open.stream, bytes) != STATUS_OK) {
             return false;
         }
+        batch->flying++; /* it may ride on another one's, behind the last of this batch */
         fast_go_on(batch, word, false);
         return true;
     }
@@ -497,6 +498,7 @@ void js_fast_applied(js_t *js, stream_t *stream, bytes_t bytes, const appended_t
         }
         return;
     }
+    batch->flying--;
     if (!asked.stores) {
         fast_say(js, batch, &word, reply, NULL);
         return;
@@ -506,7 +508,6 @@ void js_fast_applied(js_t *js, stream_t *stream, bytes_t bytes, const appended_t
     if (verdict != APPEND_STORED && verdict != APPEND_DUPLICATE && verdict != APPEND_SKIPPED) {
         js_name_verdict(&result);
     }
-    batch->flying--;
     batch->blocked = batch->blocked && !asked.blocks;
     if (word.seq != batch->last_seq + 1) {
         answer_gap(js, batch, reply, word.seq);
