@@ -161,15 +161,16 @@ group_t *groups_next(const groups_t *groups, const group_t *before) {
     return at < groups->count ? groups->seats[at].group : NULL;
 }
 
-void groups_due(groups_t *groups, const group_t *group) {
-    int64_t due_ns = group_deadline(group);
-    groups->due_ns = due_ns < groups->due_ns ? due_ns : groups->due_ns;
+void groups_due(groups_t *groups, seat_t *seat) {
+    seat->due_ns = group_deadline(seat->group);
+    groups->due_ns = seat->due_ns < groups->due_ns ? seat->due_ns : groups->due_ns;
 }
 
 void groups_stir(groups_t *groups, group_t *group) {
-    groups->seats[seat_at(groups, group_name(group))].awake = true;
+    seat_t *seat = &groups->seats[seat_at(groups, group_name(group))];
+    seat->awake = true;
     groups->stirred = true;
-    groups_due(groups, group);
+    groups_due(groups, seat);
 }
 
 static group_options_t complete(groups_t *groups, group_options_t options) {
@@ -305,13 +306,16 @@ static bool turn_awake(groups_t *groups, bool due, bool all, moment_t now) {
     bool stirred = false;
     for (uint64_t i = 0; i < groups->count; i++) {
         seat_t *seat = &groups->seats[i];
-        if (seat->awake || all || (due && now.mono_ns >= group_deadline(seat->group))) {
+        if (due && now.mono_ns >= seat->due_ns) {
+            seat->due_ns = group_deadline(seat->group);
+        }
+        if (seat->awake || all || (due && now.mono_ns >= seat->due_ns)) {
             group_turn(seat->group, now);
             seat->awake = !group_rests(seat->group);
             stirred = stirred || seat->awake;
-            groups_due(groups, seat->group);
-        } else if (due) {
-            groups_due(groups, seat->group);
+            groups_due(groups, seat);
+        } else if (due && seat->due_ns < groups->due_ns) {
+            groups->due_ns = seat->due_ns;
         }
     }
     return stirred;

@@ -24,7 +24,8 @@ typedef struct outgoing {
 
 typedef struct seat {
     group_t *group;
-    uint64_t name; /* the group's: looking for one of a thousand touches no group */
+    uint64_t name;  /* the group's: looking for one of a thousand touches no group */
+    int64_t due_ns; /* no deadline of the group's comes before: nor does a look for those that are due */
     bool awake;
 } seat_t;
 
@@ -71,7 +72,7 @@ uint64_t seat_at(const groups_t *groups, uint64_t name);
 /* groups_hooks.frame of each group. */
 frame_writer_t *groups_frame(void *context, raft_disk_t to, uint32_t need);
 /* Its deadline may be nearer now. */
-void groups_due(groups_t *groups, const group_t *group);
+void groups_due(groups_t *groups, seat_t *seat);
 
 /* pairs.c */
 /* Behind the turns of groups, whose own messages come first in their frames. */

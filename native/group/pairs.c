@@ -142,7 +142,7 @@ static void take_answer(groups_t *groups, const frame_message_t *received, momen
     }
     int64_t until_ns = now.mono_ns + pair_every(pair, now) + groups_times.beat_ns;
     for (uint64_t i = shelf_at(groups, received->group); i < end; i++) {
-        const seat_t *seat = &groups->seats[i];
+        seat_t *seat = &groups->seats[i];
         if (seat->group->raft.role != RAFT_LEADER) {
             continue;
         }
@@ -150,7 +150,7 @@ static void take_answer(groups_t *groups, const frame_message_t *received, momen
             raft_confirm(&seat->group->raft, message->from, message->stamp_ns, until_ns, now.mono_ns);
         } else {
             raft_disturb(&seat->group->raft, message->from, message->stamp_ns, now.mono_ns);
-            groups_due(groups, seat->group);
+            groups_due(groups, seat);
         }
     }
 }
@@ -177,12 +177,14 @@ static void take_beat(groups_t *groups, const frame_message_t *received, moment_
     answer.granted = tally.count == answer.commit && tally.sum == answer.log_term;
     const uint64_t end = shelf_at(groups, received->group + 1);
     for (uint64_t i = shelf_at(groups, received->group); i < end; i++) {
-        raft_t *raft = &groups->seats[i].group->raft;
+        seat_t *seat = &groups->seats[i];
+        raft_t *raft = &seat->group->raft;
         if (!raft_rests_under(raft, leader)) {
             continue;
         }
         if (answer.granted) {
             raft_hear(raft, now.mono_ns);
+            groups_due(groups, seat); /* which is by chance, and may be sooner than it was */
         } else {
             raft_disturb(raft, leader, answer.stamp_ns, now.mono_ns);
         }
