@@ -180,3 +180,26 @@ def test_who_has_stepped_down_does_not_say_that_it_leads_once_the_order_is_answe
             (leading,) = [server for number, server in enumerate(made) if f"s{number}" == name]
             shown = asyncio.run(stepped_down(leading))
             assert shown.get("leader", "") != name
+
+
+@pytest.mark.parametrize(("kind", "total", "code"), [(R, 0, None), (L, 1, 10059)])
+def test_a_page_behind_the_end_of_a_list_names_the_total_at_leafd(
+    kind: str, total: int, code: int | None, tmp_path: Path
+) -> None:
+    """And consumers of a stream that is not there are refused; a cluster of nats-servers gives empty lists."""
+
+    async def walk(made: list[servers.Server]) -> None:
+        await prepared(made)
+        client = await connect(made[0])
+
+        async def said(subject: str, body: bytes) -> dict[str, Any]:
+            found: dict[str, Any] = json.loads((await client.request(f"$JS.API.{subject}", body, timeout=20)).data)
+            return found
+
+        assert total == (await said("CONSUMER.LIST.S", b'{"offset": 1}'))["total"]
+        assert 1 == (await said("CONSUMER.NAMES.S", b'{"offset": 1}'))["total"]
+        assert code == (await said("CONSUMER.LIST.NONE", b"")).get("error", {}).get("err_code")
+        await client.close()
+
+    with led(kind, tmp_path) as made:
+        asyncio.run(walk(made))
