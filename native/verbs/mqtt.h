@@ -87,6 +87,7 @@ typedef struct mqtt_account {
     sink_t sink; /* where its streams answer */
     sink_t far;  /* likewise those at another server of the cluster */
     mqtt_keeps_t keeps;
+    int64_t keeps_ns;       /* when control was asked last whether it does */
     mqtt_keeps_t elsewhere; /* whether another server has sessions .. */
     int64_t elsewhere_ns;   /* .. as control said, which was asked then .. */
     bool elsewhere_wanted;  /* .. when there was a server that wants their messages, or one of its clients */

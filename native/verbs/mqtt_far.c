@@ -29,6 +29,8 @@
 
 #define INFO "$JS.API.STREAM.INFO.$MQTT_msgs"
 #define PATIENCE_NS (10 * NS_PER_SECOND) /* for an answer of another server */
+#define LOOK_NS NS_PER_SECOND            /* meanwhile it is looked whether one can come */
+#define CONTROL_PATIENCE_NS (3 * NS_PER_SECOND)
 #define ASKED_NS (NS_PER_SECOND / 10)
 #define READ_PATIENCE_NS (3 * NS_PER_SECOND)
 
@@ -89,6 +91,24 @@ void mqtt_far_known(plane_t *plane, mqtt_account_t *keeper, bytes_t payload) {
     }
 }
 
+void mqtt_far_chores(plane_t *plane) {
+    const mqtt_desk_t *desk = plane->mqtt_desk;
+    int64_t before_ns = plane->now.mono_ns - CONTROL_PATIENCE_NS;
+    map_walk_t walk = {0};
+    if (!mqtt_far_possible(plane)) {
+        return;
+    }
+    for (mqtt_account_t *keeper; (keeper = table_next(&desk->accounts, &walk)) != NULL;) {
+        if (keeper->elsewhere == KEEPS_ASKED && keeper->elsewhere_ns <= before_ns) {
+            keeper->elsewhere = KEEPS_UNKNOWN;
+            (void)mqtt_far_unknown(plane, keeper, keeper->sink.account);
+        }
+        if (keeper->keeps == KEEPS_ASKED && keeper->keeps_ns <= before_ns) {
+            mqtt_retain_begin(plane, keeper->sink.account);
+        }
+    }
+}
+
 mqtt_where_t mqtt_far_sessions(plane_t *plane, mqtt_account_t *keeper, const account_t *account) {
     if (LEAF_LIKELY(keeper->messages != NULL || keeper->elsewhere != KEEPS_YES)) {
         return WHERE_HERE;
@@ -135,7 +155,7 @@ void mqtt_far_keep(plane_t *plane, const publication_t *publication, const char 
         sent.message.reply = text_bytes(&reply);
         publication->tell->streams++;
         session->far_since_ns = session->far_since_ns == 0 ? plane->now.mono_ns : session->far_since_ns;
-        expect_answer(plane, peer, PATIENCE_NS);
+        expect_answer(plane, peer, LOOK_NS);
     }
     (void)routed_wanting(plane, publication->account, text_bytes(&pattern), &sent);
 }
@@ -155,16 +175,25 @@ void mqtt_far_ask(plane_t *plane, peer_t *peer, const char *api, bytes_t body) {
     (void)routed_wanting(plane, peer->account, BYTES_LITERAL(MQTT_RETAINED_SUBJECTS ">"), &asked);
 }
 
+/* The server that was to store a message has gone, and its answer with it. */
+static bool answerer_is_gone(plane_t *plane, const peer_t *peer) {
+    const mqtt_desk_t *desk = peer->session->shared;
+    const mqtt_account_t *keeper = table_find(&desk->accounts, peer->account->js.id);
+    return keeper == NULL || (keeper->elsewhere == KEEPS_YES && !routed_wants(plane, peer->account))
+           || (keeper->retained == NULL && !mqtt_far_retains(plane, peer->account));
+}
+
 /* Has the time come for an answer that there should have been? */
 bool mqtt_far_beat(plane_t *plane, peer_t *peer) {
     const session_t *session = peer->session;
     int64_t now_ns = plane->now.mono_ns;
-    if (session->far_since_ns != 0 && now_ns - session->far_since_ns >= PATIENCE_NS) {
+    if (session->far_since_ns != 0
+        && (now_ns - session->far_since_ns >= PATIENCE_NS || answerer_is_gone(plane, peer))) {
         peer_doom(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("another server did not store a message"));
         return false;
     }
     if (session->far_since_ns != 0) {
-        expect_answer(plane, peer, session->far_since_ns + PATIENCE_NS - now_ns);
+        expect_answer(plane, peer, LOOK_NS);
     }
     if (session->reads == NULL || session->reads->asked_ns == 0 || session->reads_pause) {
         return false;

@@ -23,6 +23,8 @@ void mqtt_far_known(plane_t *plane, mqtt_account_t *keeper, bytes_t payload);
 typedef enum mqtt_where { WHERE_HERE = 0, WHERE_FAR, WHERE_AWAY } mqtt_where_t;
 /* HERE: or nowhere; AWAY: at another server, which cannot be reached. */
 LEAF_MUST_USE mqtt_where_t mqtt_far_sessions(plane_t *plane, mqtt_account_t *keeper, const account_t *account);
+/* Control asks a server that may have died, so what it does not answer soon is asked again: devices wait for it. */
+void mqtt_far_chores(plane_t *plane);
 bool mqtt_far_retains(plane_t *plane, const account_t *account); /* can that one be reached? */
 uint32_t mqtt_far_mark(mqtt_desk_t *desk);                       /* of the next message for sessions elsewhere */
 /* prefix: of the stream's subjects. */

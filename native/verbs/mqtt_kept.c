@@ -21,6 +21,7 @@
 #include "plane/keeping.h"
 #include "plane/memory.h"
 #include "verbs/mqtt.h"
+#include "verbs/mqtt_far.h"
 #include "verbs/mqtt_lasting.h"
 #include "verbs/mqtt_share.h"
 #include "verbs/verbs.h"
@@ -329,4 +330,5 @@ void mqtt_chores(plane_t *plane) {
         plane->stats.mqtt_expired += end_sometime(plane, MAP_ENTRY(due, kept_t, due));
     }
     mqtt_will_chores(plane);
+    mqtt_far_chores(plane);
 }

@@ -70,6 +70,7 @@ void mqtt_retain_begin(plane_t *plane, account_t *account) {
     text_add_literal(&text, "}");
     bool asked = mqtt_ask_control(plane, account, CREATE, text_bytes(&text), "s");
     keeper->keeps = asked ? KEEPS_ASKED : KEEPS_NO;
+    keeper->keeps_ns = plane->now.mono_ns;
 }
 
 mqtt_keeps_t mqtt_retain_keeps(const peer_t *peer) {

@@ -8,6 +8,7 @@ leaves (test_mqtt_links.py).
 from __future__ import annotations
 
 import contextlib
+import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -152,6 +153,22 @@ def brought_all(server: servers.Server) -> list[bytes]:
             device.send(acknowledge(PUBACK, one.id))
             found.append(one.payload)
         return found
+
+
+def test_a_message_whose_server_dies_under_it_is_sent_again(tmp_path: Path) -> None:
+    """Its publisher is closed, and not left to wait for an answer that nobody can give."""
+    with devices(servers.LEAFD, tmp_path) as made, client(made[1]) as device:
+        eventually(lambda: acknowledged(made[1], "for/device", b"first"))
+        process = made[0].process
+        assert process is not None
+        process.send_signal(signal.SIGSTOP)
+        device.publish("for/device", b"under way", qos=1)
+        made[0].kill()
+
+        assert device.ended_without_a_word()
+        made[0].start()
+        eventually(lambda: acknowledged(made[1], "for/device", b"last"), "it is not acknowledged again")
+        assert [b"first", b"last"] == [one for one in brought_all(made[0]) if one != b"under way"]
 
 
 def test_a_session_elsewhere_is_refused(tmp_path: Path) -> None:
