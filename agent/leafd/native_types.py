@@ -513,8 +513,8 @@ class Ingest:
 
 @dataclass(frozen=True, slots=True)
 class Reached:
-    """A link or a route wants what goes to a JetStream's API: `$JS.<domain>.API.` and what covers the creation of
-    consumers."""
+    """A link or another server wants what goes to a JetStream's API: `$JS.<domain>.API.` and what covers the creation
+    of consumers."""
 
     account: int
     subject: str

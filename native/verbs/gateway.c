@@ -61,7 +61,9 @@ static void gateway_subscribe(plane_t *plane, peer_t *peer, account_t *account, 
     subscription_t *one;
     status_t status = subscription_add(plane, account, &peer->table, TARGET_GATEWAY, peer, op->subject, op->queue,
                                        BYTES_NONE, 1, 0, &one);
-    if (status == STATUS_NO_MEMORY) {
+    if (status == STATUS_OK) {
+        link_tell_reached(plane, peer, account, op->subject); /* a leaf has come to that cluster */
+    } else if (status == STATUS_NO_MEMORY) {
         peer_doom(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("no memory for a subscription"));
     } else if (status == STATUS_FULL) {
         plane->lacking = peer->gateway->lacks = true; /* as of a route */

@@ -398,6 +398,22 @@ static void whole_names_have_a_share(void) {
 
 /* ---- its life ---------------------------------------------------------------------------------------------------- */
 
+/* A leaf has come to the other cluster: mirrors and sources here wait for its domain. */
+static void apis_in_reach(void) {
+    rig_account(plane, RIG_ACCOUNT, ACCOUNT_JETSTREAM, "A");
+    peer_t *away = outbound("D");
+    plane_event_t event;
+    rig_feed(plane, away, "RS+ A $JS.box.API.STREAM.>\r\nRS+ B $JS.box.API.>\r\n");
+    CHECK(!rig_event(plane, EVENT_REACHED, &event));
+    rig_feed(plane, away, "RS+ A $JS.box.API.>\r\n");
+    CHECK(rig_event(plane, EVENT_REACHED, &event) && event.account == RIG_ACCOUNT);
+    CHECK_TEXT("$JS.box.API.>", (const char *)event.subject, event.subject_size);
+    rig_feed(plane, away, "RS+ A $JS.box.API.>\r\n");
+    CHECK(!rig_event(plane, EVENT_REACHED, &event)); /* it is there already */
+    rig_feed(plane, away, "RS- A $JS.box.API.>\r\nRS+ A $JS.box.API.>\r\n");
+    CHECK(rig_event(plane, EVENT_REACHED, &event));
+}
+
 static void control_hears_of_it(void) {
     peer_t *away = outbound("D");
     plane_event_t event;
@@ -512,6 +528,7 @@ static void promises(void) {
     RUN_AMONG("control answers by the whole name", control_answers_by_the_whole_name);
     RUN("a leaf of a cluster with gateways answers over its hub", a_leaf_of_a_cluster_answers_too);
     RUN_AMONG("control hears of its first PONG, of gossip and of errors", control_hears_of_it);
+    RUN_AMONG("control hears of a domain's API that has come into reach of another cluster", apis_in_reach);
     RUN_AMONG("it ends by what is no line of a gateway, or of that direction", ends_by_what_is_no_line);
 }
 
