@@ -456,7 +456,22 @@ void group_receive(group_t *group, frame_message_t *received, moment_t now) {
     group->shortened = false;
 }
 
+/* Raft lets a learner vote that lacks few entries. One that lacks what the log has no more needs a copy first, however
+ * short the log is: until that is there, it would be one of a majority that has nothing. */
+static bool lacks_log_begin(const group_t *group, raft_disk_t id) {
+    const raft_t *raft = &group->raft;
+    for (uint32_t i = 0; i < raft_members(raft)->count; i++) {
+        if (same_disk(raft_members(raft)->at[i].id, id)) {
+            return raft->progress[i].match < raft->trail.base;
+        }
+    }
+    return false;
+}
+
 bool group_alter(group_t *group, raft_change_t change, raft_disk_t id, moment_t now) {
+    if (change == RAFT_PROMOTE && lacks_log_begin(group, id)) {
+        return false;
+    }
     bool altered = group_fits(group, 1, FRAME_MEMBERS_SIZE_MAX) && raft_alter(&group->raft, group->out, change, id);
     carry_out_all(group, now);
     return altered;

@@ -24,9 +24,6 @@ static bool config_changed(const raft_t *raft, raft_change_t change, raft_disk_t
     case RAFT_PROMOTE:
         if (place == RAFT_MEMBERS_MAX || config->at[place].voter) return false;
         if (raft->progress[place].match + RAFT_NEAR < raft->trail.last) return false;
-        /* Who lacks what the log has no more needs a copy first, however short the log is: until that is there, it
-         * would be one of a majority that has nothing. */
-        if (raft->progress[place].match < raft->trail.base) return false;
         config->at[place].voter = true;
         return true;
     case RAFT_REMOVE:

@@ -39,7 +39,7 @@
 #define RAFT_OUTPUTS_MAX 32u
 #define RAFT_ENTRIES_MAX 256u /* in one message */
 #define RAFT_WINDOW 4096u     /* entries on their way to one member */
-#define RAFT_NEAR 64u /* a learner that lacks no more than so many entries, none of them gone, may be promoted */
+#define RAFT_NEAR 64u         /* a learner that lacks no more than so many entries may be promoted */
 #define RAFT_WRITES_MAX 8u
 #define RAFT_TERM_MAX (UINT64_MAX >> 8) /* messages that claim more are dropped: no sum of ours overflows */
 #define RAFT_INDEX_MAX (UINT64_MAX >> 8)
