@@ -20,7 +20,7 @@ import pytest
 from nats.aio.client import Client
 
 from tests import servers
-from tests.interop.test_meta_group import L, R, leader_of, led
+from tests.interop.test_meta_group import L, R, group_at, leader_of, led
 from tests.rig.official import one_each
 from tests.rig.reports import report
 from tests.rig.waiting import until
@@ -192,9 +192,10 @@ def test_changes_that_come_faster_than_they_are_carried_out_end_as_the_last_one_
         asyncio.run(hurried(made, seed))
 
 
-@pytest.mark.parametrize("kind", [R, L])
-def test_the_streams_of_a_server_that_is_taken_out_are_kept_by_others(tmp_path: Path, kind: str) -> None:
-    """Each server that is left has the stream with all its messages, once one of its two is no member any more."""
+@pytest.mark.parametrize(("kind", "itself"), [(R, False), (L, False), (L, True)])
+def test_the_streams_of_a_server_that_is_taken_out_are_kept_by_others(tmp_path: Path, kind: str, itself: bool) -> None:
+    """Each server that is left has the stream with all its messages, once one of its two is no member any more, also if
+    that one leads and takes itself out."""
 
     async def removed(made: list[servers.Server]) -> None:
         async with one_each(made) as clients, one_each(made, "sys") as systems:
@@ -202,10 +203,13 @@ def test_the_streams_of_a_server_that_is_taken_out_are_kept_by_others(tmp_path: 
             for number in range(9):
                 await until(partial(_taken, clients[0], number), "nobody takes a message")
             names = await settled(clients[0], made, 2, 9)
-            if leader_of(made) == names[1]:  # another one is asked to take it out
-                await said(systems[0], "META.LEADER.STEPDOWN")
-                await asyncio.to_thread(leader_of, made, but=names[1])
-            answer = await said(systems[int(names[0][1:])], "SERVER.REMOVE", {"peer": names[1]})
+            if (leader_of(made) == names[1]) != itself:
+                to = {"placement": {"preferred": names[int(itself)]}}
+                await said(systems[0], "META.LEADER.STEPDOWN", to)
+                await asyncio.to_thread(leader_of, made, but=leader_of(made))
+            # By its name the reference's leader does not find itself.
+            named = {"peer_id": group_at(made[0])["peer"]} if itself else {"peer": names[1]}
+            answer = await said(systems[int(names[0][1:])], "SERVER.REMOVE", named)
             assert answer.get("success"), answer
             left = [client for number, client in enumerate(clients) if f"s{number}" != names[1]]
 

@@ -9,7 +9,8 @@ leader (placing.py).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import trio
@@ -33,16 +34,23 @@ STEP_DOWN: Final = ["META", "LEADER", "STEPDOWN"]
 STEPPED_S: Final = 2.0
 """As long as a lead that was given away may stay here: the other one may be away, and then it does."""
 LOOKED_S: Final = 0.02
+HANDED_ON_S: Final = 3.0
+"""As long as who takes itself out keeps whoever asked for it waiting. Rows that are left by then stay as they are."""
 
 
 class Orders:
-    """The orders, as the server that leads carries them out. site: what is known of a server that is there; removed: a
-    server is no member any more."""
+    """The orders, as the server that leads carries them out. site: what is known of a server that is there; hand_on:
+    others keep the streams of several that a server kept; go_on: begins what follows an answer."""
 
     def __init__(
-        self, meta: MetaGroup, plane: Plane, site: Callable[[int], Site | None], removed: Callable[[int], None]
+        self,
+        meta: MetaGroup,
+        plane: Plane,
+        site: Callable[[int], Site | None],
+        hand_on: Callable[[int], Awaitable[None]],
+        go_on: Callable[[Callable[[], Awaitable[None]]], None],
     ) -> None:
-        self._meta, self._plane, self._site, self._removed = meta, plane, site, removed
+        self._meta, self._plane, self._site, self._hand_on, self._go_on = meta, plane, site, hand_on, go_on
 
     def refused(self, tokens: list[str], error: ApiError) -> dict[str, Any]:
         """The members of the answer that says no."""
@@ -106,11 +114,14 @@ class Orders:
         if not found:
             raise errors.CLUSTER_SERVER_NOT_MEMBER.error()
         gone = Disk(found[0].peer, found[0].disk)
+        if gone.peer == self._meta.peer:  # while it may decide on them: it leads no more in a moment
+            with trio.move_on_after(HANDED_ON_S):
+                await self._hand_on(gone.peer)
         # It may be there, and ask to be let in again.
         await self._meta.write(banned_row(gone), quoted(name).encode(), _ANY)
         await self._meta.write(MEMBER_ROW + gone.peer.to_bytes(8, "big"), None, _ANY)
         await self._plane.meta_alter(REMOVE, gone)
-        self._removed(gone.peer)
+        self._go_on(partial(self._hand_on, gone.peer))
 
 
 _ANY: Final = (1 << 64) - 1

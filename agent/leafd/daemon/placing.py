@@ -97,7 +97,8 @@ class Placing:
         self._announcer = rescue.Announcer(self._letters.tell)
         self.members = Members(meta, lambda: self.table, self.replicas, self._ask_leader, self.ask)
         self.without = self.members.without
-        self._orders = Orders(meta, plane, self._site_of, self._removed)
+        hand_on = partial(self.members.hand_on, leader_of=self._leader_of)
+        self._orders = Orders(meta, plane, self._site_of, hand_on, self.go_on)
         meta.take_letter = self._letters.receive
         meta.on_rows.append(self._take_rows)
         meta.on_left.append(self._forget)
@@ -342,9 +343,6 @@ class Placing:
         if isinstance(chosen, str):
             raise errors.NO_SUITABLE_PEERS.error(why=chosen)
         return next((peer for peer, site in sites.items() if site is chosen), self.own)
-
-    def _removed(self, peer: int) -> None:
-        self.go_on(partial(self.members.hand_on, peer, self._leader_of))
 
     async def led(self, stream: Stream) -> None:
         """Returns when a server leads the stream's group, or none does for long."""
