@@ -32,6 +32,7 @@ from leafd.cluster.sharing import alone, dropped, settled
 from leafd.cluster.table import StreamRow, Table, UnreadError, read_row, write_row
 from leafd.config.schema.gateway import cluster_name
 from leafd.daemon import rescue
+from leafd.daemon.introduced import introduced
 from leafd.daemon.members import Members
 from leafd.daemon.orders import Orders
 from leafd.daemon.replicas import FOREIGN, Replicas
@@ -216,6 +217,8 @@ class Placing:
         self, server: int, verb: str, head: Mapping[str, Any], body: bytes, seconds: float = 0
     ) -> tuple[dict[str, Any], bytes] | None:
         """The answer of another server; None: there is none. seconds: 0: as long as it is there."""
+        if not await introduced(self._presence, self._meta.linked, server):
+            return None
         question = dump({"verb": verb, **head}) + b"\n" + body
         answer = await self._letters.ask(server, question, seconds or ANSWERED_S)
         if answer is None:
