@@ -391,7 +391,8 @@ static status_t group_begin(js_t *js, const stream_t *stream, uint64_t name, con
     uint8_t note[REPLICA_NOTE_SIZE];
     group_options_t options = options_of(js, stream, name, founders);
     status_t status = groups_load(js->groups, options, *js->now, &group);
-    if (status == STATUS_NOT_FOUND && (founders->count > 0) == (how == JOIN_FOUNDS)) {
+    bool makes = how == JOIN_FOUNDS ? founders->count > 0 : how == JOIN_WAITS && founders->count == 0;
+    if (status == STATUS_NOT_FOUND && makes) {
         options.grown = founders->count == 1; /* this server had the stream alone */
         options.note = options.grown ? replica_grown(replicated->replica, note, *js->now) : BYTES_NONE;
         status = groups_make(js->groups, options, *js->now, &group);

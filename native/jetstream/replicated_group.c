@@ -13,6 +13,7 @@
 #include "jetstream/replicated_private.h"
 
 #define SHOWN_MAX (UINT64_C(1) << 20)
+#define HEIR_HEARD_NS (3 * NS_PER_SECOND) /* as long as three of nats-server's beats */
 
 /* ---- its group --------------------------------------------------------------------------------------------------- */
 
@@ -29,13 +30,22 @@ void stream_group_look(js_t *js, const plane_command_t *command, stream_t *strea
     buffer_free(&shown);
 }
 
+/* A lead that is handed to whoever is away comes to nothing, and stops the stream for an election's time. */
+static bool may_inherit(const group_member_t *member, moment_t now) {
+    return member->member.voter && !member->self && member->heard_ns != 0
+           && now.mono_ns - member->heard_ns < HEIR_HEARD_NS;
+}
+
 /* Who is to lead: the one that is asked for, or another voter, of those the one that lacks least. */
-static bool heir_of(const group_look_t *look, uint64_t peer, raft_disk_t *to) {
+static bool heir_of(const group_look_t *look, uint64_t peer, moment_t now, raft_disk_t *to) {
     const group_member_t *best = NULL;
     for (uint32_t i = 0; i < look->count; i++) {
         const group_member_t *member = &look->members[i];
-        bool may = member->member.voter && !member->self && (peer == 0 || member->member.id.peer == peer);
-        if (may && (best == NULL || member->lag < best->lag)) {
+        if (!may_inherit(member, now)) {
+            continue;
+        }
+        bool better = best == NULL || (best->member.id.peer != peer && member->lag < best->lag);
+        if (better || member->member.id.peer == peer) {
             best = member;
         }
     }
@@ -53,8 +63,8 @@ void stream_group_transfer(js_t *js, const plane_command_t *command, stream_t *s
         return;
     }
     group_look_t look = group_look(replicated->group, *js->now);
-    if (!heir_of(&look, command->arg, &to)) {
-        js_done(js, command, STATUS_NOT_FOUND);
+    if (!heir_of(&look, command->arg, *js->now, &to)) {
+        js_done(js, command, STATUS_AGAIN);
         return;
     }
     bool begun = group_transfer(replicated->group, to, *js->now);

@@ -33,6 +33,8 @@ FLYING = 100
 AGAIN_S = 15.0
 """Publishing goes on so long after a leader's death at the latest: the next one is elected after 3 s, on a machine that
 is not busy. (nats-server's takes up to 8 s.)"""
+AWAY_S = 4.0
+"""Then a server counts as away: it has missed three beats."""
 LOSSES = 6
 """Tries: after a checkpoint nothing of the journal's end is a loss."""
 
@@ -261,6 +263,34 @@ def test_publishing_goes_on_when_the_leader_of_a_stream_is_killed(kind: str, tmp
         numbers = [int(one) for one in everywhere[0]]
         assert sorted(numbers) == list(range(MESSAGES))
         assert all(numbers[sequence - 1] == number for number, sequence in publisher.acknowledged.items())
+
+
+async def handed_on(made: list[servers.Server]) -> None:
+    """A member is dead, and is to lead."""
+    client = await connect(made[0])
+    await asked(client, "STREAM.CREATE.S", {"name": "S", "subjects": ["s.>"], "num_replicas": 3})
+    leader = await led_by(client)
+    await client.close()
+    dead, third = (number for number in range(3) if f"s{number}" != leader)
+    client = await connect(made[int(leader[1:])])
+    made[dead].kill()
+    await asyncio.sleep(AWAY_S)
+    for preferred, heir in ((f"s{dead}", f"s{third}"), ("", leader)):
+        wish = {"placement": {"preferred": preferred}} if preferred else None
+        assert (await asked(client, "STREAM.LEADER.STEPDOWN.S", wish))["success"]
+        await until(lambda heir=heir: is_led(client, heir))
+    await client.close()
+
+
+async def is_led(client: Client, server: str) -> bool:
+    return await led_by(client) == server
+
+
+@pytest.mark.parametrize("kind", [R, L])
+def test_a_lead_is_handed_to_a_server_that_is_there(kind: str, tmp_path: Path) -> None:
+    """Whoever is asked for instead, or has the least to catch up with."""
+    with led(kind, tmp_path) as made:
+        asyncio.run(handed_on(made))
 
 
 async def with_a_loss(made: list[servers.Server]) -> None:
