@@ -6,7 +6,6 @@ Not here: batches of one server (tests/wire, test_batches.py), a log's entries (
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 from pathlib import Path
@@ -16,8 +15,7 @@ import nats.errors
 from nats.aio.client import Client
 
 from tests import servers
-from tests.interop.test_meta_group import L, R, led
-from tests.interop.test_replicated_streams import asked, contents, led_by, made_by
+from tests.interop.test_replicated_streams import alike, led_by, made_by, same_at_both
 from tests.rig.official import connect, one_each
 from tests.rig.waiting import until
 
@@ -128,19 +126,10 @@ async def walk(made: list[servers.Server]) -> list[object]:
         batches = Batches(client)
         await conversation(batches)
     told = batches.told + await in_the_middle(made)
-    async with one_each(made[1:2]) as (client,):
-        await led_by(client)
-        state = (await asked(client, "STREAM.INFO.S"))["state"]
-    everywhere = await contents(made, state["messages"])
-    assert everywhere[0] == everywhere[1] == everywhere[2]
-    return [*told, everywhere[0], [state[name] for name in ("messages", "first_seq", "last_seq", "bytes")]]
+    everywhere, state = await alike(made)
+    return [*told, everywhere, [state[name] for name in ("messages", "first_seq", "last_seq", "bytes")]]
 
 
 def test_batches_of_three_servers_are_answered_and_stored_as_at_nats_servers(tmp_path: Path) -> None:
     """And what was not committed when the leader died is nowhere."""
-    told = {}
-    for kind in (R, L):
-        with led(kind, tmp_path) as made:
-            told[kind] = asyncio.run(walk(made))
-    for reference, own in zip(told[R], told[L], strict=True):
-        assert reference == own
+    same_at_both(walk, tmp_path)

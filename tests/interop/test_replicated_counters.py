@@ -5,7 +5,6 @@ Not here: counters of one server (tests/wire), sums under kills (tests/crash/his
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import contextlib
 import json
@@ -18,8 +17,7 @@ from nats.aio.client import Client
 
 from tests import servers
 from tests.interop.test_batches import IDENTITY
-from tests.interop.test_meta_group import L, R, led
-from tests.interop.test_replicated_streams import asked, led_by, made_by
+from tests.interop.test_replicated_streams import asked, led_by, made_by, same_at_both
 from tests.rig.official import one_each
 from tests.rig.waiting import until
 
@@ -138,9 +136,4 @@ async def walk(made: list[servers.Server]) -> list[object]:
 
 def test_counters_of_three_servers_are_those_of_nats_servers(tmp_path: Path) -> None:
     """Sums, refusals, batches, what sources bring, and the same behind their leader's death."""
-    told = {}
-    for kind in (R, L):
-        with led(kind, tmp_path) as made:
-            told[kind] = asyncio.run(walk(made))
-    for reference, own in zip(told[R], told[L], strict=True):
-        assert reference == own
+    same_at_both(walk, tmp_path)

@@ -16,8 +16,8 @@ import nats.errors
 from nats.aio.client import Client
 
 from tests import servers
-from tests.interop.test_meta_group import L, R, led
-from tests.interop.test_replicated_streams import asked, contents, led_by, made_by
+from tests.interop.test_meta_group import L, led
+from tests.interop.test_replicated_streams import alike, contents, led_by, made_by, same_at_both
 from tests.rig.official import connect, one_each
 from tests.rig.waiting import until
 
@@ -144,22 +144,13 @@ async def walk(made: list[servers.Server]) -> list[object]:
         await conversation(fast)
         fast.told.append(await flowing(fast))
         told = fast.told
-    async with one_each(made[1:2]) as (client,):
-        await led_by(client)
-        state = (await asked(client, "STREAM.INFO.S"))["state"]
-    everywhere = await contents(made, state["messages"])
-    assert everywhere[0] == everywhere[1] == everywhere[2]
-    return [*told, everywhere[0], [state[name] for name in ("messages", "first_seq", "last_seq")]]
+    everywhere, state = await alike(made)
+    return [*told, everywhere, [state[name] for name in ("messages", "first_seq", "last_seq")]]
 
 
 def test_fast_batches_of_three_servers_are_answered_and_stored_as_at_nats_servers(tmp_path: Path) -> None:
     """Flow, gaps, refusals and ends; many at once."""
-    told = {}
-    for kind in (R, L):
-        with led(kind, tmp_path) as made:
-            told[kind] = asyncio.run(walk(made))
-    for reference, own in zip(told[R], told[L], strict=True):
-        assert reference == own
+    same_at_both(walk, tmp_path)
 
 
 def test_the_next_leader_does_not_know_a_fast_batch(tmp_path: Path) -> None:

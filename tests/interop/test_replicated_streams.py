@@ -13,6 +13,7 @@ import json
 import os
 import shutil
 import time
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -221,6 +222,26 @@ async def contents(made: list[servers.Server], count: int = MESSAGES) -> list[li
         found[f"s{number}"] = await stored(client, count)
     await client.close()
     return list(found.values())
+
+
+async def alike(made: list[servers.Server]) -> tuple[list[str], dict[str, Any]]:
+    """What all three have, which is the same, and the state that the stream's info tells of."""
+    async with one_each(made[1:2]) as (client,):
+        await led_by(client)
+        state: dict[str, Any] = (await asked(client, "STREAM.INFO.S"))["state"]
+    everywhere = await contents(made, state["messages"])
+    assert everywhere[0] == everywhere[1] == everywhere[2]
+    return everywhere[0], state
+
+
+def same_at_both(walk: Callable[[list[servers.Server]], Coroutine[Any, Any, list[object]]], tmp_path: Path) -> None:
+    """Three leafd tell the walk what three nats-servers do."""
+    told = {}
+    for kind in (R, L):
+        with led(kind, tmp_path) as made:
+            told[kind] = asyncio.run(walk(made))
+    for reference, own in zip(told[R], told[L], strict=True):
+        assert reference == own
 
 
 def members_at(server: servers.Server) -> dict[str, Any]:
