@@ -14,6 +14,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Coroutine
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -299,7 +300,7 @@ async def handed_on(made: list[servers.Server]) -> None:
     for preferred, heir in ((f"s{dead}", f"s{third}"), ("", leader)):
         wish = {"placement": {"preferred": preferred}} if preferred else None
         assert (await asked(client, "STREAM.LEADER.STEPDOWN.S", wish))["success"]
-        await until(lambda heir=heir: is_led(client, heir))
+        await until(partial(is_led, client, heir))
     await client.close()
 
 
