@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from tests.bench import bench_wear, fleet
 from tests.bench.report import Measured, as_json, table
 from tests.bench.rows import DEFAULT, LEAFD, Goal, Row, core, publish, request
+from tests.bench.simulated import simulated
 from tests.bench.wide import WIDE_ROWS
 from tests.servers import KINDS
 
@@ -43,6 +45,22 @@ def test_simulated_boxes_are_whole_after_their_hub_has_died(kind: str, login: st
     assert figures["told"] >= 5 * 2
     assert 0 < figures["linked s"] <= figures["running s"]
     assert 0 < figures["whole s"]
+
+
+def test_a_simulated_box_answers_a_request_that_comes_from_another_cluster() -> None:
+    """Such a request wants its answer under a name of gateways, of which its hub tells once, as every hub does."""
+    name = b"_GR_.aaaaaa.bbbbbb.$JSC.R.x"
+    with socket.create_server(("127.0.0.1", 0)) as hub, simulated(hub.getsockname()[1], 1, messages=3):
+        connection, _ = hub.accept()
+        with connection, connection.makefile("rb") as lines:
+            connection.settimeout(30)
+            connection.sendall(b"INFO {}\r\n")
+            assert lines.readline().startswith(b"CONNECT ")
+            asked = b"LMSG $JS.box-0.API.STREAM.INFO.T " + name + b" 0\r\n\r\n"
+            connection.sendall(b'INFO {"connect_info":true}\r\nLS+ _GR_.>\r\n' + asked)
+            answer = next(line for line in lines if line.startswith(b"LMSG "))
+            assert answer.split()[1] == name
+            assert b'"messages":3' in lines.read(int(answer.split()[2]))
 
 
 @pytest.mark.parametrize("hubs", [1, 2])
