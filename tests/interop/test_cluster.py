@@ -21,7 +21,7 @@ from nats.aio.msg import Msg
 
 from tests import servers
 from tests.certificates import Authority
-from tests.rig.official import ask_all, connect, one_each, until_heard, until_known, until_whole
+from tests.rig.official import ask_all, connect, one_each, stay_apart, until_heard, until_known, until_whole
 from tests.rig.reports import report
 from tests.rig.waiting import until
 
@@ -214,23 +214,8 @@ def test_accounts_stay_apart_over_routes(cluster: Cluster) -> None:
     """The same subject in two accounts are two subjects."""
 
     async def play() -> None:
-        got: list[bytes] = []
-
-        async def take(message: Msg) -> None:
-            got.append(message.data)
-
         async with cluster.clients("a") as ones, cluster.clients("b") as others:
-            await others[1].subscribe(">", cb=take)
-            await others[1].flush(30)
-            await until_heard(others, "ready")
-            got.clear()
-            await ones[0].publish("x", b"of A")
-            await ones[0].flush(30)
-            await others[0].publish("x", b"of B")
-            await others[0].flush(30)
-            await until(lambda: b"of B" in got, "nothing came")
-            await asyncio.sleep(0.1)
-            assert got == [b"of B"]
+            await stay_apart(ones, others)
 
     asyncio.run(play())
 

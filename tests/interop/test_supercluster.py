@@ -24,7 +24,7 @@ from tests import servers
 from tests.certificates import Authority
 from tests.interop.test_cluster import TLS
 from tests.narrow import wire_to
-from tests.rig.official import ask_all, connect, one_each, until_heard, until_known, until_whole
+from tests.rig.official import ask_all, connect, one_each, stay_apart, until_heard, until_known, until_whole
 from tests.rig.reports import report
 from tests.rig.waiting import PATIENCE_S, until
 
@@ -258,23 +258,8 @@ def test_accounts_stay_apart_over_gateways(supercluster: Supercluster) -> None:
     """The same subject in two accounts are two subjects."""
 
     async def play() -> None:
-        got: list[bytes] = []
-
-        async def take(message: Msg) -> None:
-            got.append(message.data)
-
         async with supercluster.clients("a") as ones, supercluster.clients("b") as others:
-            await others[1].subscribe(">", cb=take)
-            await others[1].flush(30)
-            await until_heard(others, "ready")
-            got.clear()
-            await ones[0].publish("x", b"of A")
-            await ones[0].flush(30)
-            await others[0].publish("x", b"of B")
-            await others[0].flush(30)
-            await until(lambda: b"of B" in got, "nothing came")
-            await asyncio.sleep(0.1)
-            assert got == [b"of B"]
+            await stay_apart(ones, others)
 
     asyncio.run(play())
 

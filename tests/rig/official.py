@@ -84,3 +84,23 @@ async def until_whole(clients: list[Client], subject: str) -> None:
     await until_heard(clients, f"{subject}.long")
     await clients[0].publish(f"{subject}.long", text)
     assert text == (await heard.next_msg(PATIENCE_S)).data
+
+
+async def stay_apart(ones: list[Client], others: list[Client]) -> None:
+    """A subject in two accounts is two subjects: who listens to all of one account hears nothing of the other."""
+    got: list[bytes] = []
+
+    async def take(message: Msg) -> None:
+        got.append(message.data)
+
+    await others[1].subscribe(">", cb=take)
+    await others[1].flush(30)
+    await until_heard(others, "ready")
+    got.clear()
+    await ones[0].publish("x", b"of A")
+    await ones[0].flush(30)
+    await others[0].publish("x", b"of B")
+    await others[0].flush(30)
+    await until(lambda: b"of B" in got, "nothing came")
+    await asyncio.sleep(0.1)
+    assert got == [b"of B"]
