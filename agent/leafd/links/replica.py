@@ -220,6 +220,8 @@ class Replica:
         """The consumer that runs is one with a span."""
         self._level = 0
         self._number = 0
+        self._in_reach = 0
+        """The request during which it was told that its origin is in reach."""
         self._deliver = ""
         self._failures = 0
         self._unheard = 0
@@ -259,11 +261,13 @@ class Replica:
         """Whether its durable consumer did not answer when it was asked last: it may not be there yet."""
         return self.is_late and bool(self.slot.origin.durable)
 
-    @property
-    def asked(self) -> bool:
-        """Whether its request is on its way over the link that leads to its origin: news that the origin is in reach
-        comes with the answer, or right before it."""
-        return self.state is State.ASKING and self.by_link and self._failures == 0
+    def in_reach(self) -> bool:
+        """Notes that its origin is in reach. True: its request is on its way over the link that leads there, and the
+        news comes with the answer, or right before it. It is asked again if it turns out that nobody heard it."""
+        asked = self.state is State.ASKING and self.by_link and self._failures == 0
+        if asked:
+            self._in_reach = self._number
+        return asked
 
     def may_be_forgotten(self, now_s: float) -> bool:
         """Whether an origin elsewhere that has come back may know nothing of the consumer that runs."""
@@ -402,6 +406,8 @@ class Replica:
             # Of a thousand slots all those wake together that wait for the same moment.
             ticks = math.floor(now_s / POLL_S) + round(wait_s / POLL_S)
             self._deadline_s = ticks * POLL_S if ticks * POLL_S > now_s else (ticks + 1) * POLL_S
+            if self._in_reach == number:
+                self._deadline_s = now_s  # it was heard of between the look and this
 
     def answered(
         self, number: int, identity: str, body: bytes, now_s: float, position: str = "", heartbeat: str = ""

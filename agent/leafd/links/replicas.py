@@ -168,7 +168,7 @@ class Replicas:
         else:
             domains = [(event.account, named)]
         for domain in domains:
-            for active in [one for one in self._by_domain.get(domain, {}).values() if not one.replica.asked]:
+            for active in [one for one in self._by_domain.get(domain, {}).values() if not one.replica.in_reach()]:
                 if named != "*" and not active.link and active.replica.may_be_forgotten(trio.current_time()):
                     self._queue_restart(active)
                 self._kick(active)

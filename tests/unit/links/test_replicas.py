@@ -243,6 +243,22 @@ async def test_a_link_whose_interest_is_not_told_anew_is_looked_at(plane: FakePl
 
 
 @on_mock_clock
+async def test_news_that_comes_while_it_is_looked_whether_the_origin_is_there_is_not_lost(
+    plane: FakePlane, replicas: Replicas
+) -> None:
+    """The plane has answered that nobody asks for it, and says the contrary before that is taken in."""
+    replicas.set_slots(10, [SLOT])
+    replicas.link_up(link_to("hub"))
+    plane.busy, plane.reachable = trio.Event(), False
+    await trio.sleep(0.6)
+    plane.busy.set()
+    replicas.reached(t.Reached(2, "$JS.hub.API.CONSUMER.>"))
+    await trio.testing.wait_all_tasks_blocked()
+
+    assert [at_s for at_s, _subject in plane.looks] == [trio.current_time()] * 2  # it looks again, and then it waits
+
+
+@on_mock_clock
 async def test_what_waits_for_a_plane_that_is_busy_is_bounded_and_nothing_of_it_is_lost(
     plane: FakePlane, replicas: Replicas
 ) -> None:
