@@ -25,7 +25,7 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Final
 
@@ -49,6 +49,7 @@ class Link:
 
     rate: float = 0.0
     """Bits a second; 0: as fast as they come."""
+    _: KW_ONLY
     rate_up: float = 0.0
     """Those to HUB, if they are others."""
     delay: float = 0.0

@@ -191,7 +191,7 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=900.0)
     parser.add_argument("--idle", type=float, default=0.0, help="so long nothing is sent at first")
     options = parser.parse_args()
-    line = Link(options.rate, options.trip / 2, options.loss, schedule=(options.up, options.down))
+    line = Link(options.rate, delay=options.trip / 2, loss=options.loss, schedule=(options.up, options.down))
     # A nats-server's leaf gives its hub two seconds to answer.
     drain(options, Link(rate=2e6, delay=min(options.trip / 2, 0.1)), line)
 

@@ -23,9 +23,9 @@ from tests.cell import HUB, LEAF, Cell, Link, joined
 
 RATE = 50_000
 TRIP = 2.0
-BAD = Link(RATE, TRIP / 2, loss=0.05, schedule=(60, 30))
-STEADY = Link(RATE, TRIP / 2, loss=0.05)
-GOOD = Link(2e6, 0.1)
+BAD = Link(RATE, delay=TRIP / 2, loss=0.05, schedule=(60, 30))
+STEADY = Link(RATE, delay=TRIP / 2, loss=0.05)
+GOOD = Link(2e6, delay=0.1)
 """Over which both are linked before it gets bad: at two seconds a nats-server often is not, whatever it was told."""
 LINK_SECONDS_MAX = 60.0
 DRAIN_SECONDS_MAX = 600.0
@@ -57,7 +57,7 @@ def link_up(variant: Variant, quick: bool) -> Figures:
     """How long until both ends have the link, with defaults, at three distances."""
     found: Figures = {}
     for trip in (0.5,) if quick else (0.5, 2.0, 5.0):
-        with joined(Link(RATE, trip / 2)) as cell:
+        with joined(Link(RATE, delay=trip / 2)) as cell:
             began = time.monotonic()
             try:
                 with pair(cell, variant.kind, variant.kind, patient=False, wait_s=LINK_SECONDS_MAX):
@@ -123,7 +123,7 @@ def silence_noticed(variant: Variant, quick: bool) -> Figures:
     """A line that brings nothing any more: how long until each end takes its link for dead."""
     with joined(GOOD) as cell, pair(cell, variant.kind, variant.kind) as (hub, leaf):
         time.sleep(5)
-        cell.change(Link(RATE, TRIP / 2, loss=1.0))
+        cell.change(Link(RATE, delay=TRIP / 2, loss=1.0))
         began, until = time.monotonic(), (60.0 if quick else DETECT_SECONDS_MAX)
         found = {"hub_seconds": until, "leaf_seconds": until}
         ends = {"hub_seconds": (HUB, hub), "leaf_seconds": (LEAF, leaf)}

@@ -116,7 +116,7 @@ def main() -> None:
         before, spent_s = boxes.wait(lambda _seen: True), hub.process.cpu_seconds()
         for ways in cell.apart:
             ways.clear()
-        cell.change(Link(options.rate, options.trip / 2, options.loss, apart=True))
+        cell.change(Link(options.rate, delay=options.trip / 2, loss=options.loss, apart=True))
         began = time.monotonic()
         with cell.at(HUB), logins(hub) as busy:
             collect(person, options.count)
