@@ -19,6 +19,7 @@ from leafd.cluster.founding import Disk, Members, Promises
 from leafd.cluster.founding_bytes import DamagedError, read_promises, write_promises
 from leafd.cluster.letters import MAGIC as LETTERS
 from leafd.cluster.neighbours import MAGIC as NEIGHBOURS
+from leafd.cluster.presence import AWAY_S
 from leafd.daemon import rescue
 from leafd.links.origin import peer_number
 from leafd.native_meta import LEADER, MetaLook, MetaMember, look_in, member_info, rows_in, shown_peer
@@ -60,6 +61,8 @@ class MetaGroup:
         """A letter about founding came, or another server, which is not to wait for the next tick."""
         self._look: MetaLook | None = None
         self._members: tuple[MetaMember, ...] = ()
+        self._led = (0, 0.0)
+        """The server that was last seen to lead, and when."""
         self._rows: dict[bytes, tuple[int, bytes]] = {}
         self._row_names: dict[int, str] = {}
         """Of the servers that have a row."""
@@ -196,6 +199,7 @@ class MetaGroup:
         while not await self._tried(self._plane.meta_replace(group_name(members), None, 1)):  # noqa: ASYNC110
             await trio.sleep(TICK_S)
         self._look, self._members, self._rows, self._read_at, self._term_read = None, (), {}, 0, 0
+        self._led = (0, 0.0)
         for callback in self.on_left:
             callback()
 
@@ -258,6 +262,8 @@ class MetaGroup:
         self._council.member = any(self._is_own(one) for one in self._members)
         if not look.name:
             return
+        if look.leader:
+            self._led = look.leader, trio.current_time()
         linked = self.linked()
         self._names |= {one.peer: linked[one.peer] for one in self._members if one.peer in linked}
         if look.applied != self._read_at:
@@ -332,6 +338,15 @@ class MetaGroup:
     def leader(self) -> int:
         """The server that leads; 0: none, as far as this one knows."""
         return self._look.leader if self._look is not None else 0
+
+    @property
+    def decider(self) -> int:
+        """The server to ask for decisions; 0: there is none. Who led a moment ago most likely still does, and is asked:
+        over a far link one lost packet has its beats late, and the answer would have come."""
+        led, at_s = self._led
+        if self.leader or led == self.peer or trio.current_time() - at_s >= AWAY_S:
+            return self.leader
+        return led if led in self.linked() else 0
 
     @property
     def decides(self) -> bool:

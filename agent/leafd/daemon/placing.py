@@ -205,7 +205,7 @@ class Placing:
         elif news["news"] == "rescued":
             groups, members = rescue.heard(news)
             self.go_on(partial(self._meta.leave_for, groups, members))
-        elif news["news"] == "row" and peer == self._meta.leader:
+        elif news["news"] == "row" and peer == self.leader:
             try:
                 row = read_row(int(news["revision"]), dump(news["row"]))
             except ValueError:
@@ -247,7 +247,7 @@ class Placing:
     @property
     def leader(self) -> int:
         """0: there is none."""
-        return self._meta.leader
+        return self._meta.decider
 
     @property
     def decides(self) -> bool:
@@ -378,15 +378,15 @@ class Placing:
             found: dict[str, Any] = NOT_LEADER
             if self._meta.leader == self.own:
                 found = await self._decide(wish)
-            elif self._meta.leader:
-                said = await self.ask(self._meta.leader, "table", wish, b"", DECIDED_S)
+            elif leader := self.leader:
+                said = await self.ask(leader, "table", wish, b"", DECIDED_S)
                 found = said[0] if said is not None else NOT_LEADER
             if "error" in found:
                 error = found["error"]
                 raise ApiError(error["err_code"], error["code"], error["description"])
             if found.get("leader", True):
                 if "row" in found:
-                    self._heard(self._meta.leader, dump({"news": "row", **found}))
+                    self._heard(self.leader, dump({"news": "row", **found}))
                 return found
             await trio.sleep(AGAIN_S)
             await self._meta.look()
@@ -502,7 +502,7 @@ class Placing:
 
     async def order(self, tokens: list[str], body: bytes) -> dict[str, Any]:
         """Does what the system account asks of the group; the members of the answer."""
-        leader = self._meta.leader
+        leader = self.leader
         if leader == self.own:
             return await self._orders.carry_out(tokens, body)
         said = await self.ask(leader, "order", {"tokens": tokens}, body, DECIDED_S) if leader else None

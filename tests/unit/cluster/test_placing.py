@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import pytest
 import trio
+import trio.testing
 from leafd.cluster.table import StreamRow, write_row
 from leafd.daemon.meta_group import MetaGroup
 from leafd.daemon.placing import Placing
@@ -29,7 +30,7 @@ class World:
 
     def __init__(self) -> None:
         self.log = KeptLog()
-        self.meta = SimpleNamespace(peer=OWN, leader=OWN, decides=True, unread=0, on_rows=[], take_letter=None)
+        self.meta = SimpleNamespace(peer=OWN, leader=OWN, decider=OWN, decides=True, unread=0, on_rows=[], take_letter=None)
         self.meta.linked, self.meta.on_left = list, []
         jetstream = SimpleNamespace(
             catalogue=SimpleNamespace(by_name={}, streams=lambda: ()), settings=None, place_by=lambda _: None
@@ -97,3 +98,28 @@ def test_healthz_is_not_well_while_rows_cannot_be_read() -> None:
     assert group.unwell == "2 of the servers' streams cannot be read"
     group.unread = 0
     assert group.unwell == ""
+
+
+def test_who_led_a_moment_ago_is_asked_while_its_beats_are_late() -> None:
+    """As long as a silent server is taken for one that is there, and only while a way leads to it; not this server
+    itself, which knows that it leads no more."""
+
+    async def run() -> None:
+        group = MetaGroup.__new__(MetaGroup)
+        group.peer, group._led = OWN, (8, trio.current_time())
+        group._neighbours = cast("Any", SimpleNamespace(linked={8: "n2", 9: "n3"}))
+        group._look = cast("Any", SimpleNamespace(leader=9))
+        assert group.decider == 9
+        group._look.leader = 0
+        assert (group.leader, group.decider) == (0, 8)
+        group._neighbours.linked = {9: "n3"}
+        assert group.decider == 0
+        group._neighbours.linked = {8: "n2"}
+        await trio.sleep(4.9)
+        assert group.decider == 8
+        await trio.sleep(0.2)
+        assert group.decider == 0
+        group._led = OWN, trio.current_time()
+        assert group.decider == 0
+
+    trio.run(run, clock=trio.testing.MockClock(autojump_threshold=0))
