@@ -137,8 +137,9 @@ static void take_answer(groups_t *groups, const frame_message_t *received, momen
     if (pair == NULL || message->refused != groups->session || message->stamp_ns > now.mono_ns) {
         return; /* not asked; or by an earlier start, whose clock was another */
     }
-    if (now.mono_ns - message->stamp_ns > groups_times.lease_ns - groups_times.rest_ns - groups_times.beat_ns) {
-        pair->slow_ns = now.mono_ns + SLOW_NS;
+    const int64_t took_ns = now.mono_ns - message->stamp_ns, spare_ns = groups_times.lease_ns - groups_times.beat_ns;
+    if (took_ns > spare_ns - groups_times.rest_ns && took_ns < spare_ns) {
+        pair->slow_ns = now.mono_ns + SLOW_NS; /* farther away, no answer is in time for a lease, however often asked */
     }
     int64_t until_ns = now.mono_ns + pair_every(pair, now) + groups_times.beat_ns;
     for (uint64_t i = shelf_at(groups, received->group); i < end; i++) {

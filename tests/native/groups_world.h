@@ -71,7 +71,8 @@ typedef struct world {
     bool cut[NODES_MAX][NODES_MAX];
     uint32_t loss;                    /* of 1,000 frames */
     uint32_t twice;                   /* likewise */
-    int64_t late_ns;                  /* at most */
+    int64_t far_ns;                   /* on its way at least .. */
+    int64_t late_ns;                  /* .. and so much more at most */
     uint32_t state_size;              /* of a copy, beside what it needs */
     uint64_t copies;                  /* that were taken */
     proposal_t proposals[TOKENS_MAX]; /* by token */
@@ -105,7 +106,7 @@ static inline void world_post(uint32_t from, uint32_t to, bytes_t frame) {
     for (uint32_t i = 0; i < PARCELS_MAX; i++) {
         parcel_t *parcel = &world.parcels[i];
         if (parcel->bytes == NULL) {
-            int64_t late_ns = world.late_ns / 1024 * random_below(&world.random, 1024);
+            int64_t late_ns = world.far_ns + world.late_ns / 1024 * random_below(&world.random, 1024);
             *parcel = (parcel_t){.due_ns = world.now.mono_ns + late_ns, .from = from, .to = to, .size = frame.size};
             parcel->bytes = malloc(frame.size);
             if (parcel->bytes != NULL) { /* else it is lost */
@@ -514,7 +515,7 @@ static inline bool all_level(void) {
 static inline void world_heal(void) {
     memset(world.cut, 0, sizeof world.cut);
     world.loss = world.twice = 0;
-    world.late_ns = 0;
+    world.far_ns = world.late_ns = 0;
     for (uint32_t at = 0; at < world.nodes; at++) {
         world.node[at].stands_ns = 0;
         world.node[at].refuses = false;

@@ -122,6 +122,23 @@ static void long_way(void) {
     world_end();
 }
 
+/* No answer of a member that is farther away than a lease is in time for one: it is asked no more often for that, since
+ * its line may carry little. */
+static void very_long_way(void) {
+    three_groups(41);
+    uint64_t before = terms(), at_rest = beats_in(6 * NS_PER_SECOND);
+    for (; world.far_ns < NS_PER_SECOND; world.far_ns += 100 * NS_PER_MS) {
+        world_pass(4 * NS_PER_SECOND);
+    }
+    world_pass(12 * NS_PER_SECOND);
+    CHECK(beats_in(6 * NS_PER_SECOND) <= at_rest + 12);
+    CHECK_EQ_U64(before, terms());
+    world.far_ns = 0;
+    world_pass(8 * NS_PER_SECOND);
+    CHECK(all_lead());
+    world_end();
+}
+
 /* Frames are lost, come twice, and overtake each other: tallies differ, and all goes on. */
 static void lossy_way(void) {
     for (uint64_t seed = 1; seed <= 4; seed++) {
@@ -144,6 +161,7 @@ int main(void) {
     RUN("while one group is written to, the others rest and keep their leaders", one_of_them_is_written_to);
     RUN("a server that starts again is beaten group by group until all rest", starts_again);
     RUN("over a long way leases are kept", long_way);
+    RUN("a member that no lease can count on is beaten as seldom as a near one", very_long_way);
     RUN("over a lossy way there is one log, and one lease at most", lossy_way);
     return TEST_RESULT();
 }
