@@ -30,8 +30,8 @@ class World:
 
     def __init__(self) -> None:
         self.log = KeptLog()
-        self.meta = SimpleNamespace(peer=OWN, leader=OWN, decider=OWN, decides=True, unread=0, on_rows=[], take_letter=None)
-        self.meta.linked, self.meta.on_left = list, []
+        self.meta = SimpleNamespace(peer=OWN, leader=OWN, decides=True, unread=0, on_rows=[], take_letter=None)
+        self.meta.decider, self.meta.linked, self.meta.on_left = OWN, list, []
         jetstream = SimpleNamespace(
             catalogue=SimpleNamespace(by_name={}, streams=lambda: ()), settings=None, place_by=lambda _: None
         )
@@ -110,7 +110,7 @@ def test_who_led_a_moment_ago_is_asked_while_its_beats_are_late() -> None:
         group._neighbours = cast("Any", SimpleNamespace(linked={8: "n2", 9: "n3"}))
         group._look = cast("Any", SimpleNamespace(leader=9))
         assert group.decider == 9
-        group._look.leader = 0
+        group._look = cast("Any", SimpleNamespace(leader=0))
         assert (group.leader, group.decider) == (0, 8)
         group._neighbours.linked = {9: "n3"}
         assert group.decider == 0
