@@ -155,7 +155,8 @@ static void group_raise_floor(group_t *group, moment_t now) {
         return;
     }
     bool due = floor - ledger->floor >= FLOOR_ENTRIES || ledger->bytes >= FLOOR_BYTES
-               || store_checkpoint_soon(group->store, now) || group->state == GROUP_WAITS;
+               || store_checkpoint_soon(group->store, now) || store_ledger_awaited(ledger)
+               || group->state == GROUP_WAITS;
     bytes_t bytes = bytes_of(members, frame_write_members(members, &group->members));
     if (due && store_ledger_floor(group->ledger, floor, term, bytes) == STATUS_OK) {
         raft_compact(&group->raft, ledger->floor);

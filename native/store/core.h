@@ -168,14 +168,14 @@ struct store {               /* only lifecycle.c writes to it */
     allowance_t unowned;    /* only lifecycle.c, stream.c: of the streams that nobody is charged for */
     allowance_t *news;      /* only allowance.c: whose level changed, store_allowance_next */
     uint64_t ids_bytes;     /* only dedupe.c: of memory, in the streams' filters of ids */
-    newcomers_t record_ops; /* only adopt.c, records.c, store.c: ops of the overlay on records, by position, for walking
-                             * them in key order */
+    newcomers_t record_ops; /* only adopt.c, records.c, store.c: ops of the overlay on records, to be walked by key */
     pipeline_t pipeline;
     room_t room;
     turn_t turn;
     cursor_t cursor;
     trouble_t trouble;
     ledgers_t ledgers;
+    linger_t linger;
     alarms_t alarms;
     uint64_t replayed; /* only open.c, salvage.c */
 };

@@ -11,6 +11,7 @@
 #define NARROWED 4 /* clients that wait for each answer need no more than a part of the ring, nor does a short burst */
 #define NARROW_MIN (UINT64_C(4) << 20)
 #define RING_USUAL_MAX (UINT64_C(8) << 20)
+#define RING_LOGGED_PART 16 /* entries of logs that take so much of it are those of a load */
 #define TRIM_BYTES (UINT64_C(1) << 20)
 
 void room_take(store_t *store) {
@@ -114,8 +115,14 @@ bool room_is_spread(const store_t *store) {
     return atomic_load_explicit(&store->keeper.scattered, memory_order_relaxed);
 }
 
+/* A replicated message is in the ring twice, and a checkpoint waits for its entry to go (linger.h). */
+static uint64_t ring_usual(const store_t *store) {
+    bool logged = store->ledgers.bytes >= RING_USUAL_MAX / RING_LOGGED_PART;
+    return logged ? RING_USUAL_MAX * 2 : RING_USUAL_MAX;
+}
+
 /* A small load goes round in little memory, which stays in the processor's cache, too. Publishers and removals that
- * wait for room, mostly since the disk takes its time, get twice as much, up to RING_USUAL_MAX: with more they are no
+ * wait for room, mostly since the disk takes its time, get twice as much, up to what is usual: with more they are no
  * faster, since a checkpoint has the same size. What is large gets what it needs; and where each message changes pages
  * all over LMDB, as many subjects and ids do, all of the ring is used, and a larger checkpoint writes fewer of them.
  * The journal thread has nothing in its hands just now. */
@@ -123,7 +130,7 @@ void room_widen(store_t *store) {
     batches_t *batches = &store->batches;
     uint64_t wanted = number_most(store->room.largest, store->room.wanted);
     bool spread = room_is_spread(store);
-    bool more = batches->lap < RING_USUAL_MAX || store->room.largest_refused > batches->lap / WIDEN_PART || spread;
+    bool more = batches->lap < ring_usual(store) || store->room.largest_refused > batches->lap / WIDEN_PART || spread;
     bool full = !store_room(store) || store->room.largest_refused > 0
                 || (spread && batches_used(batches) >= batches->lap / WIDEN_PART);
     uint64_t lap = batches->lap;

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/number.h"
 #include "base/visits.h"
 #include "disk/space.h"
 
@@ -111,12 +112,12 @@ static void take_durable(store_t *store) {
     if (LEAF_UNLIKELY(store->ledgers.oldest.number != 0)) {
         ledgers_follow(store);
     }
-    bool checkpoint =
-        store->pipeline.boundary != 0 && !store->pipeline.boundary_sent && durable >= store->pipeline.boundary;
-    uint64_t upto = checkpoint ? store->pipeline.boundary : durable;
-    if (store->pipeline.boundary != 0 && store->pipeline.boundary_sent) {
+    uint64_t boundary = store->pipeline.boundary;
+    if (boundary != 0 && store->pipeline.boundary_sent) {
         return; /* what comes behind the running checkpoint waits for it, so that the commit ends at the boundary */
     }
+    bool checkpoint = boundary != 0 && durable >= boundary && !linger_waits(store);
+    uint64_t upto = boundary != 0 ? number_least(durable, boundary) : durable;
     if (checkpoint || upto - store->pipeline.handed >= HAND_BYTES) {
         store->pipeline.handed = upto;
         store->pipeline.boundary_sent = checkpoint;
@@ -374,14 +375,15 @@ static int64_t checkpoint_at(const store_t *store) {
     return rest < at ? rest : at;
 }
 
+static bool checkpoint_is_large(const store_t *store) {
+    return batches_used(&store->batches) >= checkpoint_bytes(store) || store->batches.room < store->batches.lap;
+}
+
 static bool checkpoint_due(const store_t *store, int64_t now_mono) {
     if (store->pipeline.boundary != 0 || store->pipeline.pending_since == INT64_MAX) {
         return false;
     }
-    if (batches_used(&store->batches) >= checkpoint_bytes(store) || store->batches.room < store->batches.lap) {
-        return true;
-    }
-    return now_mono >= checkpoint_at(store);
+    return checkpoint_is_large(store) || now_mono >= checkpoint_at(store);
 }
 
 bool store_checkpoint_soon(const store_t *store, moment_t now) {
@@ -394,11 +396,13 @@ void store_checkpoint_want(store_t *store) {
 
 /* At the end of a batch, before the next one has an op. */
 static void begin_checkpoint(store_t *store) {
+    bool large = checkpoint_is_large(store);
     check(batch_is_empty(&store->batches));
     store->pipeline.wanted = false;
     store->pipeline.boundary = store->batches.begin;
     store->pipeline.boundary_sent = false;
     store->pipeline.pending_since = INT64_MAX;
+    linger_begin(store, large);
     memtable_rotate(&store->memtable);
     newcomers_rotate(&store->record_ops);
     for (uint32_t i = 0; i < store->streams.count; i++) {
@@ -460,6 +464,9 @@ int64_t store_next_deadline(const store_t *store) {
     }
     if (store->pipeline.boundary != 0) {
         int64_t poll = store->options.memory ? store->turn.now_mono + POLL_NS : INT64_MAX;
+        int64_t until = store->linger.until;
+        until = until > store->turn.now_mono ? until : INT64_MAX; /* else it is the journal that is waited for */
+        poll = until < poll ? until : poll;
         return poll < deadline ? poll : deadline;
     }
     /* A checkpoint begins between two batches. One that is due while a batch is open and another one is being written

@@ -307,6 +307,83 @@ static void more_than_wait(void) {
     rig_close(&rig);
 }
 
+/* ---- checkpoints that wait for entries --------------------------------------------------------------------------- */
+
+static uint64_t checkpoints(void) {
+    plane_stats_t stats = {0};
+    store_tick(rig.store, rig.now);
+    store_stats(rig.store, &stats);
+    return stats.checkpoints;
+}
+
+static void checkpoints_come_to(uint64_t count) {
+    for (int64_t until = 0; patient(&until);) {
+        if (checkpoints() >= count) {
+            break;
+        }
+        usleep(200);
+    }
+    CHECK_EQ_U64(count, checkpoints());
+}
+
+/* So many that a checkpoint is due for their size, and has begun. */
+static void fill_a_checkpoint(ledger_t *ledger) {
+    for (int round = 0; round < 25; round++) {
+        fill_up(ledger, 400);
+        rig_sync(&rig);
+    }
+}
+
+/* The clock stands still, so only what goes ends the wait. */
+static void waits_for_entries(void) {
+    ledger_t *ledger;
+    begin(UINT64_C(16) << 20);
+    CHECK_EQ_I64(STATUS_OK, store_ledger_make(rig.store, 7, 70, BYTES_NONE, &ledger));
+    fill_a_checkpoint(ledger);
+    CHECK(store_ledger_awaited(ledger));
+    for (int i = 0; i < 100; i++) {
+        CHECK_EQ_U64(0, checkpoints());
+        usleep(500);
+    }
+    fill_up(ledger, 5); /* behind the boundary: these are not waited for */
+    done_upto(ledger, ledger->last - 5);
+    rig_sync(&rig);
+    checkpoints_come_to(1);
+    done_upto(ledger, ledger->last);
+    rig_sync(&rig);
+    env_t *env = open_env();
+    CHECK_EQ_U64(0, stored_entries(env));
+    env_close(env);
+    CHECK(!file_has("ledger"));
+    rig_start(&rig);
+    CHECK_EQ_I64(STATUS_OK, store_ledger_open(rig.store, 7, ignore, NULL, &ledger));
+    CHECK_EQ_U64(10005, ledger->floor);
+    rig_close(&rig);
+}
+
+static void waits_no_longer(void) {
+    ledger_t *ledger;
+    begin(UINT64_C(16) << 20);
+    CHECK_EQ_I64(STATUS_OK, store_ledger_make(rig.store, 7, 70, BYTES_NONE, &ledger));
+    for (uint64_t vain = 0; vain < 2; vain++) {
+        fill_a_checkpoint(ledger);
+        CHECK(store_ledger_awaited(ledger));
+        rig_pass(&rig, LINGER_NS);
+        checkpoints_come_to(vain + 1);
+        done_upto(ledger, ledger->last);
+    }
+    fill_a_checkpoint(ledger); /* after two that waited in vain one does not wait */
+    CHECK(!store_ledger_awaited(ledger));
+    checkpoints_come_to(3);
+    env_t *env = open_env();
+    CHECK_EQ_U64(10000, stored_entries(env));
+    env_close(env);
+    rig_start(&rig);
+    CHECK_EQ_I64(STATUS_OK, store_ledger_open(rig.store, 7, ignore, NULL, &ledger));
+    CHECK_EQ_U64(30000, ledger->last);
+    rig_close(&rig);
+}
+
 static void older_leafd(void) {
     begin(0);
     env_t *env = open_env();
@@ -442,6 +519,8 @@ int main(void) {
     RUN("a store without groups has no table, no record and no word of them", lone);
     RUN("entries below the floor at a checkpoint never come to LMDB", below_the_floor);
     RUN("as many entries as do not wait are those that stay", more_than_wait);
+    RUN("a large checkpoint waits for entries before it to go, and they never come to LMDB", waits_for_entries);
+    RUN("it waits no longer than half a second, and less often where that is in vain", waits_no_longer);
     RUN("an older leafd refuses the store before the journal has an entry", older_leafd);
     RUN("an older store gets the word and an id when it is first used in a cluster", older_store);
     RUN("all ledgers together take a quarter of the journal, and streams go on", budget);
