@@ -37,7 +37,9 @@ from leafd import native_types as t
 from leafd.gojson import JsonError, decode
 from leafd.gotime import format_time
 from leafd.links.answers import Created, CreateError, OriginInfo
+from leafd.links.earlier import Earlier
 from leafd.links.origin import Origin, bounded
+from leafd.links.steps import SILENCE_NS, Ask, Back, Forget, Order, PutBack, Run
 from leafd.native_ingests import NO_SPAN, Span
 from leafd.records import dataclass
 
@@ -78,8 +80,6 @@ FAR_ELSEWHERE_HEARTBEAT_NS: Final = 10_000_000_000
 FEW: Final = 16
 SPARED_S: Final = 300
 """.. Of a leafd at the other end of a link, which tells of a consumer's end; that the link is alive the link knows."""
-SILENCE_NS: Final = 5_000_000_000
-"""So long nothing may come, at least."""
 INACTIVE_NS: Final = 10_000_000_000
 """So long a consumer stays without interest. .."""
 FAR_INACTIVE_NS: Final = 60_000_000_000
@@ -138,62 +138,6 @@ def source_of(slot: Slot, identity: str) -> t.IngestSource:
     return t.IngestSource(name, filters, destinations, identity, slot.origin.key)
 
 
-@dataclass(frozen=True, slots=True)
-class Ask:
-    """Publish a consumer create; the answer belongs to this request number."""
-
-    number: int
-    subject: str
-    header: bytes
-    body: bytes
-    deliver: str
-    ahead: bool = False
-    """Its answer comes before the first message: the deliver subject may be listened to before it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Run:
-    """Take up what the created consumer delivers."""
-
-    deliver: str
-    consumer: str
-    last_sequence: int
-    identity: str
-    behind: int = 0
-    """The origin sequence that a durable consumer was set back to: what it delivers is above."""
-    by_time: bool = False
-    """The consumer begins at what is newer than what was taken."""
-    where: bool = False
-    """It is asked in which cluster the origin's stream is."""
-    look: bool = False
-    """The message that was taken last is not there, and the origin did not say where its stream ends: it is asked."""
-    pending: int = 0
-    """What waits at the origin; one of it was taken where the consumer begins at the last message once more."""
-    silence_ns: int = SILENCE_NS
-    """So long nothing may come."""
-    spared: bool = False
-    """The origin tells of the consumer's end, and heartbeats are few: who is at the other end of the link is heard."""
-    span: Span = NO_SPAN
-    """What may come before it is acknowledged."""
-
-
-@dataclass(frozen=True, slots=True)
-class Forget:
-    """The origin was made anew: its sequences start over, the stored progress means nothing."""
-
-
-@dataclass(frozen=True, slots=True)
-class PutBack:
-    """The origin was put back from an old copy, which ends at `ends`; the consumer that was made begins at the wrong
-    place, and another one is asked for."""
-
-    consumer: str
-    ends: int
-
-
-Order = Ask | Run | Forget | PutBack
-
-
 class Replica:
     """One slot. Time is monotonic seconds."""
 
@@ -206,6 +150,7 @@ class Replica:
         self._tells_position = False
         """Whether the origin answered the last time where its stream ends."""
         self._put_back = False
+        self._earlier = Earlier()
         self.identity = identity
         self.error: dict[str, Any] | None = None
         self.by_link = False
@@ -433,6 +378,11 @@ class Replica:
             if self.slot.origin.durable and not self.slot.mirror and self.identity not in ("", identity):
                 self._start_over()
                 orders.append(Forget())
+            elif not self.identity and (taken := self._earlier.taken(identity)) is not None:
+                self.identity, (self.last_sequence, self.newest_ts) = identity, taken
+                self.state = State.IDLE
+                self._deadline_s = now_s
+                return [Back(self.last_sequence)]  # this consumer begins too early: the next one has its name
             self.identity = identity
         name = reply.name or self.slot.consumer
         if self._looks and not self._put_back and (ends := self._ends_before(position)) is not None:
@@ -509,6 +459,7 @@ class Replica:
             self._deadline_s = now_s
             return []
         if code == IDENTITY_CODE:
+            self._earlier.leave(self.identity, self.last_sequence, self.newest_ts)
             self.identity = ""
             self._start_over()
             self.state = State.IDLE

@@ -24,13 +24,14 @@ import trio
 from leafd import native_types as t
 from leafd.gojson import JsonError
 from leafd.guard import Guard
-from leafd.links import refusals
+from leafd.links import origin_news, refusals
 from leafd.links.asking import Asking
 from leafd.links.leaders import Key, Leaders
 from leafd.links.link import Link
 from leafd.links.orders import ASK, Job, Moments, Orders, Waiting
 from leafd.links.origin import header_field, random8
-from leafd.links.replica import IDENTITY_RECORD, Ask, Forget, Order, PutBack, Replica, Run, Slot, State, source_of
+from leafd.links.replica import IDENTITY_RECORD, Replica, Slot, State, source_of
+from leafd.links.steps import Ask, Back, Forget, Order, PutBack, Run
 from leafd.links.told import Behind, SlotInfo, Told
 from leafd.links.trips import Trips
 from leafd.native_commands import Commands
@@ -222,7 +223,7 @@ class Replicas:
         if event.code == t.IngestCode.BACK:
             if active.replica.is_put_back:
                 return  # it was asked for what is newer, and this is that
-            self._tell_put_back(active, event.last_sequence)
+            origin_news.put_back(self._log, active.replica.slot, active.replica.last_sequence, event.last_sequence)
             if active.replica.slot.origin.durable:
                 return  # what it delivers is all that is there
             active.replica.put_back()
@@ -371,15 +372,12 @@ class Replicas:
             case PutBack():
                 active.consumer = order.consumer
                 self._delete_consumer(active)
-                self._tell_put_back(active, order.ends)
+                origin_news.put_back(self._log, active.replica.slot, active.replica.last_sequence, order.ends)
+            case Back():
+                origin_news.back(self._log, active.replica.slot, order.last_sequence)
             case Forget():
                 slot = active.replica.slot
-                self._log.warning(
-                    f"stream {slot.origin.stream} was made anew at its origin: {slot.stream_name} starts over",
-                    event="origin_made_anew",
-                    account=slot.account_name,
-                    stream=slot.stream_name,
-                )
+                origin_news.made_anew(self._log, slot)
                 self._progress[(slot.stream, slot.origin.key)] = 0, 0
                 self._job(active, "forget", lambda: self._plane.ingest_forget(slot.stream, slot.origin.key))
 
@@ -508,7 +506,7 @@ class Replicas:
             if moved and replica.state is State.RUNNING:
                 self._queue_restart(active)
             if ends is not None and replica.state is State.RUNNING:
-                self._tell_put_back(active, ends)
+                origin_news.put_back(self._log, slot, replica.last_sequence, ends)
                 replica.put_back()
                 self._queue_restart(active)
 
@@ -558,16 +556,6 @@ class Replicas:
         active.replica.learn_span(ended.span)
         self._progress[(slot.stream, slot.origin.key)] = ended.last_sequence, ended.newest_ts
         return ended.last_sequence, ended.newest_ts
-
-    def _tell_put_back(self, active: _Active, ends: int) -> None:
-        slot = active.replica.slot
-        self._log.warning(
-            f"stream {slot.origin.stream} was put back to an earlier state at its origin, up to sequence {ends}:"
-            f" {slot.stream_name}, which had {active.replica.last_sequence} of it, goes on with what is newer",
-            event="origin_put_back",
-            account=slot.account_name,
-            stream=slot.stream_name,
-        )
 
     def _delete_consumer(self, active: _Active) -> None:
         if active.consumer and not active.replica.slot.origin.durable:

@@ -13,7 +13,8 @@ from leafd.gojson import decode
 from leafd.jetstream.catalogue import JetStreamAccount, Stream
 from leafd.jetstream.models.stream import StreamConfig
 from leafd.jetstream.publishing import publishes
-from leafd.links.replica import Ask, Replica
+from leafd.links.replica import Replica
+from leafd.links.steps import Ask
 from leafd.logins.askers import denied
 
 SOURCES: list[dict[str, Any]] = [

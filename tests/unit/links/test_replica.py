@@ -8,7 +8,8 @@ from itertools import pairwise
 from typing import Any
 
 from leafd.links.origin import Origin, consumer_name, hash8
-from leafd.links.replica import SPAN_FIRST, Ask, Forget, PutBack, Replica, Run, Slot, State
+from leafd.links.replica import SPAN_FIRST, Replica, Slot, State
+from leafd.links.steps import Ask, Back, Forget, PutBack, Run
 from leafd.native_ingests import NO_SPAN, Span
 
 ORIGIN = Origin("ORDERS", "$JS.hub.API")
@@ -268,6 +269,25 @@ def test_an_origin_made_anew_is_taken_from_its_start() -> None:
     order, request = ask(replica, 0.0)
     assert request["config"]["deliver_policy"] == "all"
     assert b"Nats-Stream-Identity: \r\n" in order.header
+
+
+def test_of_two_streams_that_take_turns_at_an_origin_each_is_taken_once() -> None:
+    """Two machines with one name take the link from each other: neither of them is taken from its start each time."""
+    replica = Replica(SLOT, 0, "")
+    for turn, (there, had) in enumerate((("ONE", 0), ("TWO", 0), ("ONE", 10), ("TWO", 10), ("ONE", 20))):
+        order, _ = ask(replica, turn)
+        if turn > 0:
+            assert replica.answered(order.number, "", refused(10225), turn) == [Forget()]
+            order, _ = ask(replica, turn)
+        if had:
+            assert replica.answered(order.number, there, created(), turn) == [Back(had)]
+            order, request = ask(replica, turn)
+            assert request["config"]["opt_start_seq"] == had  # the last one once more, for its stamp
+            assert f"Nats-Stream-Identity: {there}\r\n".encode() in order.header
+        (run,) = replica.answered(order.number, there, created(), turn)
+        assert isinstance(run, Run)
+        assert (run.last_sequence, run.identity) == (had, there)
+        replica.lost(had + 10, turn, newest_ts=turn + 1)
 
 
 def test_a_late_answer_is_an_answer() -> None:

@@ -1,0 +1,77 @@
+"""Orders of the machine of a mirror or source (replica.py): pure data, carried out by replicas.py.
+
+Not here: when each is carried out (orders.py).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from leafd.native_ingests import NO_SPAN, Span
+from leafd.records import dataclass
+
+SILENCE_NS: Final = 5_000_000_000
+"""So long nothing may come, at least."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Publish a consumer create; the answer belongs to this request number."""
+
+    number: int
+    subject: str
+    header: bytes
+    body: bytes
+    deliver: str
+    ahead: bool = False
+    """Its answer comes before the first message: the deliver subject may be listened to before it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """Take up what the created consumer delivers."""
+
+    deliver: str
+    consumer: str
+    last_sequence: int
+    identity: str
+    behind: int = 0
+    """The origin sequence that a durable consumer was set back to: what it delivers is above."""
+    by_time: bool = False
+    """The consumer begins at what is newer than what was taken."""
+    where: bool = False
+    """It is asked in which cluster the origin's stream is."""
+    look: bool = False
+    """The message that was taken last is not there, and the origin did not say where its stream ends: it is asked."""
+    pending: int = 0
+    """What waits at the origin; one of it was taken where the consumer begins at the last message once more."""
+    silence_ns: int = SILENCE_NS
+    """So long nothing may come."""
+    spared: bool = False
+    """The origin tells of the consumer's end, and heartbeats are few: who is at the other end of the link is heard."""
+    span: Span = NO_SPAN
+    """What may come before it is acknowledged."""
+
+
+@dataclass(frozen=True, slots=True)
+class Forget:
+    """The origin was made anew: its sequences start over, the stored progress means nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class PutBack:
+    """The origin was put back from an old copy, which ends at `ends`; the consumer that was made begins at the wrong
+    place, and another one is asked for."""
+
+    consumer: str
+    ends: int
+
+
+@dataclass(frozen=True, slots=True)
+class Back:
+    """The origin is a stream again that it was before the last one, and was taken so far."""
+
+    last_sequence: int
+
+
+Order = Ask | Run | Forget | PutBack | Back
