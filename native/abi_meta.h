@@ -42,6 +42,12 @@
 /* target = stream, arg = that of LED_WHOLE: all the consumers that were told are here. Until then a stream of interest
  * passes over nothing, and removes nothing. */
 #define COMMAND_STREAM_CONSUMERS_MADE 134
+/* arg = PLACED_*, extra = strings: with PLACED_STREAM its account, name and subjects (none: it is no more). Another
+ * server of the cluster has that stream, or several. Who waits until a message is on disk waits for it, too */
+#define COMMAND_PLACED 135
+#define PLACED_STREAM 0
+#define PLACED_UNKNOWN 1 /* more will be said: until then nobody can be told that a message is on disk */
+#define PLACED_KNOWN 2   /* all have been said */
 
 /* Event: who leads a stream of several servers, here: target = stream, code = LED_*. */
 #define EVENT_LED 25

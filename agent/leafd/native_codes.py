@@ -155,6 +155,14 @@ class ClusteredFlag(IntFlag):
     META = abi.CLUSTERED_META
 
 
+class Placed(IntEnum):
+    """News of other servers' streams (PLACED_* of abi_meta.h)."""
+
+    STREAM = abi.PLACED_STREAM
+    KNOWN = abi.PLACED_KNOWN
+    UNKNOWN = abi.PLACED_UNKNOWN
+
+
 class AccountFlag(IntFlag):
     """Properties of an account (ACCOUNT_* of abi.h)."""
 

@@ -6,7 +6,7 @@ Not here: the handshakes (links/), those of leaf links (native_commands.py).
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from leafd import native_types as t
 from leafd.native_packing import Strings, permission_lists
@@ -103,3 +103,13 @@ class Servers(Submits):
     def mqtt(self, limits: t.MqttLimits, domain: str = "") -> None:
         """Sets the limits for clients of MQTT that come from now on. domain: of the streams that keep sessions."""
         self._submit("MQTT", body=limits, strings={"domain": domain})
+
+    async def placed(self, account: str, stream: str, subjects: Sequence[str]) -> None:
+        """A stream of another server of the cluster, or of several; no subjects: it is no more. Raises PlaneError."""
+        strings: Strings = {"account": account, "stream": stream, "subjects": subjects}
+        await self._request("PLACED", "a stream of another server", arg=int(t.Placed.STREAM), strings=strings)
+
+    def placed_known(self, *, known: bool) -> None:
+        """Whether all such streams have been said. Until then no client of MQTT is told that a message is on disk."""
+        about = t.Placed.KNOWN if known else t.Placed.UNKNOWN
+        self._submit("PLACED", arg=int(about), strings={"account": "", "stream": "", "subjects": ()})

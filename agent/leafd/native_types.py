@@ -32,6 +32,7 @@ from leafd.native_codes import (
     LedCode as LedCode,
     LineKind as LineKind,
     ListenFlag as ListenFlag,
+    Placed as Placed,
     PublishFlag as PublishFlag,
     Query as Query,
     Record as Record,

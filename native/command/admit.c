@@ -29,6 +29,7 @@
 #include "plane/protocol.h"
 #include "plane/link_part.h"
 #include "plane/peer.h"
+#include "plane/placed.h"
 #include "route/permissions.h"
 #include "plane/plane.h"
 #include "plane/refused.h"
@@ -318,6 +319,22 @@ void command_mqtt(plane_t *plane, const plane_command_t *command) {
     plane->mqtt_domain = copy;
     keeping_bound(plane, plane->mqtt.max_queued);
     command_done(plane, command, STATUS_OK);
+}
+
+/* ---- streams of other servers ------------------------------------------------------------------------------------ */
+
+void command_placed(plane_t *plane, const plane_command_t *command) {
+    strings_t strings = strings_of(command);
+    bytes_t account = strings_next(&strings), stream = strings_next(&strings);
+    status_t status = STATUS_OK;
+    if (command->arg == PLACED_STREAM) {
+        status = placed_put(plane, account, stream, &strings);
+    } else if (command->arg == PLACED_UNKNOWN || command->arg == PLACED_KNOWN) {
+        plane->placed_unknown = command->arg == PLACED_UNKNOWN;
+    } else {
+        status = STATUS_INVALID;
+    }
+    command_done(plane, command, status);
 }
 
 /* ---- other rights for the same login ----------------------------------------------------------------------------- */

@@ -55,6 +55,7 @@ void command_admit_route(plane_t *plane, const plane_command_t *command, peer_t 
 void command_admit_gateway(plane_t *plane, const plane_command_t *command, peer_t *peer);
 void command_gateway(plane_t *plane, const plane_command_t *command);
 void command_mqtt(plane_t *plane, const plane_command_t *command);
+void command_placed(plane_t *plane, const plane_command_t *command);
 void command_rights(plane_t *plane, const plane_command_t *command, peer_t *peer);
 void command_route_rights(plane_t *plane, const plane_command_t *command, peer_t *peer);
 /* Carries out an ADMIT; its account has to exist, which admit_possible() tells. */

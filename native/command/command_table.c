@@ -61,6 +61,7 @@ static const command_row_t command_rows[] = {
     PLANE(GATEWAY,          command_gateway,        BODY_NONE,                    "name server"),
     LOGIN(RIGHTS,           command_rights,         BODY_OF(conn_verdict_t),      "after_pong " LISTS WHO),
     PLANE(MQTT,             command_mqtt,           BODY_OF(mqtt_limits_t),       "domain"),
+    PLANE(PLACED,           command_placed,         BODY_NONE,                    "account stream subjects..."),
     PLANE(BROADCAST,        command_broadcast,      BODY_BYTES,                   ""),
     PLANE(CONNECTIONS,      command_connections,    BODY_NONE,                    ""),
     PEER(SUBSCRIPTIONS,     command_subscriptions,  BODY_NONE,                    ""),

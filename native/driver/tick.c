@@ -39,6 +39,7 @@
 #include "plane/memory.h"
 #include "plane/output.h"
 #include "plane/peer.h"
+#include "plane/placed.h"
 #include "plane/plane.h"
 #include "plane/pressure.h"
 #include "plane/routed.h"
@@ -151,6 +152,7 @@ void core_close(plane_t *plane) {
         sink_remove(plane, &account->replies);
         account_free(account);
     }
+    placed_free(plane);
     routed_close(plane);
     gateways_close(plane);
     web_close(plane);

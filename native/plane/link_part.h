@@ -1,7 +1,7 @@
 /* link_part.h: what a leaf, a route or a gateway has and no client: a box has thousands of clients, and a link or two.
  *
  * It is there from when the connection is known to be a link's until it is freed. Here to be placed, each in its room:
- * interest.c, window.c, links_out.h, verbs/links.c.
+ * interest.c, window.c, links_out.h, verbs/links.c, verbs/mqtt_far.c.
  */
 #ifndef LEAFD_PLANE_LINK_PART_H
 #define LEAFD_PLANE_LINK_PART_H
@@ -13,6 +13,16 @@
 #include "plane/peer.h"
 #include "plane/window.h"
 #include "wire/op.h"
+
+#define NOTED_BYTES_MAX 64u
+
+/* The message that comes next over a route, or soon, and whose publisher waits until streams here have it on disk. */
+typedef struct noted {
+    uint32_t mark; /* 0: none */
+    uint8_t left;  /* of the messages that may come before it */
+    uint8_t size;
+    uint8_t at[NOTED_BYTES_MAX]; /* where they answer */
+} noted_t;
 
 typedef struct link_part {
     hearing_t hearing; /* what it has been told of interest */
@@ -26,6 +36,7 @@ typedef struct link_part {
     int64_t errors_ns;
     uint32_t errors_told;
     uint32_t errors_untold;
+    noted_t noted;
     bytes_t queues[OP_QUEUES_MAX]; /* the groups that a message is for, peer->queue_count of them */
 } link_part_t;
 

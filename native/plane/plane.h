@@ -150,6 +150,8 @@ struct plane {
     bool lacking;            /* routed.c: some link's interest was refused for memory */
     struct named *named;     /* accounts by name; NULL: this server is in no cluster */
     routed_t *routed;        /* NULL: this server is in no cluster */
+    struct placed *placed;   /* placed.h; NULL: other servers have no streams */
+    bool placed_unknown;     /* control does not know yet which they have */
     peer_t *routes;          /* to its other servers */
     gateways_t *gateways;    /* NULL: it knows no other clusters */
     struct meta *meta;       /* meta/meta.h; NULL: this server is in no group of servers */

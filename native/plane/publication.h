@@ -58,6 +58,7 @@ typedef struct requester {
 typedef struct tell {
     bytes_t at;
     uint32_t streams;
+    uint32_t mark; /* of the message, for streams of other servers; 0: none is asked */
 } tell_t;
 
 /* The subjects on which JetStream answers this server. Messages of others there reach nobody who would believe them.

@@ -38,13 +38,28 @@ answer_t *answers_begin(answers_t *answers, uint16_t id, uint8_t kind) {
     return one;
 }
 
+static void stream_told(answer_t *one, uint8_t reason) {
+    one->waits--;
+    one->reason = one->reason != 0 ? one->reason : reason;
+}
+
 /* Streams answer nearly in order, so it is one of the first. */
 bool answers_told(answers_t *answers, uint16_t id, uint8_t reason) {
     for (uint32_t i = 0; i < answers->count; i++) {
         answer_t *one = answer_at(answers, i);
         if (one->id == id && one->waits != 0) {
-            one->waits--;
-            one->reason = one->reason != 0 ? one->reason : reason;
+            stream_told(one, reason);
+            return true;
+        }
+    }
+    return false;
+}
+
+bool answers_told_mark(answers_t *answers, uint32_t mark, uint8_t reason) {
+    for (uint32_t i = 0; mark != 0 && i < answers->count; i++) {
+        answer_t *one = answer_at(answers, i);
+        if (one->mark == mark && one->waits != 0) {
+            stream_told(one, reason);
             return true;
         }
     }

@@ -20,6 +20,7 @@ typedef struct answer {
     uint8_t kind;   /* MQTT_PUBACK, MQTT_PUBREC */
     uint8_t reason; /* the first one that is none of a success, if any */
     uint32_t waits; /* for so many streams */
+    uint32_t mark;  /* the name by which streams of other servers answer; 0: none does */
 } answer_t;
 
 typedef struct answers {
@@ -34,6 +35,8 @@ typedef struct answers {
 answer_t *answers_begin(answers_t *answers, uint16_t id, uint8_t kind);
 /* A stream has answered: the oldest with that identifier that still waits. false: there is none. */
 bool answers_told(answers_t *answers, uint16_t id, uint8_t reason);
+/* Likewise a stream of another server: the one with that mark. */
+bool answers_told_mark(answers_t *answers, uint32_t mark, uint8_t reason);
 /* The oldest, taken out, if nothing keeps it. false: none, or it waits. */
 bool answers_next(answers_t *answers, answer_t *out);
 void answers_free(answers_t *answers);

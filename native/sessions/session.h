@@ -63,6 +63,7 @@ typedef struct session {
     bool told;         /* why it ends, or it said so itself */
     bool waits;        /* it is not read until an answer has gone */
     bool waits_keeper; /* or until it is known whether messages are retained */
+    bool far_placed;   /* a stream that it waits for is none of ours (far_since_ns) */
     bool reads_pause;  /* what is retained is sent on when it has room */
     bool clean;
     bool present;        /* its session was there before it came */

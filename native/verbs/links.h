@@ -83,16 +83,19 @@ static inline void link_take_reply(bytes_t reply, publication_t *publication) {
     }
 }
 
-/* subject: where it goes. */
-static inline void link_take_in(plane_t *plane, peer_t *peer, account_t *account, const op_t *op, bytes_t subject) {
+/* subject: where it goes; tell: who wants to hear of streams that keep it, NULL: nobody. */
+static inline void link_take_in_told(plane_t *plane, peer_t *peer, account_t *account, const op_t *op, bytes_t subject,
+                                     tell_t *tell) {
     publication_t publication = {.account = account,
                                  .message = {.subject = subject, .header = op->header, .payload = op->payload},
                                  .origin = peer,
                                  .queues = op->queues,
                                  .queue_count = op->queue_count,
-                                 .flags = PUBLICATION_FROM_LINK};
+                                 .flags = PUBLICATION_FROM_LINK | (tell != NULL ? PUBLICATION_TELLS : 0u),
+                                 .tell = tell};
     link_take_reply(op->reply, &publication);
-    if (LEAF_UNLIKELY(op->header.size != 0) && trace_request_likely(op->header, account->trace.size != 0)) {
+    if (LEAF_UNLIKELY(op->header.size != 0) && tell == NULL
+        && trace_request_likely(op->header, account->trace.size != 0)) {
         link_take_in_traced(plane, peer, op, &publication);
         return;
     }
@@ -100,6 +103,10 @@ static inline void link_take_in(plane_t *plane, peer_t *peer, account_t *account
     if (publish(plane, &publication) != 0 && LEAF_UNLIKELY(measured)) {
         far_begin(plane, account, op->reply);
     }
+}
+
+static inline void link_take_in(plane_t *plane, peer_t *peer, account_t *account, const op_t *op, bytes_t subject) {
+    link_take_in_told(plane, peer, account, op, subject, NULL);
 }
 
 #endif

@@ -10,6 +10,7 @@
  *     $MQTT.A.<open>.<account>.s, .m       the stream of retained messages, that for sessions, has been made, or not
  *     $MQTT.A.<open>.<account>.i           whether another server has that for sessions
  *     $MQTT.F.<far>.<peer>.<identifier>, .r<attempt>    as the first two, from a stream at another server (mqtt_far.c)
+ *     $MQTT.F.<far>.<peer>.m<mark>         a user's stream at another server has kept that message, or not
  *
  * Nobody but us listens there, and only what this server answers gets there (PUBLICATION_OWN). Whoever has JetStream
  * answer to such a subject has to know its key, which is in nothing that others hear; control hears requests as they
@@ -170,10 +171,20 @@ static void said(plane_t *plane, peer_t *peer, bytes_t what, bytes_t packet) {
     }
 }
 
+static mqtt_reason_t answer_reason(bytes_t payload) {
+    return bytes_starts(payload, BYTES_LITERAL("{\"error\":")) ? MQTT_REASON_QUOTA : MQTT_REASON_SUCCESS;
+}
+
 static void stored(plane_t *plane, peer_t *peer, uint64_t id, bytes_t payload) {
-    bool kept = !bytes_starts(payload, BYTES_LITERAL("{\"error\":"));
     if (id != 0 && id <= UINT16_MAX
-        && answers_told(&peer->session->answers, (uint16_t)id, kept ? MQTT_REASON_SUCCESS : MQTT_REASON_QUOTA)) {
+        && answers_told(&peer->session->answers, (uint16_t)id, (uint8_t)answer_reason(payload))) {
+        mqtt_say_answers(plane, peer);
+    }
+}
+
+static void stored_marked(plane_t *plane, peer_t *peer, uint64_t mark, bytes_t payload) {
+    mqtt_reason_t reason = answer_reason(payload);
+    if (mark <= UINT32_MAX && answers_told_mark(&peer->session->answers, (uint32_t)mark, (uint8_t)reason)) {
         mqtt_say_answers(plane, peer);
     }
 }
@@ -183,12 +194,14 @@ static void told_from_afar(plane_t *plane, uint64_t key, uint64_t connection, by
                            const publication_t *publication) {
     uint64_t number;
     peer_t *peer = peer_find(plane, connection);
-    bool read = bytes_take(&text, 'r');
+    bool read = bytes_take(&text, 'r'), marked = !read && bytes_take(&text, 'm');
     if (key != ((mqtt_desk_t *)plane->mqtt_desk)->far || peer == NULL || peer->session == NULL
         || peer->account != publication->account || !decimal_parse(text, &number)) {
         return;
     }
-    if (!read) {
+    if (marked) {
+        stored_marked(plane, peer, number, publication->message.payload);
+    } else if (!read) {
         stored(plane, peer, number, publication->message.payload);
     } else if (peer->session->reads != NULL && peer->session->reads->attempt == number) {
         mqtt_retain_found(plane, peer, &publication->message);

@@ -9,6 +9,12 @@
  * well. It has a mark, which the server with the stream remembers: it hears first of what it is to store, by the same
  * route. Sessions themselves are at the server with their stream alone: whoever wants one elsewhere is refused.
  *
+ * A stream of the user's is told likewise what is said before a message, and answers when it has it (plane/placed.h):
+ *
+ *     PUBLISH at this server      --> $MQTT.N.<mark>, with the subject for the answer, to each server with receivers
+ *                                 --> the message, with its mark, as to any receiver
+ *     each stream that keeps it   --> $MQTT.F.<key>.<peer>.m<mark>, over the route back             --> PUBACK, PUBREC
+ *
  * Control says whether there is such a stream. So a server that is away is not taken for a stream that is not there,
  * nor a client that listens to those subjects for a stream. Who has it is known by that interest: all servers that want
  * these subjects are sent the message, and one of them has the stream. Not here: what is retained as a message, and the
@@ -17,7 +23,9 @@
 #include "base/check.h"
 #include "plane/account.h"
 #include "plane/keeping.h"
+#include "plane/link_part.h"
 #include "plane/routed.h"
+#include "route/route.h"
 #include "sessions/carry.h"
 #include "text/decimal.h"
 #include "text/headers.h"
@@ -32,6 +40,8 @@
 #define LOOK_NS NS_PER_SECOND            /* meanwhile it is looked whether one can come */
 #define CONTROL_PATIENCE_NS (3 * NS_PER_SECOND)
 #define ASKED_NS (NS_PER_SECOND / 10)
+#define NOTES BYTES_LITERAL("$MQTT.N.")
+#define NOTED_MESSAGES 8u /* that may come between what is said of one, and that one */
 #define READ_PATIENCE_NS (3 * NS_PER_SECOND)
 
 bool mqtt_far_possible(const plane_t *plane) {
@@ -91,14 +101,24 @@ void mqtt_far_known(plane_t *plane, mqtt_account_t *keeper, bytes_t payload) {
     }
 }
 
+bool mqtt_far_untold(const plane_t *plane, mqtt_desk_t *desk) {
+    desk->untold |= plane->placed_unknown;
+    return plane->placed_unknown;
+}
+
 void mqtt_far_chores(plane_t *plane) {
-    const mqtt_desk_t *desk = plane->mqtt_desk;
+    mqtt_desk_t *desk = plane->mqtt_desk;
     int64_t before_ns = plane->now.mono_ns - CONTROL_PATIENCE_NS;
     map_walk_t walk = {0};
     if (!mqtt_far_possible(plane)) {
         return;
     }
+    bool told = desk->untold && !plane->placed_unknown;
+    desk->untold &= plane->placed_unknown;
     for (mqtt_account_t *keeper; (keeper = table_next(&desk->accounts, &walk)) != NULL;) {
+        if (told) {
+            mqtt_wake(plane, keeper);
+        }
         if (keeper->elsewhere == KEEPS_ASKED && keeper->elsewhere_ns <= before_ns) {
             keeper->elsewhere = KEEPS_UNKNOWN;
             (void)mqtt_far_unknown(plane, keeper, keeper->sink.account);
@@ -160,6 +180,37 @@ void mqtt_far_keep(plane_t *plane, const publication_t *publication, const char 
     (void)routed_wanting(plane, publication->account, text_bytes(&pattern), &sent);
 }
 
+bool mqtt_far_note(plane_t *plane, const publication_t *publication, uint32_t streams) {
+    peer_t *peer = publication->origin;
+    session_t *session = peer->session;
+    const mqtt_desk_t *desk = session->shared;
+    text_t subject = {0}, here, reply;
+    text_add(&subject, NOTES);
+    text_add_number(&subject, desk->mark);
+    mqtt_answer_subject(desk, peer, "m", desk->mark, &here);
+    name_there(desk, text_bytes(&here), &reply);
+    publication_t note = {.account = publication->account,
+                          .message = {.subject = text_bytes(&subject), .reply = text_bytes(&reply)}};
+    const route_match_t *match = route_match(publication->account->route, publication->message.subject);
+    bool any = false;
+    for (uint32_t i = 0; i < match->plain_count; i++) {
+        const subscription_t *one = match->plain[i]->owner;
+        if (match->plain[i]->kind == TARGET_ROUTE && (one->flags & SUBSCRIPTION_DEAD) == 0
+            && one->peer->state == PEER_ADMITTED) {
+            publish_over_link(plane, one->peer, &note);
+            any = true;
+        }
+    }
+    if (any) {
+        publication->tell->streams += streams;
+        publication->tell->mark = desk->mark;
+        session->far_placed = true;
+        session->far_since_ns = session->far_since_ns == 0 ? plane->now.mono_ns : session->far_since_ns;
+        expect_answer(plane, peer, LOOK_NS);
+    }
+    return any;
+}
+
 void mqtt_far_ask(plane_t *plane, peer_t *peer, const char *api, bytes_t body) {
     session_t *session = peer->session;
     retained_read_t *read = session->reads;
@@ -179,6 +230,9 @@ void mqtt_far_ask(plane_t *plane, peer_t *peer, const char *api, bytes_t body) {
 static bool answerer_is_gone(plane_t *plane, const peer_t *peer) {
     const mqtt_desk_t *desk = peer->session->shared;
     const mqtt_account_t *keeper = table_find(&desk->accounts, peer->account->js.id);
+    if (peer->session->far_placed) {
+        return plane->routes == NULL;
+    }
     return keeper == NULL || (keeper->elsewhere == KEEPS_YES && !routed_wants(plane, peer->account))
            || (keeper->retained == NULL && !mqtt_far_retains(plane, peer->account));
 }
@@ -215,6 +269,33 @@ static bool sessions_have_room(const plane_t *plane, const account_t *account) {
     return keeper == NULL || keeper->messages == NULL || most == 0 || keeping_bytes(keeper->messages) < most;
 }
 
+/* It is believed only where it says of an answer that it goes to a server. */
+static void note_next(peer_t *peer, const op_t *op) {
+    noted_t *noted = &peer->link->noted;
+    uint64_t mark;
+    if (decimal_parse(bytes_after(op->subject, NOTES.size), &mark) && mark <= UINT32_MAX
+        && op->reply.size <= sizeof(noted->at) && bytes_starts(op->reply, PUBLICATION_FAR_SUBJECTS)) {
+        noted->mark = (uint32_t)mark;
+        noted->left = NOTED_MESSAGES;
+        noted->size = (uint8_t)op->reply.size;
+        memcpy(noted->at, op->reply.at, op->reply.size);
+    }
+}
+
+bool mqtt_far_noted(peer_t *peer, const op_t *op, tell_t *tell) {
+    noted_t *noted = &peer->link->noted;
+    bytes_t value;
+    uint64_t mark;
+    bool is = headers_find(op->header, BYTES_LITERAL(CARRY_KEPT), &value) && decimal_parse(value, &mark)
+              && mark == noted->mark;
+    if (is) {
+        tell->at = bytes_of(noted->at, noted->size);
+    }
+    noted->left--;
+    noted->mark = is || noted->left == 0 ? 0 : noted->mark;
+    return is;
+}
+
 static void note_mark(mqtt_desk_t *desk, bytes_t header) {
     bytes_t value;
     uint64_t mark;
@@ -236,6 +317,10 @@ bool mqtt_far_take_in(plane_t *plane, peer_t *peer, account_t *account, const op
     static const char full[] = "{\"error\":{\"code\":503,\"description\":\"no room for what sessions wait for\"}}";
     bool messages = bytes_starts(op->subject, BYTES_LITERAL(MQTT_MESSAGES));
     bool answer = bytes_starts(op->subject, PUBLICATION_FAR_SUBJECTS);
+    if (bytes_starts(op->subject, NOTES)) {
+        note_next(peer, op);
+        return true;
+    }
     if (!messages && !answer && !bytes_starts(op->subject, BYTES_LITERAL(MQTT_RETAINED_SUBJECTS))) {
         return false;
     }

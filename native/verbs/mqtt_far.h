@@ -26,7 +26,12 @@ LEAF_MUST_USE mqtt_where_t mqtt_far_sessions(plane_t *plane, mqtt_account_t *kee
 /* Control asks a server that may have died, so what it does not answer soon is asked again: devices wait for it. */
 void mqtt_far_chores(plane_t *plane);
 bool mqtt_far_retains(plane_t *plane, const account_t *account); /* can that one be reached? */
-uint32_t mqtt_far_mark(mqtt_desk_t *desk);                       /* of the next message for sessions elsewhere */
+uint32_t mqtt_far_mark(mqtt_desk_t *desk);                       /* of the next message for streams elsewhere */
+/* true: it is not known yet which streams other servers have, and mqtt_wake() says when it is. */
+bool mqtt_far_untold(const plane_t *plane, mqtt_desk_t *desk);
+/* Says to the servers that the publication will go to, right before it does, where so many streams of theirs answer.
+ * Its mark is the last one. false: it goes to none. */
+LEAF_MUST_USE bool mqtt_far_note(plane_t *plane, const publication_t *publication, uint32_t streams);
 /* prefix: of the stream's subjects. */
 void mqtt_far_keep(plane_t *plane, const publication_t *publication, const char *prefix);
 /* Asks for a part of what is retained, and does so again later if no answer has come. */

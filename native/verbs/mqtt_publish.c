@@ -18,6 +18,7 @@
 #include "plane/keeping.h"
 #include "plane/mapping.h"
 #include "plane/output.h"
+#include "plane/placed.h"
 #include "plane/refused.h"
 #include "plane/throttle.h"
 #include "route/permissions.h"
@@ -61,6 +62,7 @@ void mqtt_say_answers(plane_t *plane, peer_t *peer) {
     }
     if (any && peer->session->far_since_ns != 0) {
         peer->session->far_since_ns = peer->session->answers.count == 0 ? 0 : plane->now.mono_ns;
+        peer->session->far_placed = peer->session->far_placed && peer->session->far_since_ns != 0;
     }
     if (any && peer->session->waits) {
         mqtt_go_on(plane, peer);
@@ -134,12 +136,23 @@ static bool publish_permitted(plane_t *plane, peer_t *peer, const sending_t *sen
     return true;
 }
 
+/* What it says of itself, into desk->header. */
+static bool compose_header(mqtt_desk_t *desk, const sending_t *sending, bool to_be_marked) {
+    const mqtt_message_t *message = sending->message;
+    const kept_t *own = sending->peer == NULL ? NULL : sending->peer->session->kept;
+    const carry_t carried = {.qos = message->qos,
+                             .from = own != NULL && own->no_local ? own->number : 0,
+                             .mark = to_be_marked ? mqtt_far_mark(desk) : 0};
+    desk->header.size = 0;
+    return carry_to_headers(&desk->header, &carried, &message->properties) == STATUS_OK;
+}
+
 /* To all who want it. */
 static mqtt_reason_t send_message(plane_t *plane, mqtt_desk_t *desk, sending_t *sending, uint16_t id) {
     const mqtt_message_t *message = sending->message;
     text_t answer;
     mqtt_account_t *keeper = mqtt_account_of(plane, desk, sending->account);
-    const kept_t *own = sending->peer == NULL ? NULL : sending->peer->session->kept;
+    uint32_t placed = 0;                                               /* streams of other servers that keep it */
     if (keeper == NULL || (message->qos != 0 && keeper->unreadable)) { /* a session may have to have it */
         return MQTT_REASON_QUOTA;
     }
@@ -147,11 +160,10 @@ static mqtt_reason_t send_message(plane_t *plane, mqtt_desk_t *desk, sending_t *
     if (where == WHERE_AWAY && id != 0) { /* a will goes to who is here all the same */
         return MQTT_REASON_QUOTA;
     }
-    const carry_t carried = {.qos = message->qos,
-                             .from = own != NULL && own->no_local ? own->number : 0,
-                             .mark = where == WHERE_FAR ? mqtt_far_mark(desk) : 0};
-    desk->header.size = 0;
-    if (carry_to_headers(&desk->header, &carried, &message->properties) != STATUS_OK) {
+    if (message->qos != 0 && id != 0 && !placed_keep(plane, sending->account, sending->subject, &placed)) {
+        return MQTT_REASON_QUOTA;
+    }
+    if (!compose_header(desk, sending, where == WHERE_FAR || placed != 0)) {
         return MQTT_REASON_QUOTA;
     }
     publication_t publication = {.account = sending->account,
@@ -170,11 +182,15 @@ static mqtt_reason_t send_message(plane_t *plane, mqtt_desk_t *desk, sending_t *
     if (wanted == WANTED_TOO_MUCH) {
         return MQTT_REASON_QUOTA;
     }
+    if (placed != 0 && !mqtt_far_note(plane, &publication, placed)) {
+        return MQTT_REASON_QUOTA;
+    }
     const mqtt_message_t *retained = message->retain ? message : NULL;
     uint32_t expiry = mqtt_number(&message->properties, MQTT_MESSAGE_EXPIRY, 0);
     if (where == WHERE_FAR) { /* before it comes there for subscribers */
         mqtt_reason_t reason = mqtt_keep(plane, desk, &publication, MQTT_MESSAGES, expiry, retained, true);
         if (reason != MQTT_REASON_SUCCESS) {
+            sending->tell.streams = 0; /* it goes to nobody who could answer */
             return reason;
         }
     }
@@ -272,7 +288,8 @@ static bool has_to_wait(plane_t *plane, peer_t *peer, mqtt_desk_t *desk, const m
     bool retains = packet->message.retain && mqtt_retain_keeps(peer) == KEEPS_ASKED;
     mqtt_account_t *keeper = table_find(&desk->accounts, peer->account->js.id);
     bool unknown = packet->message.qos != 0 && keeper != NULL
-                   && (keeper->sessions == KEEPS_ASKED || mqtt_far_unknown(plane, keeper, peer->account));
+                   && (keeper->sessions == KEEPS_ASKED || mqtt_far_unknown(plane, keeper, peer->account)
+                       || mqtt_far_untold(plane, desk));
     if (retains || unknown) {
         mqtt_retain_wait(plane, peer);
         return true;
@@ -297,7 +314,7 @@ static bool has_to_wait(plane_t *plane, peer_t *peer, mqtt_desk_t *desk, const m
 
 /* In its turn, when all streams have answered. */
 static void answer_publish(plane_t *plane, peer_t *peer, const mqtt_packet_t *packet, mqtt_reason_t reason,
-                           uint32_t streams) {
+                           const tell_t *tell) {
     mqtt_kind_t kind = packet->message.qos == 1 ? MQTT_PUBACK : MQTT_PUBREC;
     answer_t *one = answers_begin(&peer->session->answers, packet->id, (uint8_t)kind);
     if (one == NULL) {
@@ -305,7 +322,8 @@ static void answer_publish(plane_t *plane, peer_t *peer, const mqtt_packet_t *pa
         return;
     }
     one->reason = (uint8_t)reason;
-    one->waits = streams;
+    one->waits = tell->streams;
+    one->mark = tell->mark;
     mqtt_say_answers(plane, peer);
 }
 
@@ -361,7 +379,7 @@ bool mqtt_publish(plane_t *plane, peer_t *peer, const mqtt_packet_t *packet) {
         mqtt_break(plane, peer, reason, "a topic that no subject can carry");
     } else if (message->qos != 0) {
         bool told = session->writer.level == MQTT_5 || reason != MQTT_REASON_NOT_AUTHORIZED;
-        answer_publish(plane, peer, packet, told ? reason : MQTT_REASON_SUCCESS, sending.tell.streams);
+        answer_publish(plane, peer, packet, told ? reason : MQTT_REASON_SUCCESS, &sending.tell);
     }
     return true;
 }

@@ -104,8 +104,10 @@ static void route_message(plane_t *plane, peer_t *peer, account_t *account, cons
         && mqtt_far_take_in(plane, peer, account, op)) {
         return;
     }
+    tell_t tell = {.streams = 0};
+    bool told = LEAF_UNLIKELY(peer->link->noted.mark != 0) && mqtt_far_noted(peer, op, &tell);
     routed_speaks(peer, op->origin);
-    link_take_in(plane, peer, account, op, op->subject);
+    link_take_in_told(plane, peer, account, op, op->subject, told ? &tell : NULL);
     routed_speaks(peer, BYTES_NONE);
     plane->told += (*route_steps(account->route) - before) / STEPS_A_LINE;
 }

@@ -7,11 +7,13 @@ leaves (test_mqtt_links.py).
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import signal
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -234,3 +236,58 @@ def test_what_is_retained_elsewhere_comes_when_its_server_is_back(tmp_path: Path
 
             assert STATES == sorted(device.expect(PUBLISH).payload for _ in STATES)
             assert time.monotonic() - began < mqtt.PATIENCE_S
+
+
+def stored(server: servers.Server, name: str) -> list[bytes]:
+    """The payloads in a stream of the account's, from the first on, as any server reads them."""
+    with Nats(server, user="a", **{"pass": "a"}) as reader:
+        state = reader.request(f"$JS.API.STREAM.INFO.{name}").get("state", {})
+        found = []
+        for seq in range(state.get("first_seq", 1), state.get("last_seq", 0) + 1):
+            message = reader.request(f"$JS.API.STREAM.MSG.GET.{name}", seq=seq)["message"]
+            found.append(base64.b64decode(message["data"]))
+        return found
+
+
+def make(server: servers.Server, name: str, **more: Any) -> None:
+    """A stream on `<name>.>`, on that server if it keeps it alone."""
+    with Nats(server, user="a", **{"pass": "a"}) as maker:
+        made = maker.request(f"$JS.API.STREAM.CREATE.{name}", name=name, subjects=[f"{name}.>"], **more)
+        assert "error" not in made, made
+
+
+def answered(server: servers.Server, topic: str, payload: bytes) -> int:
+    """The reason in a PUBACK of 5."""
+    with client(server, level=5) as five:
+        five.publish(topic, payload, qos=1)
+        return int(five.expect(PUBACK).reason)
+
+
+def test_an_acknowledgement_means_that_a_stream_of_another_server_has_it(tmp_path: Path) -> None:
+    """One that a server has alone, and one of three servers whose leader is another one: while nobody can store the
+    message it is refused."""
+    with devices(servers.LEAFD, tmp_path) as made:
+        make(made[2], "alone")
+        make(made[2], "shared", num_replicas=3)
+        for number, server in enumerate(made):
+            for name in ("alone", "shared"):
+                payload = b"%d" % number
+                eventually(lambda at=server, to=f"{name}/x", one=payload: answered(at, to, one) == 0)  # type: ignore[misc]
+        for name in ("alone", "shared"):
+            assert {b"0", b"1", b"2"} == set(stored(made[0], name))
+
+        with client(made[1], level=5) as five:
+            for number in range(50):
+                five.publish("alone/x", b"burst %d" % number, qos=1)
+            reasons = [five.expect(PUBACK).reason for _ in range(50)]
+            made[2].kill()
+            eventually(lambda: answered(made[1], "alone/x", b"lost") == 0x97, "it is still acknowledged")
+        assert [0] * 50 == reasons
+        eventually(lambda: answered(made[1], "shared/x", b"two left") == 0, "two of three do not go on")
+        made[2].start()
+        eventually(lambda: answered(made[1], "alone/x", b"last") == 0, "it is not acknowledged again")
+
+        found = stored(made[2], "alone")
+        assert [b"burst %d" % number for number in range(50)] == [one for one in found if one.startswith(b"burst")]
+        assert b"last" == found[-1]
+        assert b"two left" in stored(made[0], "shared")

@@ -82,6 +82,7 @@ class Placing:
         self._jetstream = jetstream
         self.own = meta.peer
         self.table = Table()
+        self.follow: Callable[[StreamRow, StreamConfig | None], None] = lambda row, config: None
         self._subjects: dict[str, SubjectIndex] = {}
         """Of all streams of an account."""
         self._presence = Presence(self.own, random.getrandbits(63))
@@ -281,6 +282,7 @@ class Placing:
             index.drop(row.name)
         else:
             index.put(row.name, config.subjects)
+        self.follow(row, config)
         self._unsettled[row.key] = row
         self._news.set()
         self.members.look()

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from leafd.daemon.about import About
     from leafd.daemon.current import Current
     from leafd.daemon.meta_group import MetaGroup
+    from leafd.daemon.placed import Placed
     from leafd.daemon.placing import Placing
     from leafd.guard import Guard
     from leafd.host.listeners import Sockets
@@ -45,7 +46,7 @@ class Together:
     """Owner of both."""
 
     def __init__(self, plane: Plane, current: Current, about: About, sockets: Sockets, log: Log, guard: Guard) -> None:
-        config = current.config
+        config, self._guard = current.config, guard
         self.clustered: Clustered | None = None
         self.supercluster: Supercluster | None = None
         if config.cluster is not None and sockets.route is not None:
@@ -53,6 +54,7 @@ class Together:
         if config.gateway is not None and sockets.gateway is not None:
             self.supercluster = Supercluster(plane, current, about, sockets, config.gateway, self.clustered, log, guard)
         self.placing: Placing | None = None
+        self._placed: Placed | None = None
         self.meta = self._make_meta(plane, current, about, log, guard)
         if self.meta is not None and self.clustered is not None:
             self.clustered.routes.cluster.letters = LETTERS
@@ -91,6 +93,10 @@ class Together:
 
             self.placing = Placing(plane, self.meta, current, jetstream, log, guard)
             facts.groups, facts.placed = self.placing.replicas, self.placing
+            if current.config.mqtt is not None:
+                from leafd.daemon.placed import Placed
+
+                self._placed = Placed(plane, self.meta, self.placing, current)
 
     @property
     def routes(self) -> Routes | None:
@@ -148,6 +154,8 @@ class Together:
             if self.placing is not None:
                 await nursery.start(self.placing.run)
             await nursery.start(self.meta.run)
+            if self._placed is not None:
+                nursery.start_soon(self._placed.run, self._guard)
         if self.clustered is not None:
             self.clustered.listen()
             nursery.start_soon(self.clustered.routes.run)
