@@ -267,6 +267,18 @@ status_t groups_alone(groups_t *groups, group_t *group, uint64_t name, moment_t 
 
 /* ---- frames in --------------------------------------------------------------------------------------------------- */
 
+static bool knows_member(const groups_t *groups, raft_disk_t id) {
+    for (uint64_t i = 0; i < groups->count; i++) {
+        const raft_config_t *members = raft_members(&groups->seats[i].group->raft);
+        for (uint32_t place = 0; place < members->count; place++) {
+            if (same_disk(members->at[place].id, id)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 void groups_receive(groups_t *groups, uint64_t peer, bytes_t bytes, moment_t now) {
     frame_t frame;
     frame_message_t message;
@@ -279,7 +291,7 @@ void groups_receive(groups_t *groups, uint64_t peer, bytes_t bytes, moment_t now
     groups->stats.frames_in++;
     groups->stats.bytes_in += bytes.size;
     if (frame.left == 0) {
-        marks_hear(&groups->marks, groups->store, &frame);
+        marks_hear(&groups->marks, groups->store, &frame, knows_member(groups, frame.from));
     }
     if (!marks_allow(&groups->marks, frame.from) || marks_stop(&groups->marks)) {
         return; /* lost, as on a network */

@@ -59,7 +59,7 @@ static uint64_t batches_here(const store_t *store) {
     return store_durable(store);
 }
 
-void marks_hear(marks_t *marks, const store_t *store, const frame_t *frame) {
+void marks_hear(marks_t *marks, const store_t *store, const frame_t *frame, bool member) {
     mark_t *mark = mark_of(marks, frame->from);
     if (mark == NULL) {
         return; /* it asks again */
@@ -68,7 +68,7 @@ void marks_hear(marks_t *marks, const store_t *store, const frame_t *frame) {
     if (frame->sent_ns < 0) {
         uint64_t heard = (uint64_t)(-1 - frame->sent_ns);
         mark->judged = true;
-        if (heard > batches_here(store) && marks->stage == MARKS_WELL) {
+        if (member && heard > batches_here(store) && marks->stage == MARKS_WELL) {
             marks->stage = MARKS_LEAVES;
             marks->missed = heard;
         }

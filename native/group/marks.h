@@ -59,8 +59,8 @@ void marks_free(marks_t *marks);
 bool marks_allow(marks_t *marks, raft_disk_t id);
 /* There are new members, whom marks_allow names before marks_turn. */
 void marks_stir(marks_t *marks);
-/* A frame without messages. */
-void marks_hear(marks_t *marks, const store_t *store, const frame_t *frame);
+/* A frame without messages. member: its disk is one of a group's here; no other can have heard of what this one has. */
+void marks_hear(marks_t *marks, const store_t *store, const frame_t *frame, bool member);
 /* When marks_turn has something to do, mono ns. */
 int64_t marks_deadline(const marks_t *marks, const store_t *store);
 /* What is to be asked, told and answered goes out; a disk that was put back leaves. */

@@ -146,9 +146,34 @@ static void others_are_well(void) {
     world_end();
 }
 
+/* What a server says that is in no group with this one, be it that its disk has heard of more than there ever was. */
+static void strangers_are_not_believed(void) {
+    uint8_t bytes[FRAME_HEAD];
+    frame_writer_t writer;
+    world_begin(3, 1, 11);
+    world_until(all_lead);
+    for (uint64_t peer = 1; peer <= 9; peer += 4) { /* another disk of the first server; two of servers that are none */
+        const raft_disk_t stranger = {.peer = peer, .disk = 99};
+        frame_begin(&writer, bytes, sizeof bytes, stranger, world.node[1].id, INT64_MIN + 1);
+        bytes_t frame = bytes_of(bytes, frame_end(&writer));
+        groups_receive(world.node[1].groups, peer, frame, world.now);
+    }
+    propose_some(10, 100);
+    world_until(all_answered);
+    world_pass(5 * NS_PER_SECOND);
+    CHECK(!says_so(1));
+    frame_begin(&writer, bytes, sizeof bytes, world.node[0].id, world.node[1].id, INT64_MIN + 1);
+    groups_receive(world.node[1].groups, 1, bytes_of(bytes, frame_end(&writer)), world.now);
+    away = 1;
+    world_until(away_says_so);
+    is_another_disk(away);
+    end_without(away);
+}
+
 int main(void) {
     RUN("a disk that is put back while the others run takes part in nothing, and says so", while_the_others_run);
     RUN("it makes no majority with one that knew as little", when_only_it_and_the_dead_leader_knew);
     RUN("a disk that was killed is no such one", others_are_well);
+    RUN("a server that is in no group with a disk says nothing of it that counts", strangers_are_not_believed);
     return TEST_RESULT();
 }
