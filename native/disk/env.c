@@ -36,6 +36,9 @@ static status_t write_begin(env_t *env, bool looks) {
     int code = mdb_txn_begin(env->env, NULL, looks ? MDB_RDONLY : 0, &env->write);
     env->written_version++;
     env->broken = code == MDB_PANIC;
+    if (code != 0) {
+        env_judge_end(env);
+    }
     if (code == 0 && !all_was_given(env)) { /* the first two pages, which say where a write goes */
         env_write_abort(env);
         return STATUS_IO;
@@ -543,6 +546,7 @@ status_t env_write_commit(env_t *env) {
     changed_forget(&env->changed);
     int code = mdb_txn_commit(env->write);
     env->write = NULL;
+    env_judge_end(env);
     if (code == 0) {
         env_judge_committed(env);
         env->had_ledger = env->has_ledger;
@@ -566,6 +570,7 @@ void env_write_abort(env_t *env) {
     changed_forget(&env->changed);
     mdb_txn_abort(env->write);
     env->write = NULL;
+    env_judge_end(env);
     env_forget_opened(env);
     packer_ended(env->packer, false);
 }

@@ -89,6 +89,9 @@ bool env_hides(const env_t *env);
 LEAF_MUST_USE status_t env_write_begin(env_t *env);
 /* The same for who only looks (env_write_get) and ends it with env_write_abort. The list of free pages is left out. */
 LEAF_MUST_USE status_t env_write_look(env_t *env);
+/* In a write transaction that has lasted a while: pages that were judged before are judged once more when they are
+ * used. */
+void env_write_lasts(env_t *env, int64_t now_ns);
 LEAF_MUST_USE status_t env_write_put(env_t *env, store_db_t db, bytes_t key, bytes_t value);
 /* Several, in this order; with a sealer that costs less than one by one. */
 typedef struct env_put {

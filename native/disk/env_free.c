@@ -102,6 +102,7 @@ status_t env_free_runs(env_t *env, env_free_place_t *place, env_run_t *runs, uin
         code = collect(env, txn, place, runs, max, count);
         mdb_txn_abort(txn);
     }
+    env_judge_end(env);
     if (code != 0) {
         env_note_unread(env);
     }

@@ -3,9 +3,11 @@
  * env_lmdb.h.
  *
  *     the first two pages       are kept in memory as each commit leaves them, and put back when they differ
- *     list of free pages, main  whole, when a write transaction begins
+ *     list of free pages, main  whole, when a write transaction begins: they are as the commit before it has left them;
+ *                               LMDB reads them whenever it wants a page, and at the commit, so until then it is given
+ *                               a copy (unread_freeze)
  *     a database                the way to the key, and what a removal there may join it with; once for a page and
- *                               transaction, so a row of puts asks once a leaf
+ *                               AGAIN_NS, so a row of puts asks once a leaf
  *
  * They are judged in the last commit. What the transaction has changed since lies in memory, and pages that it has not
  * changed are where they were, or beside them.
@@ -13,7 +15,10 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "disk/env_lmdb.h"
+
+#define AGAIN_NS (50 * NS_PER_MS)
 
 void env_tell_wrong(env_t *env, trees_t *trees) {
     if (trees->wrong != NULL) {
@@ -54,14 +59,6 @@ static bool metas_copy(const env_t *env, uint8_t *to) {
     return pread(env->judging.trees.fd, to, size, 0) == (ssize_t)size;
 }
 
-void env_judge_committed(env_t *env) {
-    judging_t *judging = &env->judging;
-    if (judging->kept == NULL && env->page_size != 0) {
-        judging->kept = malloc((size_t)2 * env->page_size);
-    }
-    judging->kept_any = judging->kept != NULL && metas_copy(env, judging->kept);
-}
-
 static status_t metas_judge(env_t *env) {
     judging_t *judging = &env->judging;
     const uint8_t *map = judging->trees.map;
@@ -83,19 +80,101 @@ static uint64_t newest_commit(const env_t *env) {
 
 /* ---- trees ------------------------------------------------------------------------------------------------------- */
 
+static void spans_forget(judging_t *judging) {
+    judging->spans[0].any = judging->spans[1].any = false;
+    judging->trees.epoch++;
+}
+
+void env_write_lasts(env_t *env, int64_t now_ns) {
+    judging_t *judging = &env->judging;
+    if (now_ns - judging->at_ns >= AGAIN_NS) {
+        judging->at_ns = now_ns;
+        spans_forget(judging);
+    }
+}
+
+void env_judge_end(env_t *env) {
+    judging_t *judging = &env->judging;
+    uint64_t size = env->page_size;
+    for (; judging->frozen > 0; judging->frozen--) {
+        page_run_t run = judging->trees.noted[judging->frozen - 1];
+        if (!unread_thaw(env->watch, run.first * size, run.count * size)) {
+            env->broken = true; /* what lies there grows old: LMDB is opened again */
+        }
+    }
+}
+
+/* Some may not freeze, for lack of memory: LMDB reads those where they are. */
+static void freeze_noted(env_t *env) {
+    judging_t *judging = &env->judging;
+    page_run_t *noted = judging->trees.noted;
+    uint64_t size = env->page_size;
+    for (uint64_t i = 0; i < judging->trees.noted_count; i++) {
+        if (unread_freeze(env->watch, noted[i].first * size, noted[i].count * size)) {
+            noted[judging->frozen++] = noted[i];
+        }
+    }
+}
+
+static status_t judge_lists(env_t *env, bool looks) {
+    judging_t *judging = &env->judging;
+    uint64_t pages;
+    status_t status = looks ? STATUS_OK : trees_judge_free(&judging->trees, &pages);
+    return status == STATUS_OK ? tree_judge_all(&judging->trees, judging->trees.meta.main, true) : status;
+}
+
+/* What LMDB's lists are right behind their commit: a number on the list of free pages that changes later may be that of
+ * a page in use, and LMDB would write over it. */
+static void lists_keep(env_t *env) {
+    trees_t *trees = &env->judging.trees;
+    trees->epoch++;
+    if (trees_renew(trees, newest_commit(env)) != STATUS_OK || judge_lists(env, false) != STATUS_OK) {
+        trees->wrong = NULL; /* the next write meets it, too */
+    }
+}
+
+void env_judge_committed(env_t *env) {
+    judging_t *judging = &env->judging;
+    if (judging->kept == NULL && env->page_size != 0) {
+        judging->kept = malloc((size_t)2 * env->page_size);
+    }
+    judging->kept_any = judging->kept != NULL && metas_copy(env, judging->kept);
+    if (judging->trees.map != NULL && !env->memory) {
+        lists_keep(env);
+    }
+}
+
+/* The copies were made between two judgements, so what is in them is sound. */
+static status_t judge_and_freeze(env_t *env) {
+    judging_t *judging = &env->judging;
+    trees_note(&judging->trees);
+    status_t status = judge_lists(env, false);
+    trees_noted(&judging->trees);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    freeze_noted(env);
+    judging->trees.epoch++;
+    status = judge_lists(env, false);
+    if (status != STATUS_OK) {
+        env_judge_end(env);
+    }
+    return status;
+}
+
 status_t env_judge_begin(env_t *env, bool looks) {
     judging_t *judging = &env->judging;
-    judging->spans[0].any = judging->spans[1].any = false;
     if (judging->trees.map == NULL) { /* while it is being opened */
         return STATUS_OK;
     }
-    judging->trees.epoch++;
+    env_judge_end(env);
+    spans_forget(judging);
     trees_ask_again(&judging->trees);
     status_t status = metas_judge(env);
     status = status == STATUS_OK ? trees_renew(&judging->trees, newest_commit(env)) : status;
-    uint64_t pages;
-    status = status == STATUS_OK && !looks ? trees_judge_free(&judging->trees, &pages) : status;
-    status = status == STATUS_OK ? tree_judge_all(&judging->trees, judging->trees.meta.main, true) : status;
+    if (status == STATUS_OK) {
+        status = looks || env->memory ? judge_lists(env, looks) : judge_and_freeze(env);
+    }
     return judged(env, status);
 }
 

@@ -63,6 +63,8 @@ typedef struct judging {
     tail_t tails[MESSAGE_DBS_MAX];
     uint8_t *kept; /* both first pages as the last commit left them */
     bool kept_any;
+    uint64_t frozen; /* so many of the runs that trees.noted has */
+    int64_t at_ns;   /* when spans began to be judged */
 } judging_t;
 
 /* The last damage, for who tells of it. */
@@ -146,6 +148,8 @@ status_t env_judge_leaves(env_t *env, uint32_t index); /* as a cursor that goes 
 /* How many there are on the list of free pages. */
 status_t env_free_pages(env_t *env, uint64_t *pages);
 void env_judge_committed(env_t *env);
+/* The write transaction is over, or did not begin. */
+void env_judge_end(env_t *env);
 
 static inline MDB_val env_val(bytes_t bytes) {
     return (MDB_val){.mv_size = bytes.size, .mv_data = (void *)(uintptr_t)bytes.at};

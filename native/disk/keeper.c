@@ -131,6 +131,7 @@ static status_t apply_handed(keeper_t *keeper) {
         if (status != STATUS_OK) {
             return status;
         }
+        env_write_lasts(keeper->env, thread_elapsed_ns());
         const uint8_t *batch = batches_at(keeper->batches, keeper->applied);
         batch_header_t header;
         check(batch_header_read(batch, &header));

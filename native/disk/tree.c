@@ -5,8 +5,10 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 
+#include "base/array.h"
 #include "base/crc.h"
 
+#define NOTED_MIN 16
 #define PAGE_TOUCHED 4096u /* no machine's pages are smaller */
 
 status_t trees_open(trees_t *trees, int fd, uint64_t map_size) {
@@ -33,6 +35,7 @@ void trees_close(trees_t *trees) {
         (void)munmap((void *)(uintptr_t)trees->map, (size_t)trees->map_size);
     }
     free(trees->judged);
+    free(trees->noted);
     *trees = (trees_t){.fd = -1};
 }
 
@@ -109,7 +112,16 @@ static const uint8_t *page_at(trees_t *trees, size_t number, size_t count) {
     return there ? trees->map + number * size : NULL;
 }
 
-static status_t enter(trees_t *trees, size_t number, bool leaf, page_bounds_t bounds, const uint8_t **page) {
+static void note_page(trees_t *trees, size_t first, size_t count) {
+    if (array_reserve(&trees->noted, &trees->noted_room, trees->noted_count + 1, NOTED_MIN, sizeof *trees->noted)
+        != STATUS_OK) {
+        trees->noted_all = false;
+        return;
+    }
+    trees->noted[trees->noted_count++] = (page_run_t){.first = first, .count = count};
+}
+
+static status_t judge_page(trees_t *trees, size_t number, bool leaf, page_bounds_t bounds, const uint8_t **page) {
     uint32_t size = trees->meta.page_size;
     *page = page_at(trees, number, 1);
     if (*page == NULL) {
@@ -124,6 +136,10 @@ static status_t enter(trees_t *trees, size_t number, bool leaf, page_bounds_t bo
         return STATUS_OK;
     }
     uint32_t crc = crc32c(0, *page, size);
+    if (LEAF_UNLIKELY(known && trees->judged[place].crc != crc
+                      && trees->judged[place].commit == (uint32_t)trees->meta.commit)) {
+        return tree_wrong(trees, number, "it changed by itself");
+    }
     if (!known || trees->judged[place].crc != crc) {
         const char *wrong = page_judge(*page, size, number, trees->meta.last, leaf, bounds);
         if (wrong != NULL) {
@@ -134,8 +150,17 @@ static status_t enter(trees_t *trees, size_t number, bool leaf, page_bounds_t bo
     }
     trees->judged[place].page = number;
     trees->judged[place].crc = crc;
+    trees->judged[place].commit = (uint32_t)trees->meta.commit;
     trees->judged[place].epoch = trees->epoch;
     return STATUS_OK;
+}
+
+static status_t enter(trees_t *trees, size_t number, bool leaf, page_bounds_t bounds, const uint8_t **page) {
+    status_t status = judge_page(trees, number, leaf, bounds, page);
+    if (LEAF_UNLIKELY(trees->noting) && status == STATUS_OK) {
+        note_page(trees, number, 1);
+    }
+    return status;
 }
 
 static const char outside[] = "an entry does not lie within it";
@@ -161,6 +186,9 @@ static status_t entry_large(trees_t *trees, tree_entry_t *entry) {
     const char *wrong = page_overflow_judge(large, size, number, entry->value.size);
     if (wrong != NULL || unread_covers(trees->watch, large, PAGE_HEAD + (uint64_t)entry->value.size)) {
         return tree_wrong(trees, number, wrong != NULL && !covered(trees, large) ? wrong : not_given);
+    }
+    if (LEAF_UNLIKELY(trees->noting)) {
+        note_page(trees, number, page_overflow_pages(entry->value.size, size));
     }
     entry->value.at = large + PAGE_HEAD;
     return STATUS_OK;
@@ -487,4 +515,34 @@ status_t trees_judge_free(trees_t *trees, uint64_t *pages) {
         status = wrong != NULL ? tree_wrong(trees, db.root, wrong) : tree_step(trees, &cursor, false, &entry);
     }
     return known(trees, before, status == STATUS_NOT_FOUND ? STATUS_OK : status);
+}
+
+void trees_note(trees_t *trees) {
+    trees->noting = true;
+    trees->noted_all = true;
+    trees->noted_count = 0;
+}
+
+static int compare_runs(const void *a, const void *b) {
+    const page_run_t *left = a;
+    const page_run_t *right = b;
+    return (left->first > right->first) - (left->first < right->first);
+}
+
+void trees_noted(trees_t *trees) {
+    uint64_t count = 0;
+    trees->noting = false;
+    if (trees->noted_count > 1) {
+        qsort(trees->noted, trees->noted_count, sizeof *trees->noted, compare_runs);
+    }
+    for (uint64_t i = 0; i < trees->noted_count; i++) {
+        page_run_t run = trees->noted[i];
+        page_run_t *last = count > 0 ? &trees->noted[count - 1] : NULL;
+        if (last == NULL || run.first > last->first + last->count) {
+            trees->noted[count++] = run;
+        } else if (run.first + run.count > last->first + last->count) {
+            last->count = run.first + run.count - last->first;
+        }
+    }
+    trees->noted_count = count;
 }

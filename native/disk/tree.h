@@ -7,7 +7,8 @@
  *
  * Judged is: the head, that its entries lie within it and fill it, the order of its keys, between the keys of the page
  * above, that children and large values can be (page.h). Who has judged a page knows its checksum, and asks for no more
- * while that is the same.
+ * while that is the same. No page of a commit changes while that commit is read: one that does is damaged, however
+ * sound it looks.
  *
  * Knows no LMDB: the commit, which LMDB keeps readable for a reader, is the caller's.
  */
@@ -20,6 +21,12 @@
 
 #define TREE_DEPTH_MAX 16
 #define TREE_JUDGED 8192u /* pages of which the checksum is kept */
+
+/* Pages in a row. */
+typedef struct page_run {
+    size_t first;
+    size_t count;
+} page_run_t;
 
 /* One thread's view of the file. */
 typedef struct trees {
@@ -34,7 +41,14 @@ typedef struct trees {
         size_t page; /* 0: none */
         uint64_t epoch;
         uint32_t crc;
+        uint32_t commit; /* in which it had that checksum, its last bits */
     } *judged;
+    /* what was entered while `noting`, in that order */
+    bool noting;
+    bool noted_all; /* false: there was no memory */
+    page_run_t *noted;
+    uint64_t noted_count;
+    uint64_t noted_room;
     /* the last damage */
     size_t where;
     const char *wrong;
@@ -77,5 +91,8 @@ LEAF_MUST_USE status_t tree_judge(trees_t *trees, page_db_t db, bytes_t key, pag
 LEAF_MUST_USE status_t tree_judge_all(trees_t *trees, page_db_t db, bool leaves);
 /* The list of free pages, and how many it names. */
 LEAF_MUST_USE status_t trees_judge_free(trees_t *trees, uint64_t *pages);
+/* From now on the pages that are entered are noted; then no more, and each is noted once, in the order of the file. */
+void trees_note(trees_t *trees);
+void trees_noted(trees_t *trees);
 
 #endif

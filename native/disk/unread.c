@@ -177,6 +177,35 @@ bool unread_covers_some(const unread_watch_t *watch, const void *at, uint64_t si
     return covered;
 }
 
+static void *frozen_copy(int fd, uint64_t offset, uint64_t size) {
+    void *copy = mmap(NULL, (size_t)size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (copy != MAP_FAILED && pread(fd, copy, (size_t)size, (off_t)offset) != (ssize_t)size) {
+        (void)munmap(copy, (size_t)size);
+        copy = MAP_FAILED;
+    }
+    return copy;
+}
+
+bool unread_freeze(unread_watch_t *watch, uint64_t offset, uint64_t size) {
+    if (watch == NULL || offset % page_size != 0 || size % page_size != 0) {
+        return false;
+    }
+    void *copy = frozen_copy(watch->fd, offset, size);
+    if (copy == MAP_FAILED) {
+        return false;
+    }
+    void *to = (void *)(atomic_load(&watch->at) + (uintptr_t)offset); /* NOLINT(performance-no-int-to-ptr) */
+    bool laid = mremap(copy, (size_t)size, (size_t)size, MREMAP_MAYMOVE | MREMAP_FIXED, to) == to;
+    if (!laid) {
+        (void)munmap(copy, (size_t)size);
+    }
+    return laid;
+}
+
+bool unread_thaw(unread_watch_t *watch, uint64_t offset, uint64_t size) {
+    return lay_file(watch, atomic_load(&watch->at) + (uintptr_t)offset, (uintptr_t)size);
+}
+
 void unread_otherwise(void (*ending)(int number)) {
     install();
     atomic_store(&otherwise, ending);

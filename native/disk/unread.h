@@ -53,6 +53,11 @@ unread_watch_t *unread_watch(const void *at, uint64_t size, int fd, bool ahead);
 void unread_forget(unread_watch_t *watch);
 void unread_again(unread_watch_t *watch);
 bool unread_covers_some(const unread_watch_t *watch, const void *at, uint64_t size);
+/* Over these pages lies a copy, as the file has them now, until they thaw: what the disk makes of them meanwhile does
+ * not reach who reads in the map. For whole pages of this machine, while nobody but the caller reads them. false: they
+ * are as they were. */
+bool unread_freeze(unread_watch_t *watch, uint64_t offset, uint64_t size);
+bool unread_thaw(unread_watch_t *watch, uint64_t offset, uint64_t size);
 /* Sets the function that is called, in the signal handler, before a SIGBUS that is none of these ends the process;
  * NULL: none. */
 void unread_otherwise(void (*ending)(int number));

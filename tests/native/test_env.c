@@ -1,8 +1,12 @@
-/* test_env.c: the door to LMDB by itself: how many pages a stream's messages take, and that their order is free. */
+/* test_env.c: the door to LMDB by itself: how many pages a stream's messages take, that their order is free, and that
+ * no page of LMDB's own lists ends the process by changing while something is written.
+ */
 #include <stdlib.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "disk/env.h"
+#include "disk/tree.h"
 #include "test.h"
 
 #define COUNT 3000u
@@ -23,6 +27,15 @@ static env_t *begin(void) {
 static void end(env_t *env) {
     CHECK_EQ_I64(STATUS_OK, env_write_commit(env));
     CHECK_EQ_I64(STATUS_OK, env_renew(env));
+}
+
+static void forget_all(void) {
+    static const char *const names[] = {"data.mdb", "lock.mdb"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char path[64];
+        snprintf(path, sizeof path, "%s/%s", directory, names[i]);
+        (void)unlink(path);
+    }
 }
 
 static void put(env_t *env, uint32_t stream, uint64_t seq, uint8_t mark) {
@@ -110,8 +123,165 @@ static void ranges_take_what_they_hold(void) {
     }
 }
 
+/* ---- LMDB's own lists -------------------------------------------------------------------------------------------- */
+
+#define ROUNDS 12u
+#define ROUND 60u
+
+static void take_out(env_t *env, uint32_t stream, uint64_t seq) {
+    store_key_t key;
+    key_message(&key, stream, seq);
+    CHECK_EQ_I64(STATUS_OK, env_write_delete(env, DB_MESSAGES, key_bytes(&key)));
+}
+
+/* Each commit leaves pages on the list, which has several entries then. */
+static env_t *begin_with_free_pages(void) {
+    env_t *env = begin();
+    end(env);
+    for (uint64_t round = 0; round < ROUNDS; round++) {
+        CHECK_EQ_I64(STATUS_OK, env_write_begin(env));
+        for (uint64_t i = 1; i <= ROUND; i++) {
+            put(env, 6, round * ROUND + i, 1);
+        }
+        for (uint64_t i = 1; round > 0 && i <= ROUND; i++) {
+            take_out(env, 6, (round - 1) * ROUND + i);
+        }
+        end(env);
+    }
+    return env;
+}
+
+/* The first page of the list of free pages, or of the list of databases. */
+static size_t first_page(env_t *env, bool names) {
+    page_meta_t metas[2];
+    uint8_t pages[2][4096];
+    for (size_t i = 0; i < 2; i++) {
+        CHECK_EQ_I64(4096, pread(env_file(env), pages[i], 4096, (off_t)i * 4096));
+        CHECK(page_meta_read(pages[i], i, &metas[i]));
+    }
+    const page_meta_t *newest = metas[0].commit > metas[1].commit ? &metas[0] : &metas[1];
+    return names ? newest->main.root : newest->free_list.root;
+}
+
+/* head: it is garbled, too; else LMDB goes on with what it finds there. */
+static void garble(env_t *env, size_t page, bool head) {
+    uint8_t garbage[4096];
+    uint32_t number = 1;
+    size_t from = head ? 0 : PAGE_HEAD;
+    for (size_t i = 0; i < sizeof garbage; i++) {
+        garbage[i] = (uint8_t)((number = number * 1664525u + 1013904223u) >> 24);
+    }
+    CHECK_EQ_I64((int64_t)(4096 - from), pwrite(env_file(env), garbage, 4096 - from, (off_t)(page * 4096 + from)));
+}
+
+/* after: so many messages were put when the page changes. */
+static void write_over_damage(uint64_t after, bool head) {
+    env_t *env = begin_with_free_pages();
+    CHECK_EQ_I64(STATUS_OK, env_write_begin(env));
+    size_t page = first_page(env, false);
+    for (uint64_t i = 1; i <= COUNT; i++) {
+        if (i == after) {
+            garble(env, page, head);
+        }
+        put(env, 7, i, (uint8_t)i);
+    }
+    end(env);
+    env_close(env);
+    env = begin();
+    env_write_abort(env);
+    for (uint64_t i = 1; i <= COUNT; i++) {
+        expect(env, 7, i, (uint8_t)i);
+    }
+    for (uint64_t i = 1; i <= ROUND; i++) {
+        expect(env, 6, (ROUNDS - 1) * ROUND + i, 1);
+    }
+    env_close(env);
+}
+
+/* The list of databases: the write goes on, or is refused. */
+static void write_over_damaged_names(uint64_t after, bool head) {
+    status_t status = STATUS_OK;
+    store_key_t key;
+    env_t *env = begin_with_free_pages();
+    CHECK_EQ_I64(STATUS_OK, env_write_begin(env));
+    size_t page = first_page(env, true);
+    for (uint64_t i = 1; status == STATUS_OK && i <= COUNT; i++) {
+        if (i == after) {
+            garble(env, page, head);
+        }
+        key_message(&key, 8 + (uint32_t)(i % 3), i);
+        status = env_write_put(env, DB_MESSAGES, key_bytes(&key), bytes_of(value, SIZE));
+    }
+    status = status == STATUS_OK ? env_write_commit(env) : status;
+    CHECK(status == STATUS_OK || status == STATUS_CORRUPT);
+}
+
+/* In a process of its own, which LMDB would end. */
+static void lists_may_change(void) {
+    static const uint64_t moments[] = {1, COUNT / 3, COUNT};
+    for (unsigned i = 0; i < 12; i++) {
+        int status;
+        pid_t child = fork();
+        CHECK(child >= 0);
+        if (child == 0) {
+            if (setjmp(test_escape) != 0) {
+                _exit(1);
+            }
+            (i < 6 ? write_over_damage : write_over_damaged_names)(moments[i % 3], i % 2 == 0);
+            _exit(0);
+        }
+        CHECK_EQ_I64(child, waitpid(child, &status, 0));
+        if (status != 0) {
+            FAIL("case %u: status %d", i, status);
+        }
+        if (i >= 6) {
+            forget_all();
+        }
+    }
+}
+
+/* The page number at `index` of the first entries together, for who changes it. 0: there are no more. */
+static off_t listed(env_t *env, size_t index, size_t *number) {
+    uint8_t page[4096];
+    size_t at = first_page(env, false);
+    CHECK_EQ_I64(4096, pread(env_file(env), page, 4096, (off_t)at * 4096));
+    while (page_kind(page) != PAGE_LEAF) {
+        at = page_node_child(page_node(page, 4096, 0, false));
+        CHECK_EQ_I64(4096, pread(env_file(env), page, 4096, (off_t)at * 4096));
+    }
+    for (uint32_t entry = 0; entry < page_nodes(page); entry++) {
+        const uint8_t *node = page_node(page, 4096, entry, true);
+        const uint8_t *list = page_node_data(node);
+        size_t count = (page_node_flags(node) & PAGE_NODE_BIG) == 0 ? page_word(list) : 0;
+        if (index < count) {
+            *number = page_word(list + (index + 1) * sizeof *number);
+            return (off_t)at * 4096 + (list - page) + (off_t)((index + 1) * sizeof *number);
+        }
+        index -= count;
+    }
+    return 0;
+}
+
+/* Some keep their order so. */
+static void no_other_page_is_free(void) {
+    size_t number;
+    unsigned changed = 0;
+    env_t *env = begin_with_free_pages();
+    for (size_t i = 0; listed(env, i, &number) != 0; i++) {
+        size_t other = number - 1;
+        off_t at = listed(env, i, &number);
+        CHECK_EQ_I64(sizeof other, pwrite(env_file(env), &other, sizeof other, at));
+        CHECK_EQ_I64(STATUS_CORRUPT, env_write_begin(env));
+        CHECK_EQ_I64(sizeof number, pwrite(env_file(env), &number, sizeof number, at));
+        CHECK_EQ_I64(STATUS_OK, env_write_begin(env));
+        env_write_abort(env);
+        changed++;
+    }
+    CHECK(changed > 10);
+    env_close(env);
+}
+
 int main(void) {
-    static const char *const names[] = {"data.mdb", "lock.mdb"};
     if (mkdtemp(directory) == NULL) {
         return 1;
     }
@@ -119,11 +289,10 @@ int main(void) {
     RUN("messages put out of order, and put again, are found as they were put last",
         messages_out_of_order_and_again_are_found_as_put_last);
     RUN("a range takes the messages that it holds and no other, all of a stream's or some", ranges_take_what_they_hold);
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        char path[64];
-        snprintf(path, sizeof path, "%s/%s", directory, names[i]);
-        (void)unlink(path);
-    }
+    RUN("a list of LMDB's own that changes by itself while something is written ends no process, and all is stored",
+        lists_may_change);
+    RUN("a number on the list of free pages that becomes another one is no free page", no_other_page_is_free);
+    forget_all();
     (void)rmdir(directory);
     return TEST_RESULT();
 }
