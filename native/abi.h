@@ -552,8 +552,8 @@ int64_t plane_rows_write(const row_format_t *format, const uint8_t *records, uin
                          uint32_t texts_size, uint8_t *to, uint64_t room);
 
 /* Stored records, in key order, only between plane_open and plane_start. kind: RECORD_*. after: key to go on behind
- * (empty: from the start). Fills key and value; returns the value's size, -1 at the end, -2 where the store cannot be
- * read, or the needed size when it is over value_max (then call again). */
+ * (empty: from the start). Fills key and value; returns the value's size, or the needed size when it is over value_max
+ * (then call again); -1 at the end, -2: the store cannot be read, -3: at the end, damaged ones were left out. */
 int64_t plane_record_next(plane_t *plane, uint32_t kind, const uint8_t *after, uint32_t after_size, uint8_t *key,
                           uint32_t *key_size, uint8_t *value, uint64_t value_max);
 

@@ -125,9 +125,10 @@ class Commands(Connections, Accounts, Streams, Consumers, Usage, Servers):
     # ---- records of the control side
 
     @abstractmethod
-    def records(self, kind: int) -> Iterator[tuple[bytes, bytes]]:
+    def records(self, kind: int, *, whole: bool = False) -> Iterator[tuple[bytes, bytes]]:
         """Stored records (RECORD_*) in key order; only before the plane starts. Raises PlaneError where the store
-        cannot be read: those that are missing then may be there."""
+        cannot be read: those that are missing then may be there. Damaged ones are left out, and the log says so; whole:
+        then it raises PlaneError behind the last one."""
 
     async def record_put(self, key: bytes, value: bytes) -> None:
         """Stores a small record, or with no value removes it; returns when that is on disk."""

@@ -142,7 +142,7 @@ class Plane(Commands):
             lib.plane_close(self._plane)
             self._plane = None
 
-    def records(self, kind: int) -> Iterator[tuple[bytes, bytes]]:
+    def records(self, kind: int, *, whole: bool = False) -> Iterator[tuple[bytes, bytes]]:
         """See Commands."""
         key = ffi.new("uint8_t[]", 1024)
         key_size = ffi.new("uint32_t *")
@@ -154,6 +154,8 @@ class Plane(Commands):
             size = int(lib.plane_record_next(self._plane, kind, after, len(after), key, key_size, value, value_max))
             if size == -2:
                 raise t.PlaneError(t.Status.IO, "stored definitions cannot be read")
+            if size == -3 and whole:
+                raise t.PlaneError(t.Status.CORRUPT, "some stored records are damaged in both places that have them")
             if size < 0:
                 return
             if size > value_max:

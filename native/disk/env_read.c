@@ -138,7 +138,9 @@ static inline __attribute__((always_inline)) status_t cursor_move(env_t *env, ui
         *value = entry.value;
         willneed_note(&env->read_ahead, entry.key.at);
         if (LEAF_UNLIKELY(env->sealer != NULL || packing_done(env_db_of(index), *value))) {
-            return env_plain_of(env, env_db_of(index), *found, found, value);
+            store_db_t db_sealed =
+                index == DB_RECORD_COPIES ? DB_RECORDS : env_db_of(index); /* a twin's are the same */
+            return env_plain_of(env, db_sealed, *found, found, value);
         }
         return STATUS_OK;
     }

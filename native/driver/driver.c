@@ -413,6 +413,11 @@ static bool take_record(void *context, bytes_t key, bytes_t value) {
     return false;
 }
 
+static bool pass_record(void *context, bytes_t key, bytes_t value) {
+    (void)context, (void)key, (void)value;
+    return true;
+}
+
 int64_t plane_record_next(plane_t *plane, uint32_t kind, const uint8_t *after, uint32_t after_size, uint8_t *key,
                           uint32_t *key_size, uint8_t *value, uint64_t value_max) {
     store_t *store = plane->js.stores[STORE_FILE];
@@ -423,5 +428,12 @@ int64_t plane_record_next(plane_t *plane, uint32_t kind, const uint8_t *after, u
     bytes_t behind = bytes_of(after, after_size);
     status_t status = kind == RECORD_LOST ? store_lost_each(store, behind, take_record, &look)
                                           : store_record_each(store, kind, BYTES_NONE, behind, take_record, &look);
-    return status == STATUS_OK ? look.result : -2; /* what was not found then is not known to be missing */
+    if (look.result >= 0 && (status == STATUS_OK || status == STATUS_CORRUPT)) {
+        return look.result;
+    }
+    if (status == STATUS_OK && kind != RECORD_LOST) { /* the end; were some left out before? */
+        status = store_record_each(store, kind, BYTES_NONE, BYTES_NONE, pass_record, NULL);
+    }
+    /* What was not found is not known to be missing but for STATUS_OK. */
+    return status == STATUS_OK ? -1 : status == STATUS_CORRUPT ? -3 : -2;
 }

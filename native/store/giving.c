@@ -363,7 +363,7 @@ static status_t give_sources(giving_t *giving, buffer_t *to) {
     store_be32(id, giving->stream->id);
     status_t status = store_record_each(giving->stream->store, RECORD_SOURCE, bytes_of(id, sizeof id),
                                         bytes_of(giving->source, giving->source_size), give_source, &sources);
-    if (status_unknown(status)) {
+    if (status != STATUS_OK && status != STATUS_NOT_FOUND) {
         return status;
     }
     giving->phase = sources.left > 0 ? GIVE_EXPIRY : GIVE_SOURCES;

@@ -103,6 +103,21 @@ status_t overlay_find(store_t *store, store_db_t db, bytes_t key, bytes_t *value
     return STATUS_OK;
 }
 
+/* A record of which the first place has said `status`. One that is not found there was not deleted if it has a twin:
+ * its key is damaged, which no page shows whose keys still stand in their order. */
+static status_t overlay_get_twin(store_t *store, bytes_t key, status_t status, bytes_t *stored) {
+    bytes_t twin = BYTES_NONE;
+    status_t second = env_get_twin(store->env, DB_RECORDS, key, &twin);
+    if (second != STATUS_OK || (!value_sound(key, twin) && status != STATUS_NOT_FOUND)) {
+        return status;
+    }
+    if (status == STATUS_NOT_FOUND) {
+        store_corrupt(store, NULL, 0, 0, "a stored record's key");
+    }
+    *stored = twin;
+    return STATUS_OK;
+}
+
 status_t overlay_get(store_t *store, store_db_t db, bytes_t key, bytes_t *value) {
     status_t status = overlay_find(store, db, key, value);
     if (status != STATUS_AGAIN) {
@@ -110,12 +125,8 @@ status_t overlay_get(store_t *store, store_db_t db, bytes_t key, bytes_t *value)
     }
     bytes_t stored = BYTES_NONE;
     status = env_get(store->env, db, key, &stored);
-    if (db == DB_RECORDS && (status_unknown(status) || (status == STATUS_OK && !value_sound(key, stored)))) {
-        bytes_t twin = BYTES_NONE;
-        if (env_get_twin(store->env, db, key, &twin) == STATUS_OK && value_sound(key, twin)) {
-            stored = twin;
-            status = STATUS_OK;
-        }
+    if (db == DB_RECORDS && (status != STATUS_OK || !value_sound(key, stored))) {
+        status = overlay_get_twin(store, key, status, &stored);
     }
     if (status != STATUS_OK) {
         return status;

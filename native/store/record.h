@@ -42,7 +42,9 @@ typedef struct record_change {
     bytes_t value; /* of a put */
 } record_change_t;
 LEAF_MUST_USE status_t store_record_change(store_t *store, const record_change_t *change);
-/* In key order, all whose key starts with prefix and is greater than `after`; false from visit ends it. */
+/* In key order, all whose key starts with prefix and is greater than `after`; false from visit ends it. STATUS_CORRUPT:
+ * one or more could be read in neither of their two places, and were left out: that they are not there is not known.
+ * Any other but STATUS_OK: it ended early. */
 LEAF_MUST_USE status_t store_record_each(store_t *store, uint32_t kind, bytes_t prefix, bytes_t after,
                                          bool (*visit)(void *context, bytes_t key, bytes_t value), void *context);
 /* The definitions that are lost, by the whole key of their record (its kind first), behind the key `after`: visit gets

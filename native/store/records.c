@@ -109,14 +109,23 @@ typedef struct merge {
     uint64_t recent_count;
     uint64_t recent_room;
     uint64_t recent_at;
-    store_db_t db;        /* whose keys are walked: the records, or, from a page on that cannot be read, their copies */
+    store_db_t db;        /* whose keys are walked: the records, or, from damage on, their copies */
     bool hidden;          /* LMDB's keys are among the overlay's */
+    bool lost;            /* one was left out */
     status_t lmdb_status; /* STATUS_OK: `lmdb` is the next one; STATUS_NOT_FOUND: there is none */
     bytes_t lmdb;
 } merge_t;
 
 static bool merge_inside(const merge_t *merge, bytes_t key) {
     return bytes_starts(key, merge->prefix) && bytes_compare(key, merge->after) > 0;
+}
+
+/* A store of an older leafd may have none, and then nothing is known of what the records do not tell. */
+static bool merge_has_copies(const merge_t *merge) {
+    static const uint8_t lowest[] = {0};
+    bytes_t key = BYTES_NONE;
+    bytes_t value = BYTES_NONE;
+    return env_seek(merge->store->env, DB_RECORD_COPIES, bytes_of(lowest, sizeof lowest), &key, &value) == STATUS_OK;
 }
 
 static status_t merge_gather_one(merge_t *merge, bytes_t key) {
@@ -131,26 +140,42 @@ static status_t merge_gather_one(merge_t *merge, bytes_t key) {
 }
 
 /* Gathers the records of which LMDB hides the texts, in an order of its own: its keys are put in order with the
- * overlay's. There are few such records. */
-static status_t merge_gather_hidden(merge_t *merge) {
+ * overlay's. There are few such records. STATUS_CORRUPT: some do not open, so their keys are not known. */
+static status_t merge_gather_hidden(merge_t *merge, store_db_t db) {
     bytes_t kind = bytes_of(merge->prefix.at, 1);
     bytes_t key = BYTES_NONE;
     bytes_t value = BYTES_NONE;
-    status_t status = env_seek(merge->store->env, DB_RECORDS, kind, &key, &value);
+    bool closed = false;
+    status_t status = env_seek(merge->store->env, db, kind, &key, &value);
     while (status == STATUS_OK && bytes_starts(key, kind)) {
         if (value.size == 0) {
             store_corrupt(merge->store, NULL, 0, 0, "a stored record");
+            closed = true;
         } else {
             status = merge_gather_one(merge, key);
         }
-        status = status == STATUS_OK ? env_next(merge->store->env, DB_RECORDS, BYTES_NONE, &key, &value) : status;
+        status = status == STATUS_OK ? env_next(merge->store->env, db, BYTES_NONE, &key, &value) : status;
     }
-    return status == STATUS_NOT_FOUND ? STATUS_OK : status;
+    if (status != STATUS_OK && status != STATUS_NOT_FOUND) {
+        return status;
+    }
+    return closed ? STATUS_CORRUPT : STATUS_OK;
+}
+
+/* What one side does not give, the other one may. */
+static status_t merge_gather_both(merge_t *merge) {
+    status_t status = merge_gather_hidden(merge, DB_RECORDS);
+    if (status != STATUS_OK && status != STATUS_NO_MEMORY && merge_has_copies(merge)) {
+        status_t copies = merge_gather_hidden(merge, DB_RECORD_COPIES);
+        status = copies == STATUS_OK || status_unknown(status) ? copies : status;
+    }
+    merge->lost = status == STATUS_CORRUPT;
+    return merge->lost ? STATUS_OK : status;
 }
 
 static status_t merge_gather(merge_t *merge) {
     const newcomers_t *ops = &merge->store->record_ops;
-    status_t status = merge->hidden ? merge_gather_hidden(merge) : STATUS_OK;
+    status_t status = merge->hidden ? merge_gather_both(merge) : STATUS_OK;
     for (int half = 0; half < HALVES; half++) {
         for (uint64_t i = 0; status == STATUS_OK && i < ops->half[half].count; i++) {
             batch_op_t op;
@@ -169,18 +194,14 @@ static void merge_lmdb_take(merge_t *merge, status_t status, bytes_t key) {
     merge->lmdb = key;
 }
 
-/* A page of the records cannot be read: from `from` on their copies are walked, which have the same keys. A store of an
- * older leafd may have none, and then nothing is known. */
+/* A page of the records cannot be read: from `from` on their copies are walked, which have the same keys. */
 static status_t merge_turn_to_copies(merge_t *merge, bytes_t from, status_t unknown, bytes_t *key) {
-    static const uint8_t lowest[] = {0};
-    env_t *env = merge->store->env;
     bytes_t value = BYTES_NONE;
-    status_t status = env_seek(env, DB_RECORD_COPIES, bytes_of(lowest, sizeof lowest), key, &value);
-    if (status != STATUS_OK) {
+    if (!merge_has_copies(merge)) {
         return unknown;
     }
     merge->db = DB_RECORD_COPIES;
-    return env_seek(env, merge->db, from, key, &value);
+    return env_seek(merge->store->env, merge->db, from, key, &value);
 }
 
 static void merge_lmdb_step(merge_t *merge) {
@@ -197,18 +218,18 @@ static void merge_lmdb_step(merge_t *merge) {
     merge_lmdb_take(merge, status, key);
 }
 
-static void lmdb_begin(merge_t *merge) {
+static void lmdb_begin(merge_t *merge, bytes_t after) {
     bytes_t key = BYTES_NONE;
     bytes_t value = BYTES_NONE;
     if (merge->hidden) {
         merge->lmdb_status = STATUS_NOT_FOUND;
         return;
     }
-    bytes_t from = bytes_compare(merge->after, merge->prefix) > 0 ? merge->after : merge->prefix;
+    bytes_t from = bytes_compare(after, merge->prefix) > 0 ? after : merge->prefix;
     status_t status = env_seek(merge->store->env, merge->db, from, &key, &value);
     status = status_unknown(status) ? merge_turn_to_copies(merge, from, status, &key) : status;
     merge_lmdb_take(merge, status, key);
-    if (merge->lmdb_status == STATUS_OK && bytes_compare(key, merge->after) <= 0) {
+    if (merge->lmdb_status == STATUS_OK && bytes_compare(key, after) <= 0) {
         merge_lmdb_step(merge);
     }
 }
@@ -231,6 +252,38 @@ static status_t merge_next(merge_t *merge, bytes_t *key) {
     return STATUS_OK;
 }
 
+/* A record fails its checksum in both places, or under a key that only the damage made: then its own key is behind
+ * `last` among the copies, if anywhere. false: they were looked at, and it is left out. */
+static bool merge_looks_again(merge_t *merge, bytes_t last) {
+    if (!merge->hidden && merge->db == DB_RECORDS && merge_has_copies(merge)) {
+        merge->db = DB_RECORD_COPIES;
+        lmdb_begin(merge, last);
+        return true;
+    }
+    merge->lost = true;
+    return false;
+}
+
+static status_t merge_visit(merge_t *merge, bool (*visit)(void *context, bytes_t key, bytes_t value), void *context) {
+    bytes_t last = merge->after;
+    bytes_t key;
+    status_t status;
+    while ((status = merge_next(merge, &key)) == STATUS_OK) {
+        bytes_t value = BYTES_NONE;
+        status = overlay_get(merge->store, DB_RECORDS, key, &value);
+        if (status == STATUS_OK && !visit(context, bytes_of(key.at + 1, key.size - 1), value)) {
+            break;
+        }
+        if (status_unknown(status)) {
+            break;
+        }
+        if (status != STATUS_CORRUPT || !merge_looks_again(merge, last)) {
+            last = key;
+        }
+    }
+    return status;
+}
+
 status_t store_record_each(store_t *store, uint32_t kind, bytes_t prefix, bytes_t after,
                            bool (*visit)(void *context, bytes_t key, bytes_t value), void *context) {
     store_key_t full_prefix;
@@ -250,19 +303,8 @@ status_t store_record_each(store_t *store, uint32_t kind, bytes_t prefix, bytes_
         free(merge.recent);
         return status;
     }
-    lmdb_begin(&merge);
-    bytes_t key;
-    while ((status = merge_next(&merge, &key)) == STATUS_OK) {
-        bytes_t value = BYTES_NONE;
-        status = overlay_get(store, DB_RECORDS, key, &value);
-        if (status == STATUS_OK && !visit(context, bytes_of(key.at + 1, key.size - 1), value)) {
-            break;
-        }
-        if (status_unknown(status)) {
-            break;
-        }
-        /* One that fails its checksum is alarmed and left out; the others are served. */
-    }
+    lmdb_begin(&merge, merge.after);
+    status = merge_visit(&merge, visit, context);
     free(merge.recent);
-    return status_unknown(status) ? status : STATUS_OK;
+    return status_unknown(status) ? status : merge.lost ? STATUS_CORRUPT : STATUS_OK;
 }

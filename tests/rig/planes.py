@@ -31,5 +31,5 @@ class Unwilling(Commands):
     def repay(self, message: t.Message) -> None:
         raise AssertionError("the plane of this test is paid for nothing")
 
-    def records(self, kind: int) -> Iterator[tuple[bytes, bytes]]:
+    def records(self, kind: int, *, whole: bool = False) -> Iterator[tuple[bytes, bytes]]:
         raise AssertionError("the plane of this test has no records")

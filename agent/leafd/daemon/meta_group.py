@@ -85,7 +85,7 @@ class MetaGroup:
         """The record of what this disk has promised, None: it has promised nothing; and the name of the group that it
         was rescued from. Before the plane's start."""
         try:
-            records = dict(self._plane.records(t.Record.CONTROL))
+            records = dict(self._plane.records(t.Record.CONTROL, whole=True))
             return records.get(RECORD), records.get(rescue.RECORD, b"")
         except t.PlaneError:
             return b"", b""  # which no promises are: they may be anything

@@ -102,7 +102,7 @@ class FakePlane(Unwilling):
         """As if somebody listened to all advisories, unless a test says otherwise."""
         return self.listened
 
-    def records(self, kind: int) -> Iterator[tuple[bytes, bytes]]:
+    def records(self, kind: int, *, whole: bool = False) -> Iterator[tuple[bytes, bytes]]:
         """The definitions, as a restart would find them."""
         if kind == 1:
             for stream_id, stream in sorted(self.streams.items()):
