@@ -22,6 +22,7 @@
 #include "jetstream/stream.h"
 #include "recovery/open.h"
 #include "store/commit.h"
+#include "store/lazy.h"
 #include "store/store.h"
 
 #define FILTERS_BYTES_MAX (UINT64_C(64) << 20)
@@ -260,6 +261,7 @@ void js_answer(js_t *js, const plane_command_t *command, status_t status, uint64
 
 void js_hold_event(js_t *js, uint32_t which_store, event_entry_t *entry) {
     entry->batch = store_batch(js->stores[which_store]);
+    store_hurry(js->stores[which_store]);
     if (held_event(&js->held[which_store], entry->batch, entry) != STATUS_OK) {
         entry->next = js->late[which_store];
         js->late[which_store] = entry;

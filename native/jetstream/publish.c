@@ -23,6 +23,7 @@
 #include "jetstream/js.h"
 #include "jetstream/stream.h"
 #include "store/append.h"
+#include "store/lazy.h"
 #include "store/retention.h"
 #include "store/store.h"
 #include "text/decimal.h"
@@ -52,6 +53,7 @@ static const refusal_t refused_subject_full = {503, 10077, "maximum messages per
 static status_t hold(js_t *js, const stream_t *stream, uint32_t flags, bytes_t subject, bytes_t header,
                      bytes_t payload) {
     uint64_t batch = store_batch(js->stores[stream->which_store]);
+    store_hurry(js->stores[stream->which_store]);
     return held_message(&js->held[stream->which_store], batch, stream->account->id, flags, subject, BYTES_NONE, header,
                         payload);
 }

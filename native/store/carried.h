@@ -48,6 +48,8 @@ void carried_close(store_stream_t *stream); /* it is removed */
 void carried_join(store_stream_t *stream);  /* for stream_touch */
 /* The open batch, of that number, closes: all that touched it write their state. */
 void carried_seal(store_t *store);
+/* What entries of logs did in the open batch, which a majority has: not when the batch is on disk. */
+void carried_show_applied(store_t *store);
 void carried_durable(store_t *store, uint64_t batch); /* it is on disk */
 void carried_follow(store_t *store);                  /* shows what the watermark has reached since */
 void carried_forget(store_t *store);                  /* the store closes: nobody will ask what became visible */

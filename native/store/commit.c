@@ -130,6 +130,15 @@ static void commit_durable(store_stream_t *stream, uint64_t batch) {
     }
 }
 
+void carried_show_applied(store_t *store) {
+    for (uint32_t i = 0; i < store->carried.touched.count; i++) {
+        store_stream_t *stream = store->carried.touched.at[i];
+        if (stream->timeline.own) {
+            commit_show(stream, stream->log.last_seq);
+        }
+    }
+}
+
 void carried_durable(store_t *store, uint64_t batch) {
     for (uint32_t i = 0; i < store->carried.flying.count; i++) {
         commit_durable(store->carried.flying.at[i], batch);

@@ -138,10 +138,9 @@ typedef struct turn { /* only store.c writes to it */
     uint32_t spare_spent;  /* only limits.c and store.c: steps that messages made for limits, beyond their own */
 } turn_t;
 
-/* LMDB's message cursor stands on this key, when seq != 0. */
 typedef struct cursor { /* only read.c writes to it */
     uint32_t stream;
-    uint64_t seq;
+    uint64_t seq; /* on whose key LMDB's message cursor stands; 0: on none */
 } cursor_t;
 
 /* The state of native/disk changes by its own functions alone; the comments name the callers of those functions. */
@@ -176,6 +175,7 @@ struct store {               /* only lifecycle.c writes to it */
     trouble_t trouble;
     ledgers_t ledgers;
     linger_t linger;
+    lazy_t lazy;
     alarms_t alarms;
     uint64_t replayed; /* only open.c, salvage.c */
 };

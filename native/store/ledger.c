@@ -499,11 +499,13 @@ status_t store_ledger_floor(ledger_t *ledger, uint64_t index, uint64_t term, byt
         return STATUS_OK;
     }
     const ledger_promise_t change = {.floor = index, .floor_term = term, .members = members};
+    lazy_begin(ledger->store);
     status_t status = promise_change(ledger, &change, true);
     if (status == STATUS_OK) {
         entries_remove(ledger, ledger->floor, index);
         positions_pass(&ledger->young, index);
         ledger->floor = index;
+        lazy_end(ledger->store);
     }
     return status;
 }
@@ -532,6 +534,7 @@ status_t store_ledger_reset(ledger_t *ledger, const ledger_promise_t *begin, boo
 
 status_t store_ledger_touch(ledger_t *ledger) {
     store_t *store = ledger->store;
+    lazy_begin(store);
     if (ledger->touched) {
         return STATUS_OK;
     }
@@ -555,6 +558,7 @@ void store_ledger_applied(ledger_t *ledger, uint64_t index) {
     check(index > ledger->applied);
     check(index <= ledger->last);
     ledger->applied = index;
+    lazy_end(ledger->store);
 }
 
 /* ---- batches ----------------------------------------------------------------------------------------------------- */

@@ -29,6 +29,7 @@
 #ifndef LEAFD_STORE_LEDGER_H
 #define LEAFD_STORE_LEDGER_H
 
+#include "store/lazy.h"
 #include "store/linger.h"
 #include "store/positions.h"
 #include "store/store.h"

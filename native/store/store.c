@@ -106,6 +106,7 @@ static void take_durable(store_t *store) {
     uint64_t durable = atomic_load_explicit(&store->keeper.durable, memory_order_acquire);
     if (store->pipeline.durable != store->pipeline.flight_number && durable >= store->pipeline.flight_end) {
         store->pipeline.durable = store->pipeline.flight_number;
+        lazy_durable(store, store->turn.now_mono - store->pipeline.gather.sealed_at);
         gather_durable(&store->pipeline.gather, store->batches.count, store->turn.now_mono);
         carried_durable(store, store->pipeline.durable);
     }
@@ -427,6 +428,7 @@ void store_tick(store_t *store, moment_t now) {
     store->turn.spare_spent = 0;
     env_forget(store->env);
     take_news(store);
+    lazy_show(store);
     if (store->turn.now_mono >= store->turn.background_at) {
         store_background(store);
     }
@@ -454,13 +456,15 @@ void store_tick(store_t *store, moment_t now) {
 }
 
 bool store_gathers(const store_t *store) {
-    return gather_waits(&store->pipeline.gather, store->batches.count, store->turn.now_mono);
+    bool gathers = gather_waits(&store->pipeline.gather, store->batches.count, store->turn.now_mono);
+    return store->lazy.shown && (gathers || lazy_waits(store));
 }
 
 int64_t store_next_deadline(const store_t *store) {
     int64_t deadline = store->turn.background_at;
-    if (store_gathers(store) && !store_batch_empty(store) && store->pipeline.gather.until < deadline) {
-        deadline = store->pipeline.gather.until;
+    if (store_gathers(store) && !store_batch_empty(store)) {
+        int64_t until = lazy_waits(store) ? store->lazy.until : store->pipeline.gather.until;
+        deadline = until < deadline ? until : deadline;
     }
     if (store->pipeline.boundary != 0) {
         int64_t poll = store->options.memory ? store->turn.now_mono + POLL_NS : INT64_MAX;

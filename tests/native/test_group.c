@@ -51,6 +51,52 @@ static void not_before_the_disk(void) {
     end();
 }
 
+static bool at_rest(void) {
+    return store_batch_empty(rig.store) && store_durable(rig.store) + 1 == store_batch(rig.store);
+}
+
+/* The clock stands still. What was applied is shown to consumers, though its batch is open. */
+static void answered_and_shown(uint64_t token) {
+    awaited = (uint32_t)token;
+    propose(token);
+    for (int64_t until = 0; !all_answered();) {
+        CHECK(patient(&until));
+        group_turn(group, rig.now);
+        store_tick(rig.store, rig.now);
+        group_turn(group, rig.now);
+        struct pollfd poller = {.fd = store_wake_fd(rig.store), .events = POLLIN};
+        poll(&poller, 1, 1);
+    }
+    store_tick(rig.store, rig.now);
+    CHECK(!store_batch_empty(rig.store));
+    CHECK(store_advanced_next(rig.store) == stream);
+    CHECK_EQ_U64(token, store_stream_visible(stream));
+}
+
+static void one_sync_each(void) {
+    begin();
+    store_stream_time(stream, 1, RIG_START);
+    turns_until(leads);
+    turns_until(at_rest);
+    uint64_t before = store_batch(rig.store);
+    for (uint64_t token = 1; token <= 10; token++) {
+        answered_and_shown(token);
+        CHECK_EQ_U64(before + token, store_batch(rig.store)); /* an entry, and what the one before did */
+    }
+    rig_pass(&rig, LAZY_MIN_NS);
+    store_tick(rig.store, rig.now);
+    CHECK_EQ_U64(before + 11, store_batch(rig.store)); /* none comes: it goes by itself .. */
+    answered_and_shown(11);
+    store_hurry(rig.store);
+    rig_sync(&rig);
+    CHECK_EQ_U64(before + 13, store_batch(rig.store)); /* .. and at once when somebody waits for it */
+    group_close(group);
+    rig_crash(&rig);
+    open_all();
+    check_messages(11);
+    end();
+}
+
 static void once_through_crashes(void) {
     uint64_t chance = 5, token = 0;
     begin();
@@ -103,6 +149,10 @@ static void waits_for_room(void) {
 
 #define HALF ((1u << 20) / 4 / 2) /* of what all logs take: a leader's share */
 
+static bool has_room(void) {
+    return store_room(rig.store);
+}
+
 /* A log that is full takes no more, and goes on when some of it is applied. */
 static void full_log(void) {
     static uint8_t large[4000];
@@ -118,6 +168,7 @@ static void full_log(void) {
     }
     CHECK_EQ_U64(HALF / (sizeof large + 34), taken);
     CHECK_EQ_U64(rig.store->ledgers.bytes, rig.store->ledgers.led);
+    turns_until(has_room); /* a checkpoint may be under way */
     CHECK_EQ_U64(APPEND_STORED, rig_put(&rig, stream, "another", "is served").verdict);
     refuses = false;
     await(taken);
@@ -216,6 +267,7 @@ static void forged(void) {
 int main(void) {
     RUN("what is proposed is answered in order, and is there", answers_in_order);
     RUN("nothing is applied or answered before its entry is on the disk", not_before_the_disk);
+    RUN("who waits for each answer waits for one sync each, and consumers for none more", one_sync_each);
     RUN("what was answered is there once, whenever the process is killed", once_through_crashes);
     RUN("what an entry asks for waits for room, and later entries behind it", waits_for_room);
     RUN("a log that is full takes no more until some of it is applied", full_log);
