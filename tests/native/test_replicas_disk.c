@@ -1,7 +1,7 @@
 /* test_replicas_disk.c: a stream of three servers, of which one's disk refuses a write or a sync, once or some in a
  * row, at each place, whether it leads or follows: what clients heard is one history, also when that server is killed
- * then, and the stream is the same at all members. Not here: reads and allocations (test_replicas_faults_memory.c), power
- * (test_replicas_powercut.c).
+ * then, and the stream is the same at all members. Not here: reads and allocations (test_replicas_faults_memory.c),
+ * power (test_replicas_powercut.c).
  */
 #include "failing_disk.h"
 #include "replicas_acts.h"
