@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Final
 
-from leafd.gojson import DURATION, FLAG, INT, INT64, TEXT, Kind, ListOf, MapOf, Nested, Number, Struct, wire
+from leafd.gojson import DURATION, FLAG, INT, INT64, TEXT, Integer, Kind, ListOf, MapOf, Nested, Number, Struct, wire
 from leafd.records import dataclass
 
 VERSION_MAX: Final = 2
@@ -81,7 +81,7 @@ class TimeRange(Struct):
 
 @dataclass(frozen=True, slots=True)
 class UserLimits(Permissions):
-    """Permissions and limits of a user, in its own JWT or in the template of a signing key."""
+    """Permissions and limits of a user, in its own JWT or in the template of a signing key (TemplateLimits)."""
 
     go_name: ClassVar[str] = "UserPermissionLimits"
 
@@ -109,6 +109,27 @@ class UserBody(UserLimits):
 
 
 # ---- accounts
+
+
+class _Limit(Integer):
+    """A limit of a template: none where nothing is said."""
+
+    def __init__(self) -> None:
+        super().__init__("int64", INT64.low, INT64.high)
+        self.default = NO_LIMIT
+
+
+_LIMIT: Final = _Limit()
+
+
+@dataclass(frozen=True, slots=True)
+class TemplateLimits(UserLimits):
+    """Permissions and limits in the template of a signing key. nsc leaves out limits that are none; in a user's own JWT
+    one that is left out is 0."""
+
+    subs: int = wire(_LIMIT, "subs")
+    data: int = wire(_LIMIT, "data")
+    payload: int = wire(_LIMIT, "payload")
 
 
 class _SigningKeys(Kind):
@@ -142,7 +163,7 @@ class SigningKey(Struct):
     kind: str = wire(TEXT, "kind")
     key: str = wire(TEXT, "key")
     role: str = wire(TEXT, "role")
-    template: UserLimits = wire(Nested(UserLimits, pointer=False), "template")
+    template: UserLimits = wire(Nested(TemplateLimits, pointer=False), "template")
 
 
 class _Sampling(Kind):

@@ -223,6 +223,14 @@ def test_a_scoped_key_gives_its_template(world: World) -> None:
     assert (5, 100) == (found.max_subscriptions, found.max_payload)
 
 
+def test_a_template_that_says_nothing_of_limits_sets_none(world: World) -> None:
+    """nsc leaves them out of it, and nats-server lets such a user subscribe; in a user's own JWT they would be 0."""
+    _, found = scoped(world, {"sub": {"allow": ["commands.>"]}})
+
+    assert Rights((), (), ("commands.>",), ()) == found.rights
+    assert (-1, -1) == (found.max_subscriptions, found.max_payload)
+
+
 def test_places_that_nothing_fills(world: World) -> None:
     """An allowed subject that cannot be made is left out, and when none is left nothing is allowed; a denied one that
     cannot be made refuses the login."""
