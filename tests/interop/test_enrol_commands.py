@@ -87,6 +87,12 @@ class Walk:
         assert done.returncode in (0, 3), (words, done)
         return done.stdout
 
+    def restrict(self, at: str) -> None:
+        """Boxes may do what the page's block of permissions says."""
+        path = self.directory / at / "leafd.conf"
+        (rights,) = re.findall(r"permissions \{.*?\n  \}", PAGE.read_text(), re.S)
+        path.write_text(path.read_text().replace("enrol { ", f"enrol {{ {rights}\n"))
+
     def restart(self, at: str) -> None:
         """`systemctl restart leafd`, with what init wrote, on other ports."""
         place = self.directory / at
@@ -137,8 +143,11 @@ def test_a_newcomer_enrols_three_boxes_by_the_words_of_the_page(tmp_path: Path) 
         before = (tmp_path / "hub" / "hub-ca.pem").read_bytes()
         walk.type(certificate, "hub")
         hub.stop()
+        walk.restrict("hub")
         hub.start("leafd.conf")
         within(180, lambda: "2 of 2 boxes are linked" in walk.type(boxes, "hub"))
+        asyncio.run(_published(walk.servers["box-0002"], "telemetry.box-0002.temperature"))
+        within(20, lambda: _collected(hub) == 4)
         assert before == (tmp_path / "hub" / "hub-ca.pem").read_bytes()
 
 
@@ -374,6 +383,24 @@ def test_with_an_operator_a_box_has_the_rights_of_the_signing_key_s_template(tmp
         again = Login(server, key, "box-1")
         assert again.is_in, (again.answer, server.log[-1500:])
         assert Login(server, Key("user"), "box-2").answer == "Authorization Violation"
+
+
+def test_the_first_box_is_let_in_where_the_account_is_not_known_yet(tmp_path: Path) -> None:
+    """A resolver with a directory looks an account up when somebody logs in: then it is known that the key has a
+    template. Its limits are left out, as nsc does."""
+    fleet = Fleet(sub={"allow": ["commands.{{name()}}.>"]})
+    (tmp_path / f"{fleet.boxes.public}.jwt").write_text(fleet.boxes.token())
+    resolver = f'resolver {{ type: full, dir: "{tmp_path}" }}'
+    only_system = f"resolver_preload {{ {fleet.operator.system.public}: {fleet.operator.system.token()} }}"
+    with ExitStack() as stack:
+        text = re.sub(r"resolver_preload .*", only_system, fleet.text().replace("resolver: MEMORY", resolver))
+        server = servers.make(LEAFD, text, tmp_path)
+        (tmp_path / "signing.nk").write_text(fleet.signer.seed)
+        server.start()
+        stack.callback(server.stop)
+        login = Login(server, Key("user"), "box-1", auth_token=token(server, "box-1"))
+        assert isinstance(login.answer, dict), (login.answer, server.log[-3000:])
+        assert login.answer["import"] == {"allow": ["commands.box-1.>"]}
 
 
 def test_with_a_plain_signing_key_a_box_has_what_its_account_has(tmp_path: Path) -> None:

@@ -239,16 +239,19 @@ class Boxes:
         self._log.error(f"{link.log_name} - box {quoted(name)} is not enrolled: {why.text}", event="box_refused")
         return Refused(f"Enrolment Refused: {why.text}" if why.known else "")
 
-    def lend(self, connect: dict[str, Any]) -> None:
-        """With an operator: a box brings no JWT, since the hub has what it is made of."""
+    def lend(self, connect: dict[str, Any]) -> str:
+        """With an operator: a box brings no JWT, since the hub has what it is made of. The account that has to be
+        looked up before that, since its JWT says what the signing key is; "" where nothing is missing."""
         compiled, box = self._current.compiled, self.box_of(_claimed(connect))
         trust, block = compiled.policy.trust, compiled.config.enrol
         if trust is None or box is None or connect.get("jwt") or block is None or not compiled.signing_seed:
-            return
+            return ""
         account = trust.accounts.get(block.account)
-        key = compiled.signing_key
-        scoped = account is not None and account.keys.get(key) is not None
+        if account is None:
+            return block.account
+        scoped = account.keys.get(compiled.signing_key) is not None
         connect["jwt"] = user_token(box, block.account, compiled.signing_seed, scoped=scoped)
+        return ""
 
     # ---- one machine for each key
 

@@ -69,7 +69,7 @@ class Boxes(Protocol):
     def box_of(self, nkey: str) -> Box | None: ...
     def takes_time(self, connect: Mapping[str, Any]) -> bool: ...
     async def enrol(self, link: Link, connect: Mapping[str, Any], nonce: str) -> Refused | None: ...
-    def lend(self, connect: dict[str, Any]) -> None: ...
+    def lend(self, connect: dict[str, Any]) -> str: ...
     async def single(
         self, link: Link, connect: Mapping[str, Any], login: Login, box: Box
     ) -> Login | Refused | None: ...
@@ -245,7 +245,9 @@ class LeafLogins:
                 refused = await self._boxes.enrol(link, connect, nonce)
         finally:
             self._asked.discard(link.connection)
-        self._boxes.lend(connect)
+        account = self._boxes.lend(connect)
+        if account and refused is None and self._look_up is not None and await self._look_up(account):
+            self._boxes.lend(connect)
         return refused
 
     async def _single(
