@@ -181,11 +181,18 @@ async def _places(host: str, port: int, patience: Patience, last: Place | None) 
     with trio.move_on_after(patience.several_s / 2 if last is not None else patience.seconds):
         try:
             found = await trio.socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-            return [(one[0], cast(Address, one[4])) for one in found]
+            return _both_families([(one[0], cast(Address, one[4])) for one in found])
         except socket.gaierror as error:
             if last is None or error.errno != socket.EAI_AGAIN:
                 raise
     return [last] if last is not None else []
+
+
+def _both_families(places: list[Place]) -> list[Place]:
+    """The same, the first of the other family moved up to the second: where IPv6 leads nowhere, two addresses that are
+    dialled together must not be both of it."""
+    other = next((place for place in places if place[0] != places[0][0]), None)
+    return places if other is None else [places[0], other, *(one for one in places[1:] if one != other)]
 
 
 async def _reached(

@@ -17,6 +17,7 @@ import trio
 import trio.testing
 from leafd.links import dialling, ways
 from leafd.links.dialling import Patience, patience
+from leafd.links.echo import Place
 
 from tests import cell
 from tests.cell import HUB, HUB_ADDRESS, LEAF, Link
@@ -135,6 +136,37 @@ def test_a_hub_that_has_several_addresses_is_not_waited_for_long_at_first(monkey
         return trio.current_time() - began
 
     assert trio.run(play, clock=trio.testing.MockClock(autojump_threshold=0)) == pytest.approx(10)
+
+
+def test_a_hub_whose_first_addresses_lead_nowhere_is_reached_by_the_first_one_of_another_kind(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As where a modem's network has IPv6 and nothing behind it, and the hub has two such addresses."""
+    dead, dead_too, there = ("2001:db8::1", 7422, 0, 0), ("2001:db8::2", 7422, 0, 0), ("192.0.2.1", 7422)
+
+    async def found(host: str, port: int, **about: object) -> list[tuple[object, ...]]:
+        return [
+            (socket.AF_INET6, socket.SOCK_STREAM, 6, "", dead),
+            (socket.AF_INET6, socket.SOCK_STREAM, 6, "", dead_too),
+            (socket.AF_INET, socket.SOCK_STREAM, 6, "", there),
+        ]
+
+    ours, theirs = socket.socketpair()
+    answered = trio.SocketStream(trio.socket.from_stdlib_socket(ours))
+
+    async def asked(place: Place, *how: object) -> trio.SocketStream:
+        if place[1] != there:
+            await trio.sleep_forever()
+        return answered
+
+    monkeypatch.setattr(trio.socket, "getaddrinfo", found)
+    monkeypatch.setattr(dialling, "_asked", asked)
+
+    async def play() -> trio.SocketStream:
+        return await dialling.connect("hub", 7422, None, Patience(60, 5))
+
+    with ours, theirs:
+        assert trio.run(play, clock=trio.testing.MockClock(autojump_threshold=0)) is answered
 
 
 @pytest.mark.parametrize("resolver", ["says nothing", "has no answer"])
