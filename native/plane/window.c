@@ -14,10 +14,15 @@
 #include "plane/plane.h"
 #include "plane/protocol.h"
 
-static void expect_the_worst(const peer_t *peer) {
-    int64_t again_ns = peer->link->window.round_trip_ns * WINDOW_AGAIN_TRIPS;
+static void expect_outages(const plane_t *plane, const peer_t *peer) {
+    window_t *window = &peer->link->window;
+    window->again_ns = window_again_ns(window, plane->now.mono_ns);
+    tcp_expect_outages(peer->conn.fd, window->again_ns);
+}
+
+static void expect_the_worst(const plane_t *plane, const peer_t *peer) {
     tcp_expect_loss(peer->conn.fd);
-    tcp_expect_outages(peer->conn.fd, again_ns > WINDOW_AGAIN_NS ? again_ns : WINDOW_AGAIN_NS);
+    expect_outages(plane, peer);
 }
 
 /* Puts the waiting output into lanes, or takes it out of them. Without memory it stays as it is. */
@@ -42,7 +47,7 @@ void window_admitted(plane_t *plane, peer_t *peer) {
     window_begin(&peer->link->window, &look, plane->now.mono_ns);
     tcp_expect_life(peer->conn.fd, window_patience_ns(&peer->link->window));
     if (peer->link->window.narrow) {
-        expect_the_worst(peer);
+        expect_the_worst(plane, peer);
         line_up(plane, peer);
     }
 }
@@ -87,6 +92,33 @@ static void learn_packed(peer_t *peer, const tcp_look_t *seen) {
     window->plain_before = peer->conn.bytes_out;
 }
 
+static void count_narrow(bool *counted, bool counts, uint32_t *of_all) {
+    *of_all += counts == *counted ? 0 : counts ? 1 : UINT32_MAX;
+    *counted = counts;
+}
+
+/* How many links the line has, as far as this one matters: what comes to a hub may come by as many lines, and servers
+ * of a cluster have wide ones. */
+static void count_beside(plane_t *plane, window_t *window, bool counts, bool busy) {
+    count_narrow(&window->counted, counts, &plane->narrows_dialled);
+    count_narrow(&window->counted_busy, counts && busy, &plane->narrows_busy);
+    window->among = counts ? plane->narrows_dialled : 0;
+    window->beside = counts ? plane->narrows_busy : 0;
+}
+
+/* Links beside each other let their line run empty at the same time. */
+static bool drains_together(plane_t *plane, const window_t *window) {
+    int64_t now = plane->now.mono_ns;
+    if (window->beside < 2) {
+        return false;
+    }
+    if (now - plane->narrows_drained_ns > WINDOW_DRAIN_NS) {
+        plane->narrows_drained_ns = now;
+        plane->narrows_resume_ns = now + window->round_trip_ns - window->round_trip_min_ns * 7 / 8;
+    }
+    return now < plane->narrows_resume_ns;
+}
+
 static void learn(plane_t *plane, peer_t *peer, const tcp_look_t *seen) {
     window_t *window = &peer->link->window;
     bool narrow = window->narrow;
@@ -95,9 +127,13 @@ static void learn(plane_t *plane, peer_t *peer, const tcp_look_t *seen) {
     bool waiting = waits != 0 && (narrow || seen->held != 0);
     window->crowded = window_crowds(window->crowded, waits, most);
     window_learn(window, seen, waiting, plane->now.mono_ns);
+    bool counts = peer->dialled && window->narrow && peer->route == NULL && peer->gateway == NULL;
+    count_beside(plane, window, counts, waiting || window->busy);
     learn_packed(peer, seen);
     if (window->narrow && !narrow) {
-        expect_the_worst(peer);
+        expect_the_worst(plane, peer);
+    } else if (window_again_differs(window, plane->now.mono_ns)) {
+        expect_outages(plane, peer);
     }
     if (window_spares(window, waiting, plane->now.mono_ns)) {
         tcp_spare_probe(peer->conn.fd);
@@ -184,7 +220,9 @@ uint64_t window_room(plane_t *plane, peer_t *peer) {
     urgent = urgent > window->packet ? 0 : urgent;
     uint64_t waiting = waiting_of(peer), room = UINT32_MAX;
     if (window->narrow) {
-        room = window_gives(window, &seen, waiting, urgent, plane->now.mono_ns);
+        room = !drains_together(plane, window) ? window_gives(window, &seen, waiting, urgent, plane->now.mono_ns)
+               : seen.held == 0                ? urgent
+                                               : 0;
     }
     if (window->pace != 0) {
         uint64_t saved = window_saved(window, waiting, plane->now.mono_ns);
@@ -327,6 +365,9 @@ void window_turn(plane_t *plane) {
 }
 
 void window_forget(plane_t *plane, peer_t *peer) {
+    if (peer->link != NULL) {
+        count_beside(plane, &peer->link->window, false, false);
+    }
     for (peer_t **at = &plane->narrows; peer->link != NULL && peer->link->window.waits && *at != NULL;
          at = &(*at)->link->next_narrow) {
         if (*at == peer) {

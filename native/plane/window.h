@@ -19,6 +19,11 @@
  * of one piece after another is taken, from when it is given until it is acknowledged. If that is much longer than the
  * shortest round trip, the link is let run empty, and the next piece tells, alone: a queue, or the way itself.
  *
+ * A box may have ten links, for ten accounts, and has one line. What each may have under way beyond its own rate is
+ * what all of those together may that have something waiting, and the queue that one of them sees is the others': none
+ * takes it for a longer way, and they let it run empty together. That is so for leaf links that this server
+ * dialled. Those that come to a hub may come by as many lines.
+ *
  * window_learn.c has pure functions of what was seen; window.c asks the kernel.
  */
 #ifndef LEAFD_PLANE_WINDOW_H
@@ -58,7 +63,10 @@ typedef struct budget budget_t;
 #define WINDOW_TELL_NS (60 * NS_PER_SECOND)
 #define WINDOW_PATIENCE_NS (43 * NS_PER_SECOND) /* a link of which nothing is heard or acknowledged for so long .. */
 #define WINDOW_AGAIN_NS (3 * NS_PER_SECOND)     /* what is lost is sent again at least so often, .. */
-#define WINDOW_AGAIN_TRIPS 3                    /* .. or after so many round trips, if that is longer */
+#define WINDOW_AGAIN_TRIPS 3                    /* .. or after so many round trips, if that is longer; .. */
+#define WINDOW_OUTAGE_NS (2500 * NS_PER_MS)     /* .. in an outage so often, or after one, if that is longer */
+#define WINDOW_BACK_TRIPS 5                     /* in so many round trips after it TCP is back at its rate */
+#define WINDOW_SILENT_NS NS_PER_SECOND          /* an outage: nothing came for a round trip, a half, and so long */
 #define WINDOW_GAP_NS (3 * NS_PER_SECOND)       /* time in which nothing comes is heard time up to that */
 #define WINDOW_PATIENCE_TRIPS 12                /* .. and for so many round trips is dead, .. */
 #define WINDOW_ALIVE_NS                                                                                                \
@@ -67,13 +75,17 @@ typedef struct budget budget_t;
 #define WINDOW_DOUBT_TRIPS 9                 /* .. if that are so many */
 
 typedef struct window {
-    bool measured; /* it is TCP */
-    bool narrow;   /* it has a window */
-    bool proven;   /* the rate was seen under load */
-    bool busy;     /* something waited at the last look */
-    bool crowded;  /* so much waits that the link is nearly a slow consumer: it has a window, near or not */
-    bool waits;    /* in plane->narrows */
-    bool doubted;  /* control was told that it is in doubt */
+    bool measured;     /* it is TCP */
+    bool narrow;       /* it has a window */
+    bool proven;       /* the rate was seen under load */
+    bool busy;         /* something waited at the last look */
+    bool crowded;      /* so much waits that the link is nearly a slow consumer: it has a window, near or not */
+    bool waits;        /* in plane->narrows */
+    bool doubted;      /* control was told that it is in doubt */
+    bool counted;      /* in plane->narrows_dialled */
+    bool counted_busy; /* in plane->narrows_busy */
+    uint32_t among;    /* links of the same line, this one included; 0: nothing is known of a line .. */
+    uint32_t beside;   /* .. those that have something waiting; 0 or 1: it is alone */
     uint64_t bytes;
     uint64_t packet;
     uint64_t rate;  /* bytes a second */
@@ -83,9 +95,11 @@ typedef struct window {
     int64_t looked_ns;
     int64_t progress_ns; /* when something arrived, or nothing had to */
     int64_t alive_ns;    /* when something arrived */
+    int64_t back_ns;     /* when something did after an outage */
     int64_t drained_ns;  /* when no queue stood last, or was let run empty */
     int64_t resume_ns;   /* until when it is */
     int64_t spared_ns;   /* when BBR began anew last */
+    int64_t again_ns;    /* what the kernel was told of how often it tries again; 0: nothing */
     int64_t round_trip_ns;
     int64_t round_trip_min_ns; /* the kernel's, or that of a way that has become longer */
     int64_t longer_ns;         /* what this way takes since it became longer; 0: the kernel knows */
@@ -118,6 +132,11 @@ void window_begin(window_t *window, const tcp_look_t *look, int64_t mono_ns);
 /* waiting: something waits here or in the kernel. */
 void window_learn(window_t *window, const tcp_look_t *look, bool waiting, int64_t mono_ns);
 int64_t window_patience_ns(const window_t *window);
+/* At least so often what had no answer is sent again. In an outage its end is found by that. Otherwise it is so late
+ * that TCP goes by its own time: to try at about the time at which answers come is the worst of all. */
+int64_t window_again_ns(const window_t *window, int64_t mono_ns);
+/* True when the kernel was told something else. */
+bool window_again_differs(const window_t *window, int64_t mono_ns);
 /* Nothing has arrived for so long that another connection may come about sooner than this one goes on. What the peer's
  * kernel has behind a gap has arrived: it is acknowledged only when the gap is closed, which takes a link as long as
  * its queue is, and again if that packet is lost, too. */

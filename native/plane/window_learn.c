@@ -22,6 +22,7 @@ void window_begin(window_t *window, const tcp_look_t *look, int64_t mono_ns) {
                          .arrived = look->acked + look->beyond,
                          .looked_ns = mono_ns,
                          .progress_ns = mono_ns,
+                         .back_ns = INT64_MIN / 2,
                          .alive_ns = mono_ns,
                          .drained_ns = mono_ns,
                          .packed = 1,
@@ -44,15 +45,39 @@ uint64_t window_piece(const window_t *window) {
     return is_coarse(window) ? window->packet / 2 : quarter > window->packet ? quarter : window->packet;
 }
 
+static bool is_alone(const window_t *window) {
+    return window->beside < 2;
+}
+
 /* The bytes under way at the window's rate, a quarter and two packets more: one that is being sent, and one behind it.
- * Where packets are half full, one of these does. */
+ * Where packets are half full, one of these does. Links beside each other have these two together, and each of them a
+ * packet; what one of them carries more rises as others carry less, and is no proof that the line carries more. */
 static uint64_t bytes_at(const window_t *window) {
-    double bytes = under_way(window) * (window->level < WINDOW_LEVEL ? 2.0 : 1.25)
-                   + (is_coarse(window) ? 1.0 : 2.0) * (double)window->packet;
+    double packet = (double)window->packet, more = (is_coarse(window) ? 1.0 : 2.0) * packet;
+    double bytes = under_way(window) * (window->level < WINDOW_LEVEL && is_alone(window) ? 2.0 : 1.25);
+    bytes += is_alone(window) ? more : more / window->beside;
+    bytes = bytes < packet ? packet : bytes;
     return bytes > (double)WINDOW_MAX ? (uint64_t)WINDOW_MAX + 1 : (uint64_t)bytes;
 }
 
-static void learn_rate(window_t *window, uint64_t sample) {
+/* Of what a link begins with, those that have a line together have a part each. */
+static uint64_t bytes_allowed(const window_t *window) {
+    if (window->proven || window->among < 2) {
+        return window->bytes;
+    }
+    uint64_t part = window->bytes / window->among;
+    return part > 2 * window->packet ? part : 2 * window->packet;
+}
+
+/* Nothing of what is under way has arrived for longer than a lost packet explains. */
+static bool is_outage(const window_t *window, int64_t mono_ns) {
+    return mono_ns - window->progress_ns > window->round_trip_ns * 3 / 2 + WINDOW_SILENT_NS;
+}
+
+static void learn_rate(window_t *window, uint64_t sample, int64_t mono_ns) {
+    if (sample < window->rate && mono_ns - window->back_ns < WINDOW_BACK_TRIPS * window->round_trip_min_ns) {
+        return; /* TCP begins with a packet: that is no proof that the line carries less than before the outage */
+    }
     bool rises = !window->proven || sample > window->rate + window->rate / 10;
     window->level = rises && window->level < WINDOW_LEVEL ? 0 : window->level + (window->level < WINDOW_LEVEL);
     /* Half of a rise at once: what was acknowledged after a stall comes in a heap, and was not carried as fast. */
@@ -130,7 +155,7 @@ static void learn_way(window_t *window, int64_t trip_ns, int64_t least_ns, int64
         window->empties = false;
     } else if (trip_ns < window->longer_ns) {
         window->longer_ns = trip_ns;
-    } else if (asks(window, trip_ns, mono_ns)) {
+    } else if (is_alone(window) && asks(window, trip_ns, mono_ns)) {
         run_empty(window, trip_ns, mono_ns);
     }
 }
@@ -157,11 +182,11 @@ static void time_piece(window_t *window, const tcp_look_t *look, int64_t mono_ns
 
 /* A piece is given to the kernel. */
 static void mark_piece(window_t *window, const tcp_look_t *look, int64_t mono_ns) {
-    bool alone = look->held == 0;
+    bool alone = look->held == 0 && is_alone(window);
     if (window->empties && !alone && mono_ns >= window->resume_ns) {
         ask_again(window);
     }
-    if (window->given_ns == 0 || alone) {
+    if (window->given_ns == 0 || look->held == 0) {
         window->given_ns = mono_ns;
         window->given_end = look->acked + look->held;
         window->given_resent = look->resent;
@@ -182,6 +207,7 @@ void window_learn(window_t *window, const tcp_look_t *look, bool waiting, int64_
     }
     uint64_t arrived = look->acked + look->beyond;
     if (look->acked != window->acked || arrived > window->arrived) {
+        window->back_ns = is_outage(window, mono_ns) ? mono_ns : window->back_ns;
         window->alive_ns = mono_ns;
     }
     if (window->alive_ns == mono_ns || look->held == 0) {
@@ -193,7 +219,7 @@ void window_learn(window_t *window, const tcp_look_t *look, bool waiting, int64_
         return; /* the next time that something has arrived says how fast it was */
     }
     if (window->busy && waiting) {
-        learn_rate(window, (uint64_t)((double)moved * (double)NS_PER_SECOND / (double)took_ns));
+        learn_rate(window, (uint64_t)((double)moved * (double)NS_PER_SECOND / (double)took_ns), mono_ns);
         learn_width(window);
     }
     window->busy = waiting;
@@ -220,7 +246,7 @@ static uint64_t less(uint64_t a, uint64_t b) {
 
 static uint64_t gives(window_t *window, const tcp_look_t *look, uint64_t waiting, uint64_t urgent, int64_t mono_ns) {
     uint64_t flying = less(look->held, look->beyond);
-    uint64_t limit = drains(window, flying, mono_ns) ? 0 : window->bytes;
+    uint64_t limit = drains(window, flying, mono_ns) ? 0 : bytes_allowed(window);
     uint64_t room = less(limit, flying);
     if (look->held > 4 * window->bytes) {
         return 0; /* one that is lost again and again: the peer has to keep all behind it */
@@ -243,6 +269,20 @@ uint64_t window_gives(window_t *window, const tcp_look_t *look, uint64_t waiting
 int64_t window_patience_ns(const window_t *window) {
     int64_t trips_ns = window->round_trip_ns * WINDOW_PATIENCE_TRIPS;
     return trips_ns > WINDOW_PATIENCE_NS ? trips_ns : WINDOW_PATIENCE_NS;
+}
+
+int64_t window_again_ns(const window_t *window, int64_t mono_ns) {
+    bool outage = is_outage(window, mono_ns);
+    int64_t least_ns = outage ? WINDOW_OUTAGE_NS : WINDOW_AGAIN_NS;
+    /* The first answer after an outage counts as one that took as long as that. */
+    int64_t trip_ns = window->round_trip_ns, most_ns = 2 * window->round_trip_min_ns;
+    int64_t trips_ns = (trip_ns < most_ns ? trip_ns : most_ns) * (outage ? 1 : WINDOW_AGAIN_TRIPS);
+    return trips_ns > least_ns ? trips_ns : least_ns;
+}
+
+bool window_again_differs(const window_t *window, int64_t mono_ns) {
+    int64_t again_ns = window_again_ns(window, mono_ns), part_ns = window->again_ns / 8;
+    return window->again_ns != 0 && (again_ns > window->again_ns + part_ns || again_ns < window->again_ns - part_ns);
 }
 
 static int64_t doubt_after(const window_t *window) {
@@ -271,9 +311,11 @@ bool window_dead(const window_t *window, int64_t write_deadline_ns, int64_t mono
 }
 
 /* Not where the way has become longer than BBR allows for: it begins with the kernel's least round trip, which is that
- * of five minutes. */
+ * of five minutes. And not in an outage, in which it would forget the rate that it has seen; but as soon as something
+ * arrives again, since it would look at once then. */
 bool window_spares(window_t *window, bool waiting, int64_t mono_ns) {
-    if (!waiting || !window->narrow || window->round_trip_min_ns < WINDOW_PROBE_TRIP_NS || window->longer_ns != 0
+    if (!waiting || !window->narrow || mono_ns - window->alive_ns > window->round_trip_ns
+        || window->round_trip_min_ns < WINDOW_PROBE_TRIP_NS || window->longer_ns != 0
         || window->round_trip_ns > WINDOW_PROBE_WORTH * window->round_trip_min_ns
         || mono_ns - window->spared_ns < WINDOW_PROBE_NS) {
         return false;

@@ -310,21 +310,27 @@ static void a_long_trip_is_spared_what_a_short_one_is_not(void) {
         near.now += NS_PER_SECOND;
         CHECK(!window_spares(&far.window, false, far.now)); /* while nothing waits it may look */
         CHECK(!window_spares(&near.window, true, near.now));
+        far.window.alive_ns = far.now;
         spared += window_spares(&far.window, true, far.now);
     }
-    CHECK(spared >= 7 && spared <= 8);            /* BBR looks after ten seconds each time */
+    CHECK(spared >= 7 && spared <= 8); /* BBR looks after ten seconds each time */
+    far.now += 60 * NS_PER_SECOND;
+    far.window.alive_ns = far.now;
     far.window.round_trip_ns = 7 * NS_PER_SECOND; /* a modem that has fallen back to an older network */
-    CHECK(!window_spares(&far.window, true, far.now + 60 * NS_PER_SECOND));
+    CHECK(!window_spares(&far.window, true, far.now));
     far.window.round_trip_ns = 2 * NS_PER_SECOND;
     far.window.narrow = false;
-    CHECK(!window_spares(&far.window, true, far.now + 60 * NS_PER_SECOND));
+    CHECK(!window_spares(&far.window, true, far.now));
+    far.window.narrow = true;
+    CHECK(window_spares(&far.window, true, far.now));
 }
 
 /* A line as it is: what is given stands in its queue, arrives later, and is acknowledged later still. */
 typedef struct way {
     window_t window;
     tcp_look_t look;
-    int64_t now, free_at;
+    int64_t now, own_free_at;
+    int64_t *free_at; /* when the line is */
     double rate;
     int64_t base_ns;
     struct {
@@ -348,14 +354,14 @@ static void way_runs(way_t *way, int64_t ns, uint64_t waiting) {
         room = room < waiting ? room : waiting;
         for (uint64_t packet; room != 0; room -= packet) {
             packet = room < 1448 ? room : 1448;
-            way->free_at = way->free_at > way->now ? way->free_at : way->now;
-            way->free_at += (int64_t)((double)packet / way->rate * (double)NS_PER_SECOND);
+            *way->free_at = *way->free_at > way->now ? *way->free_at : way->now;
+            *way->free_at += (int64_t)((double)packet / way->rate * (double)NS_PER_SECOND);
             way->given += packet;
-            way->acks[way->last].at = way->free_at + way->base_ns;
+            way->acks[way->last].at = *way->free_at + way->base_ns;
             way->acks[way->last].upto = way->given;
             way->last = (way->last + 1) % 4096;
         }
-        int64_t queued_ns = way->free_at > way->now ? way->free_at - way->now : 0;
+        int64_t queued_ns = *way->free_at > way->now ? *way->free_at - way->now : 0;
         way->look.round_trip_ns = way->base_ns + queued_ns;
         if (way->look.round_trip_ns < way->look.round_trip_min_ns) {
             way->look.round_trip_min_ns = way->look.round_trip_ns; /* which the kernel keeps for minutes */
@@ -364,9 +370,10 @@ static void way_runs(way_t *way, int64_t ns, uint64_t waiting) {
 }
 
 static way_t *way_with(double rate, int64_t base_ns) {
-    static way_t ways[4];
+    static way_t ways[24];
     static int used;
     way_t *way = &ways[used++];
+    way->free_at = &way->own_free_at;
     way->rate = rate;
     way->base_ns = base_ns;
     way->now = NS_PER_SECOND;
@@ -405,7 +412,7 @@ static void an_outage_is_no_longer_way(void) {
         for (int at = way->first; at != way->last; at = (at + 1) % 4096) {
             way->acks[at].at += 30 * NS_PER_SECOND;
         }
-        way->free_at += 30 * NS_PER_SECOND;
+        *way->free_at += 30 * NS_PER_SECOND;
         int64_t trip_ns = way->look.round_trip_ns;
         for (int64_t end = way->now + 30 * NS_PER_SECOND; way->now < end;) {
             way->now += 20 * NS_PER_MS;
@@ -424,6 +431,94 @@ static void a_queue_is_no_longer_way(void) {
     way_carries(way, 300 * NS_PER_SECOND);
     CHECK(way->window.bytes < 6 * 1448);
     CHECK(way->window.longer_ns < 600 * NS_PER_MS);
+}
+
+#define BESIDE 10
+
+/* So many links fill one line. Returns what of it is used; *most: bytes under way of all, at most. */
+static double beside_carry(way_t **ways, int64_t ns, uint64_t *most) {
+    uint64_t before = 0, after = 0;
+    for (int i = 0; i < BESIDE; i++) {
+        before += ways[i]->look.acked;
+    }
+    *most = 0;
+    for (int64_t end = ways[0]->now + ns; ways[0]->now < end;) {
+        uint64_t held = 0;
+        for (int i = 0; i < BESIDE; i++) {
+            way_runs(ways[i], 20 * NS_PER_MS, 1 << 20);
+            held += ways[i]->given - ways[i]->look.acked;
+        }
+        *most = held > *most ? held : *most;
+    }
+    for (int i = 0; i < BESIDE; i++) {
+        after += ways[i]->look.acked;
+    }
+    return (double)(after - before) / ((double)ns / (double)NS_PER_SECOND) / ways[0]->rate;
+}
+
+static void links_beside_each_other_fill_one_line_and_no_queue(void) {
+    way_t *ways[BESIDE];
+    for (int i = 0; i < BESIDE; i++) {
+        ways[i] = way_with(6250, NS_PER_SECOND);
+        ways[i]->free_at = &ways[0]->own_free_at;
+        ways[i]->window.among = ways[i]->window.beside = BESIDE;
+    }
+    uint64_t most;
+    (void)beside_carry(ways, 20 * NS_PER_SECOND, &most);
+    CHECK(most <= (uint64_t)BESIDE * 3 * 1448); /* and not ten times 16 KB */
+    CHECK(beside_carry(ways, 90 * NS_PER_SECOND, &most) > 0.95);
+    CHECK(most <= 6250 * 5 / 4 + BESIDE * 1448);
+    for (int i = 0; i < BESIDE; i++) {
+        CHECK_EQ_I64(0, ways[i]->window.longer_ns);
+    }
+}
+
+static void an_outage_is_tried_more_often_than_a_loss(void) {
+    line_t cell = line_of(6250, 2 * NS_PER_SECOND), satellites = line_of(6250, 5 * NS_PER_SECOND);
+    CHECK_EQ_I64(6 * NS_PER_SECOND, window_again_ns(&cell.window, cell.now));
+    CHECK_EQ_I64(15 * NS_PER_SECOND, window_again_ns(&satellites.window, cell.now));
+    CHECK(!window_again_differs(&cell.window, cell.now)); /* nobody was told anything */
+    cell.window.again_ns = window_again_ns(&cell.window, cell.now);
+    CHECK(!window_again_differs(&cell.window, cell.now + 4 * NS_PER_SECOND)); /* a packet may be lost */
+    int64_t later = cell.now + 5 * NS_PER_SECOND;
+    CHECK(window_again_differs(&cell.window, later));
+    CHECK_EQ_I64(2500 * NS_PER_MS, window_again_ns(&cell.window, later));
+    CHECK_EQ_I64(5 * NS_PER_SECOND, window_again_ns(&satellites.window, cell.now + 10 * NS_PER_SECOND));
+    cell.window.again_ns = window_again_ns(&cell.window, later);
+    cell.window.progress_ns = later; /* the line is back */
+    CHECK(window_again_differs(&cell.window, later));
+    cell.window.again_ns = window_again_ns(&cell.window, later);
+    cell.window.round_trip_ns = 4 * NS_PER_SECOND;
+    CHECK(window_again_differs(&cell.window, later));
+}
+
+static void a_slow_start_after_an_outage_is_no_slow_line(void) {
+    line_t line = line_of(6250, 2 * NS_PER_SECOND);
+    loaded(&line, 120 * NS_PER_SECOND);
+    uint64_t before = line.window.bytes;
+    for (int64_t end = line.now + 30 * NS_PER_SECOND; line.now < end; line.now += 100 * NS_PER_MS) {
+        window_learn(&line.window, &line.look, true, line.now);
+    }
+    line.look.acked += 1448;
+    window_learn(&line.window, &line.look, true, line.now);
+    line.rate = 6250.0 / 4;
+    loaded(&line, 7 * NS_PER_SECOND);
+    CHECK_EQ_U64(before, line.window.bytes);
+    loaded(&line, 60 * NS_PER_SECOND); /* it is slower than it was */
+    CHECK(line.window.bytes < before / 2 + 2 * 1448);
+}
+
+static void what_bbr_knows_is_kept_over_an_outage(void) {
+    line_t far = line_of(6250, 2 * NS_PER_SECOND);
+    loaded(&far, 30 * NS_PER_SECOND);
+    int64_t back = far.now + 30 * NS_PER_SECOND;
+    for (; far.now < back; far.now += NS_PER_SECOND) {
+        window_learn(&far.window, &far.look, true, far.now);
+        CHECK(far.now - far.window.alive_ns <= 2 * NS_PER_SECOND || !window_spares(&far.window, true, far.now));
+    }
+    far.look.acked += 1448;
+    window_learn(&far.window, &far.look, true, far.now);
+    CHECK(window_spares(&far.window, true, far.now));
 }
 
 /* Its last byte is acknowledged at once, and that is seen a second later. */
@@ -447,6 +542,12 @@ int main(void) {
     RUN("a way that becomes longer is filled as well", a_way_that_becomes_longer_is_filled_all_the_same);
     RUN("an outage is not taken for a longer way", an_outage_is_no_longer_way);
     RUN("a queue of its own making is not taken for a longer way", a_queue_is_no_longer_way);
+    RUN("links beside each other fill their line, and take each other's queue for no longer way",
+        links_beside_each_other_fill_one_line_and_no_queue);
+    RUN("an outage is tried more often than what is lost otherwise", an_outage_is_tried_more_often_than_a_loss);
+    RUN("a slow start after an outage does not make a link slow", a_slow_start_after_an_outage_is_no_slow_line);
+    RUN("what BBR knows is kept over an outage, and it does not look when that is over",
+        what_bbr_knows_is_kept_over_an_outage);
     RUN("an answer that is seen late makes no way longer", what_is_seen_late_is_no_longer_way);
     RUN("what was lost does not stop what comes behind it", a_gap_stops_nobody);
     RUN("a message that is urgent does not wait for room for a packet", little_goes_at_once);
