@@ -1,13 +1,20 @@
 """A hub that is dialled a second time, while nothing arrives any more that is sent over the link to it.
 
-    up --doubted--> dial --first line of the hub--> log in --up--> the older link goes
+    up --doubted--> dial --TCP--> hold --first line of the hub--> log in --up--> the older link goes
          settled <--/ `--no answer--> dial again
+                                    `--settled--> the newer connection goes
 
 A link in an outage waits as TCP has it: ever longer, where the kernel cannot be told otherwise (before Linux 6.15). And
 it waits in vain where the outage gave the machine another address, or made a router forget the connection. Only when
 its patience is over would it be known to be dead. A dial costs packets of 60 bytes. Whichever brings something first is
 the link: the older one stays until the newer one is logged in, and the newer one goes when the older one is well again
 before the hub has said a word.
+
+That the newer connection has come about says that the line is back. Within HELD times the round trip the older link has
+sent again what was lost, and has its answer, too: TCP at such a distance tries so often (native/plane/window.h). To go
+on with it takes a round trip or two. A login and new consumers take four, and what was under way is sent once more. So
+nothing is said over the newer connection until then. Where the way is short, both cost little, and a hub that gives a
+login two seconds has to be told in time.
 
 Not here: when a link is in doubt (native/plane/window.h), how and how often a hub is dialled
 (dialling.py), the loop that dials where there is no link (leafs.py).
@@ -22,22 +29,29 @@ import trio
 
 from leafd.links.dialling import NoTunnel
 from leafd.links.link import Link, RemoteStatus, either, first_of
+from leafd.links.reach import Hold
 from leafd.links.redial import Redial
 from leafd.native_types import CloseReason
 
 HEARD_S: Final = 60.0
 """So long a hub may take for its first line."""
+HELD: Final = 1.3
+HELD_MIN_S: Final = 3.2
+"""As long as the plane lets TCP wait until it tries again, and a part of a second until its answer is noticed. .."""
+HELD_NEAR_S: Final = 1.7
+""".. So long where a round trip is less than a second."""
 OVERTAKEN: Final = "what was sent did not arrive: another connection to the hub has taken its place"
 
 
 class Beside:
-    """A second dial to one hub beside the link that is in doubt. dial: one attempt; what comes of it logs in by itself.
-    log_in: until that is over. close: ends a connection."""
+    """A second dial to one hub beside the link that is in doubt. dial: one attempt, which awaits its third argument
+    before anything is said to the hub, where the older link may go on; what comes of it then logs in by itself. log_in:
+    until that is over. close: ends a connection."""
 
     def __init__(
         self,
         status: RemoteStatus,
-        dial: Callable[[RemoteStatus, str], Awaitable[Link | None]],
+        dial: Callable[[RemoteStatus, str, Hold], Awaitable[Link | None]],
         log_in: Callable[[Link], Awaitable[None]],
         close: Callable[[int, str, int], None],
         reconnect_s: float,
@@ -82,18 +96,23 @@ class Beside:
             nursery.start_soon(first_of, older.settled, nursery.cancel_scope)
             nursery.start_soon(first_of, older.gone, nursery.cancel_scope)
             while not begun:
-                newer = await self._attempt()
+                newer = await self._attempt(older)
                 if newer is None or not await self._hears(newer, begun):
                     await self._pause(newer.delay_s if newer is not None else 0.0)
             nursery.cancel_scope.cancel()
         return begun[0] if begun else None
 
-    async def _attempt(self) -> Link | None:
+    async def _attempt(self, older: Link) -> Link | None:
         """Dials once; a failure is not reported while there is a link."""
         status = self._status
+
+        async def hold(trip_s: float) -> None:
+            trip_s = max(trip_s, older.round_trip_s)  # what was dialled for long may not know its own
+            await trio.sleep(HELD_NEAR_S if trip_s < 1 else max(HELD_MIN_S, HELD * trip_s))
+
         status.attempts += 1
         try:
-            return await self._dial(status, status.servers.next())
+            return await self._dial(status, status.servers.next(), hold)
         except (OSError, NoTunnel, trio.TooSlowError):
             return None
 

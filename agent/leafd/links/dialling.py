@@ -334,5 +334,10 @@ def watch_over(sock: trio.socket.SocketType) -> float:
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, KEEPALIVE_IDLE_S)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, KEEPALIVE_INTERVAL_S)
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, USER_TIMEOUT_MS)
+    return round_trip_s(sock)
+
+
+def round_trip_s(sock: trio.socket.SocketType) -> float:
+    """The round trip of a connection, in seconds; 0: not known."""
     seen = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, TCPI_RTT_AT + 4)
     return int.from_bytes(seen[TCPI_RTT_AT:], sys.byteorder) / 1e6

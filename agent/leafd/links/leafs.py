@@ -549,8 +549,8 @@ class Leafs:
                 account=status.account_name,
             )
 
-    async def _dial(self, status: RemoteStatus, url: str) -> Link | None:
-        found = await reach.connected(status, self._ways, url)
+    async def _dial(self, status: RemoteStatus, url: str, hold: reach.Hold | None = None) -> Link | None:
+        found = await reach.connected(status, self._ways, url, hold)
         if found is None:
             return None
         stream, url = found

@@ -202,6 +202,8 @@ class RemoteStatus:
     """Where the last connection went to. .."""
     place_of: str = ""
     """.. By this address. .."""
+    source: str = ""
+    """.. The address of this machine that it began at. .."""
     echoes: bool = False
     """.. Its machine answers to echo requests."""
     last_error: str = ""

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+import pytest
 import trio
 import trio.testing
 from leafd.links import leaf
-from leafd.links.beside import HEARD_S, OVERTAKEN, Beside
+from leafd.links.beside import HEARD_S, HELD, HELD_MIN_S, HELD_NEAR_S, OVERTAKEN, Beside
 from leafd.links.hub_servers import HubServers
 from leafd.links.link import Link, RemoteStatus
+from leafd.links.reach import Hold
 from leafd.native_types import Doubt, Permissions
 
 BOUND = leaf.Bind(1, "A", False, Permissions(), "", "", "hub", "H", "A", True, 1 << 20, False)
@@ -26,6 +28,8 @@ class Stage:
         self.dialled: list[Link] = []
         self.closed: list[int] = []
         self.refuses = False
+        self.trip_s: float | None = None
+        self.held_s = 0.0
         self.fails: BaseException | None = None
         self.status = RemoteStatus(
             REMOTE, True, servers=HubServers(("nats-leaf://a:1", "nats-leaf://b:1"), in_order=True)
@@ -39,11 +43,15 @@ class Stage:
         made.bind = BOUND if bound else None
         return made
 
-    async def dial(self, status: RemoteStatus, url: str) -> Link | None:
+    async def dial(self, status: RemoteStatus, url: str, hold: Hold) -> Link | None:
         assert url == f"nats-leaf://{'ab'[(status.attempts - 1) % 2]}:1"
         await trio.sleep(1)
         if self.fails is not None:
             raise self.fails
+        if self.trip_s is not None:
+            began = trio.current_time()
+            await hold(self.trip_s)
+            self.held_s = trio.current_time() - began
         self.dialled.append(Link(2 + len(self.dialled), "hub", MACHINE, url=url))
         return self.dialled[-1]
 
@@ -115,6 +123,44 @@ def test_a_link_that_is_well_again_stays_and_what_was_dialled_beside_it_goes() -
     stage.play(story)
     assert stage.last is stage.older
     assert len(stage.dialled) == 1
+
+
+def test_a_link_that_goes_on_as_soon_as_the_line_is_back_stays_before_anything_is_said_to_the_hub() -> None:
+    stage = Stage()
+    stage.trip_s = 2.0
+
+    async def story() -> None:
+        stage.older.doubt(Doubt.ALL)
+        await trio.sleep(3)  # the dial has come about, and TCP of the older link tries again
+        stage.older.doubt(Doubt.NONE)
+        await trio.sleep(100)
+
+    stage.play(story)
+    assert stage.last is stage.older
+    assert stage.dialled == []
+    assert stage.held_s == 0.0
+
+
+@pytest.mark.parametrize(
+    ("older_s", "newer_s", "held_s"),
+    [(0.2, 0.2, HELD_NEAR_S), (1.0, 1.0, HELD_MIN_S), (5.0, 5.0, 5 * HELD), (2.0, 0.0, HELD_MIN_S)],
+)
+def test_a_newer_connection_waits_for_the_older_one_as_long_as_that_may_take_to_try_again(
+    older_s: float, newer_s: float, held_s: float
+) -> None:
+    """A hub may give a near login two seconds."""
+    stage = Stage()
+    stage.older.round_trip_s, stage.trip_s = older_s, newer_s
+
+    async def story() -> None:
+        stage.older.doubt(Doubt.ALL)
+        await trio.sleep(20)
+        stage.dialled[0].heard.set()
+        await trio.sleep(100)
+
+    stage.play(story)
+    assert stage.last is stage.dialled[0]
+    assert held_s == pytest.approx(stage.held_s)
 
 
 def test_a_hub_that_has_spoken_counts_even_if_the_older_link_is_well_in_that_moment() -> None:
