@@ -22,6 +22,7 @@ from tests.interop import test_cluster as of_cluster, test_supercluster as of_su
 from tests.interop.jwt_peer import VIOLATION, Peer, close_all
 from tests.interop.test_resolver import deletion, push
 from tests.jwts import Account, Operator, User
+from tests.rig.reports import report
 from tests.rig.waiting import eventually
 
 L, R = servers.LEAFD, servers.REFERENCE
@@ -210,3 +211,28 @@ def test_what_is_pushed_in_one_cluster_holds_in_the_other(kinds: tuple[str, ...]
         last.start()
         assert let_in(last, late.user("u"))
         assert kept(last, late) == kept(first, late) != ""
+
+
+def test_a_stream_of_three_is_made_where_nobody_has_used_its_account(tmp_path: Path) -> None:
+    """A client of it was at one server only: the others that are to keep the stream, and the one that leads all of
+    them, look for the account."""
+    operator = Operator()
+    account = operator.account("A", disk_storage=-1, mem_storage=-1, streams=-1, consumer=-1)
+    text = text_of(
+        operator, CLUSTER.replace("cluster {", 'jetstream { store_dir: "{store}", meta_size: 3 }\ncluster {')
+    )
+    config = json.dumps({"name": "S", "subjects": ["s.>"], "num_replicas": 3, "storage": "file"})
+    with of_cluster.started((L, L, L), tmp_path, text=text) as cluster:
+        system = let_in(cluster.servers[0], operator.system.user("s"))
+        answers(system, "$SYS.REQ.CLAIMS.UPDATE", account.token(), 3)
+        for server in cluster.servers:
+            assert account.public not in json.dumps(report(server, "accountz"))
+        client = let_in(cluster.servers[-1], account.user("u"))
+
+        def asked(subject: str, body: str = "") -> Any:
+            return json.loads(client.ask(subject, body, seconds=60)[0])
+
+        eventually(lambda: "error" not in asked("$JS.API.STREAM.CREATE.S", config), cluster.servers[0].log[-2000:])
+        assert ["S"] == asked("$JS.API.STREAM.NAMES")["streams"]
+        assert {"stream": "S", "seq": 1} == asked("s.x", "1")
+        eventually(lambda: all(one["current"] for one in asked("$JS.API.STREAM.INFO.S")["cluster"]["replicas"]))

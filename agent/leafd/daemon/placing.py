@@ -36,6 +36,7 @@ from leafd.daemon.introduced import introduced
 from leafd.daemon.members import Members
 from leafd.daemon.orders import Orders
 from leafd.daemon.replicas import FOREIGN, Replicas
+from leafd.daemon.sought import Sought
 from leafd.daemon.stream_rescue import StreamRescue
 from leafd.daemon.stream_rows import check_account, config_of, group_of, shared, shown
 from leafd.gojson import JsonError, dump, written
@@ -80,8 +81,7 @@ class Placing:
     ) -> None:
         self._meta, self._current, self._log, self._guard = meta, current, log, guard
         self._jetstream = jetstream
-        self.own = meta.peer
-        self.table = Table()
+        self.own, self.table = meta.peer, Table()
         self.follow: Callable[[StreamRow, StreamConfig | None], None] = lambda row, config: None
         self._subjects: dict[str, SubjectIndex] = {}
         """Of all streams of an account."""
@@ -96,6 +96,7 @@ class Placing:
         self.replicas = Replicas(plane, meta, jetstream.catalogue, jetstream.settings)
         self.join, self.step_down = self.replicas.join, self.replicas.step_down
         self.cluster_of, self.begun, self.alone = self.replicas.cluster_of, self.replicas.begun, self.replicas.alone
+        self._sought = Sought(jetstream.catalogue, self.go_on, lambda: self._news.set())
         self._announcer = rescue.Announcer(self._letters.tell)
         self.members = Members(meta, lambda: self.table, self.replicas, self._ask_leader, self.ask)
         self.without = self.members.without
@@ -426,7 +427,7 @@ class Placing:
                     raise errors.STREAM_NAME_EXIST.error()
                 found = await self._checked(row, wish)
                 if not wish.get("brought"):
-                    self._check_limits(found)
+                    await self._check_limits(found)
                 return await self._write(self._shared(found))
             case "change":
                 if not is_there or wish["created"] != row.created or wish["peer"] not in (*row.peers, *row.leaving):
@@ -435,7 +436,7 @@ class Placing:
                 if row.members:
                     wish = {**wish, "peer": row.peer, "server": row.server, "cluster": row.cluster}
                 found = await self._checked(row, wish)
-                self._check_limits(found, row)
+                await self._check_limits(found, row)
                 return await self._write(self._shared(found, leader=leader))
             case "drop":
                 if not is_there or wish["created"] not in (0, row.created):
@@ -468,9 +469,9 @@ class Placing:
                 return alone(row, (wish["peer"], wish["disk"]), wish["server"], there)
         return self._shared(row, leader=int(wish["peer"]), fills=True)
 
-    def _check_limits(self, row: StreamRow, before: StreamRow | None = None) -> None:
-        account, rows = self._jetstream.catalogue.by_name.get(row.account), self.table.streams.get(row.account, {})
-        check_account(account, rows, row, before)
+    async def _check_limits(self, row: StreamRow, before: StreamRow | None = None) -> None:
+        account = await self._jetstream.catalogue.known(row.account)
+        check_account(account, self.table.streams.get(row.account, {}), row, before)
 
     def _shared(self, row: StreamRow, *, leader: int = 0, but: int = 0, fills: bool = False) -> StreamRow:
         """With the servers that are to keep it, of those that are there: as stream_rows.shared. Raises ApiError."""
@@ -533,8 +534,8 @@ class Placing:
     async def _settle(self, row: StreamRow) -> bool:
         """False: not yet."""
         concerned = self.own in row.peers or any(peer == self.own for peer, _ in row.gone)
-        account = self._jetstream.catalogue.by_name.get(row.account)
-        if not concerned or account is None or not account.enabled:
+        account = self._sought.account(row.account) if concerned else None
+        if account is None or not account.enabled:
             return not concerned
         try:
             for peer, created in row.gone:

@@ -435,7 +435,7 @@ class Server:
             self.boxes.on_doubled += [events.box_doubled]
         if self.together is None:
             return
-        self.together.place(self.facts, self.plane, self.current, self.jetstream, self.log, self.guard)
+        self.together.place(self.facts, self.plane, self.current, self.jetstream, self._look_up, self.log, self.guard)
         if (clustered := self.together.clustered) is not None:
             from leafd.daemon.cluster_changes import ClusterChanges
             from leafd.daemon.together import Introductions

@@ -22,6 +22,8 @@ from leafd.links.origin import peer_number
 from leafd.links.route_info import LETTERS
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from leafd.daemon.about import About
     from leafd.daemon.current import Current
     from leafd.daemon.meta_group import MetaGroup
@@ -84,13 +86,22 @@ class Together:
         return Links(mates, gateways.servers(outbound=True), gateways.servers(outbound=False))
 
     def place(
-        self, facts: Facts, plane: Plane, current: Current, jetstream: JetStream | None, log: Log, guard: Guard
+        self,
+        facts: Facts,
+        plane: Plane,
+        current: Current,
+        jetstream: JetStream | None,
+        look_up: Callable[[str], Awaitable[bool]],
+        log: Log,
+        guard: Guard,
     ) -> None:
-        """If there is a group of servers, streams are those of all of them, and reports know of it."""
+        """If there is a group of servers, streams are those of all of them, and reports know of it. look_up: has an
+        account be known whose streams others have asked for."""
         facts.meta = self.meta
         if self.meta is not None and jetstream is not None:
             from leafd.daemon.placing import Placing
 
+            jetstream.catalogue.look_up = look_up
             self.placing = Placing(plane, self.meta, current, jetstream, log, guard)
             facts.groups, facts.placed = self.placing.replicas, self.placing
             if current.config.mqtt is not None:

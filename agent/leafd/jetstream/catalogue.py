@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from bisect import bisect_left, insort
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import field, fields
 from typing import Final
@@ -313,6 +313,8 @@ class Catalogue:
     def __init__(self) -> None:
         self.accounts: dict[int, JetStreamAccount] = {}
         self.by_name: dict[str, JetStreamAccount] = {}
+        self.look_up: Callable[[str], Awaitable[object]] | None = None
+        """Has an account be known that nobody has used here yet; it may be an operator's."""
         self.reserved = Reserved()
         self._streams: dict[int, Stream] = {}
         self._next_stream = 1
@@ -323,6 +325,12 @@ class Catalogue:
         self.accounts[account.id] = account
         self.by_name[account.name] = account
         account.taken.count_in(self.reserved)
+
+    async def known(self, name: str) -> JetStreamAccount | None:
+        """An account by its name, which is looked for if it is not known; None: there is none."""
+        if name not in self.by_name and self.look_up is not None:
+            await self.look_up(name)
+        return self.by_name.get(name)
 
     def streams(self) -> Iterator[Stream]:
         """Every stream of every account."""

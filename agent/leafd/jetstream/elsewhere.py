@@ -173,7 +173,10 @@ class Elsewhere:
             if (waiting := self._after.get(int(head["number"]))) is not None:
                 waiting.set()
             return {}, b""
-        account = self._context.catalogue.by_name.get(str(head["account"]))
+        # What is only asked for a sum, an account that nobody has used here adds nothing to.
+        adds = verb == "infos" or not head.get("everywhere", True)
+        catalogue, name = self._context.catalogue, str(head["account"])
+        account = catalogue.by_name.get(name) if adds else await catalogue.known(name)
         if account is None:
             return {"silent": True}, b""
         if verb == "infos":
