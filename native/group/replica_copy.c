@@ -8,16 +8,20 @@
  *     from there on
  *     PART 0                     -->  noted on the disk: half a state
  *                                <--  ASK for part 1, when part 0 is in the open batch
+ *                                     (if it takes one ahead, part 1 is on its way already, and it asks for that)
  *     ..                              ..
  *     the last PART              -->  numbers, note and the log's new beginning, in one batch; the log goes on
  *
  *     OFFER   version 1  'O'
- *     ASK     version 1  'A'  copy 8 (0: a new one)  part 4  last sequence 8  last index 8
+ *     ASK     version 1  'A'  copy 8 (0: a new one)  part 4 (of a new one: how many it takes ahead)
+ *             last sequence 8  last index 8
  *     PART    version 1  'P'  copy 8  part 4  records (store/copying.h)
  *
  * - The member asks, so it is never sent more than it takes, and parts are as large as the way there carries soon. One
  *   that hears nothing asks anew, for a copy that begins with what is still missing. So does the member of a new
  *   leader, and one that starts with half a state.
+ * - While one part is taken in, and while it is asked for the next, another one is on its way: or a line would be empty
+ *   for a round trip with each part. Earlier versions take none ahead, and say so by a 0.
  * - A member with half a state applies nothing, takes no entries and so acknowledges none. It cannot be elected: a
  *   majority has all that its leader's log had done with when it said that this member needs a copy.
  * - A snapshot may be older than the log's beginning. The leader keeps the log as it is and wants the next one soon,
@@ -54,6 +58,7 @@
 
 void copier_begin(replica_t *replica) {
     buffer_init(&replica->copier.bytes, UINT32_MAX);
+    buffer_init(&replica->copier.next_bytes, UINT32_MAX);
 }
 
 static void giving_end(copier_t *copier) {
@@ -64,6 +69,7 @@ static void giving_end(copier_t *copier) {
 void copier_end(replica_t *replica) {
     giving_end(&replica->copier);
     buffer_free(&replica->copier.bytes);
+    buffer_free(&replica->copier.next_bytes);
 }
 
 /* ---- a leader's side --------------------------------------------------------------------------------------------- */
@@ -94,6 +100,7 @@ static bool giving_begin(replica_t *replica, raft_disk_t to, uint64_t have_seq, 
     copier->to = to;
     copier->giving_id = (uint64_t)now.mono_ns | 1;
     copier->giving_part = 0;
+    copier->ahead = 0;
     copier->part_size = PART_FIRST;
     copier->giving_index = index;
     copier->begun_ns = now.mono_ns;
@@ -115,7 +122,7 @@ static void give_part(replica_t *replica, moment_t now) {
     store_be32(head + 10, copier->giving_part);
     bytes->size = PART_HEAD;
     group_hold(replica->group, copier->to, copier->giving_index, now);
-    copier->used_ns = now.mono_ns;
+    copier->used_ns = copier->given_ns[copier->giving_part % COPY_PARTS] = now.mono_ns;
     if (store_give(copier->giving, copier->part_size, bytes, &all) == STATUS_OK
         && group_say(replica->group, copier->to, copier->giving_index, bytes_of(bytes->at, (uint32_t)bytes->size))) {
         copier->giving_part++;
@@ -137,6 +144,14 @@ static void fit_part(copier_t *copier, int64_t took_ns) {
     }
 }
 
+/* The part that is asked for, if it is not on its way, and those that may be beside it. */
+static void give_parts(replica_t *replica, uint32_t asked, moment_t now) {
+    copier_t *copier = &replica->copier;
+    while (copier->giving != NULL && copier->giving_part <= asked + copier->ahead) {
+        give_part(replica, now);
+    }
+}
+
 static void hear_ask(replica_t *replica, const group_said_t *said, moment_t now) {
     copier_t *copier = &replica->copier;
     const uint8_t *at = said->bytes.at;
@@ -148,15 +163,17 @@ static void hear_ask(replica_t *replica, const group_said_t *said, moment_t now)
         return; /* another one's is on its way */
     }
     uint64_t id = load_be64(at + 2);
-    if (same && id == 0 && copier->giving_part == 1 && now.mono_ns - copier->used_ns < SAME_NS) {
+    uint32_t part = load_be32(at + 10);
+    if (same && id == 0 && copier->giving_part <= COPY_PARTS && now.mono_ns - copier->used_ns < SAME_NS) {
         return;
     }
-    bool goes_on = same && id == copier->giving_id && load_be32(at + 10) == copier->giving_part;
-    if (goes_on) {
-        fit_part(copier, now.mono_ns - copier->used_ns);
-    }
-    if (goes_on || (id == 0 && giving_begin(replica, said->from, load_be64(at + 14), load_be64(at + 22), now))) {
-        give_part(replica, now);
+    if (same && id == copier->giving_id && part > 0 && part <= copier->giving_part
+        && part + copier->ahead >= copier->giving_part) {
+        fit_part(copier, now.mono_ns - copier->given_ns[(part - 1) % COPY_PARTS]);
+        give_parts(replica, part, now);
+    } else if (id == 0 && giving_begin(replica, said->from, load_be64(at + 14), load_be64(at + 22), now)) {
+        copier->ahead = part < COPY_PARTS ? part : COPY_PARTS - 1;
+        give_parts(replica, 0, now);
     }
 }
 
@@ -181,7 +198,7 @@ static void copier_ask(replica_t *replica, moment_t now) {
         copier->have_seq = state.last_seq;
     }
     store_be64(at + 2, copier->id);
-    store_be32(at + 10, copier->id == 0 ? 0 : copier->part);
+    store_be32(at + 10, copier->id == 0 ? COPY_PARTS - 1 : copier->part);
     store_be64(at + 14, copier->have_seq);
     store_be64(at + 22, group_last(replica->group));
     copier->ask_ns = now.mono_ns + (copier->id == 0 ? NONE_NS << copier->unheard : LOST_NS);
@@ -195,8 +212,8 @@ static void copier_ask(replica_t *replica, moment_t now) {
 /* It begins anew, a while later. */
 static void forget_copy(copier_t *copier, moment_t now) {
     copier->id = 0;
-    copier->pending = copier->asking = false;
-    copier->bytes.size = copier->at = 0;
+    copier->pending = copier->asking = copier->next_there = false;
+    copier->bytes.size = copier->next_bytes.size = copier->at = 0;
     copier->ask_ns = now.mono_ns + AGAIN_NS;
 }
 
@@ -215,9 +232,29 @@ static void copy_spoiled(replica_t *replica, moment_t now) {
     }
 }
 
+/* The part behind the one that is taken in. One that finds no memory is asked for again. */
+static void keep_next(copier_t *copier, const group_said_t *said) {
+    uint32_t part = load_be32(said->bytes.at + 10);
+    bool is_next =
+        load_be64(said->bytes.at + 2) == copier->id && part == copier->part + 1 && said->index == copier->said.index;
+    if (!is_next || copier->next_there) {
+        return;
+    }
+    copier->next_bytes.size = 0;
+    if (buffer_append(&copier->next_bytes, said->bytes.at, said->bytes.size) == STATUS_OK) {
+        copier->next = *said;
+        copier->next.bytes = BYTES_NONE;
+        copier->next_there = true;
+    }
+}
+
 static void hear_part(replica_t *replica, const group_said_t *said, moment_t now) {
     copier_t *copier = &replica->copier;
-    if (said->bytes.size < PART_HEAD || copier->pending || !copier->asking) {
+    if (said->bytes.size < PART_HEAD || !copier->asking) {
+        return;
+    }
+    if (copier->pending) {
+        keep_next(copier, said);
         return;
     }
     uint64_t id = load_be64(said->bytes.at + 2);
@@ -277,6 +314,7 @@ static void copier_finish(replica_t *replica, moment_t now) {
         group_halve(replica->group, false);
         forget_copy(copier, now);
         buffer_trim(&copier->bytes, 0);
+        buffer_trim(&copier->next_bytes, 0);
     } else if (ending.status == STATUS_CORRUPT) {
         copy_spoiled(replica, now);
     } else if (ending.status != STATUS_FULL) {
@@ -295,6 +333,16 @@ static bool note_half(replica_t *replica) {
     }
     replica_note(replica);
     return true;
+}
+
+static void hear_next(replica_t *replica, moment_t now) {
+    copier_t *copier = &replica->copier;
+    if (copier->next_there) {
+        copier->next_there = false;
+        copier->next.bytes = bytes_of(copier->next_bytes.at, (uint32_t)copier->next_bytes.size);
+        hear_part(replica, &copier->next, now);
+        copier->next.bytes = BYTES_NONE;
+    }
 }
 
 static void take_part(replica_t *replica, moment_t now) {
@@ -325,6 +373,7 @@ static void take_part(replica_t *replica, moment_t now) {
         copier->pending = false;
         copier->part++;
         copier_ask(replica, now);
+        hear_next(replica, now);
     }
 }
 

@@ -15,14 +15,18 @@
 
 _Static_assert(REPLICA_HALF_SIZE <= LEDGER_NOTE_MAX, "the note finds room");
 
+#define COPY_PARTS 2u /* of a copy, on their way at once */
+
 /* Copies, of which one at a time is made and one is taken. Only replica_copy.c writes to it, but for `half`. */
 typedef struct copier {
     /* a leader's */
     giving_t *giving; /* NULL: none */
     raft_disk_t to;
     uint64_t giving_id;
-    uint32_t giving_part; /* the next one that is asked for */
+    uint32_t giving_part; /* the next one that is given .. */
+    uint32_t ahead;       /* .. of which so many may be on their way beside the one that is asked for */
     uint32_t part_size;
+    int64_t given_ns[COPY_PARTS]; /* mono, by number: when those that are on their way were given */
     raft_index_t giving_index;
     int64_t begun_ns;
     int64_t used_ns;
@@ -41,8 +45,11 @@ typedef struct copier {
     uint64_t have_seq;
     group_said_t said;
     taking_t taking;
-    buffer_t bytes; /* of the part .. */
-    uint64_t at;    /* .. and how many were taken in */
+    buffer_t bytes;    /* of the part .. */
+    uint64_t at;       /* .. and how many were taken in */
+    bool next_there;   /* the part behind it has come, too */
+    group_said_t next; /* without its bytes: */
+    buffer_t next_bytes;
 } copier_t;
 
 struct replica {

@@ -96,6 +96,33 @@ static void away_for_long(void) {
     }
 }
 
+/* On a far way a part is given before the one before it has arrived. */
+static void parts_overlap(void) {
+    begin_with(config_drawn(0), 211);
+    uint32_t away = one_but(world_leader(0));
+    leave_behind(away);
+    world.far_ns = 300 * NS_PER_MS;
+    node_start(away);
+    whose_copy = away;
+    uint32_t beside = 0;
+    uint32_t last = UINT32_MAX;
+    for (uint32_t steps = 0; !has_copy(); steps++) {
+        CHECK(steps < 20000);
+        uint32_t leader = world_leader(0);
+        const copier_t *takes = &replicas[away]->copier;
+        const copier_t *gives = leader < 3 ? &replicas[leader]->copier : NULL;
+        if (gives != NULL && gives->giving != NULL && takes->part != last) {
+            bool two = takes->id == gives->giving_id && gives->giving_part == takes->part + 2;
+            beside += two;
+            last = two ? takes->part : last;
+        }
+        world_step();
+    }
+    CHECK(beside >= 1); /* else one part would be given for each that has come */
+    replicas_agree();
+    world_end();
+}
+
 /* Either end dies, or both, or nobody hears the other, while the copy is on its way. */
 static void harm_copy(uint32_t away) {
     for (uint32_t i = 0; i < 6; i++) {
@@ -292,6 +319,7 @@ static void spoiled_copies_are_said(void) {
 
 int main(void) {
     RUN("who was away for too long gets a copy, and is the same in the end", away_for_long);
+    RUN("of a copy that comes from far away two parts are under way at once", parts_overlap);
     RUN("a copy that is cut off at either end comes to its end all the same", cut_off_copies);
     RUN("a new member gets a copy", new_member);
     RUN("a new member does not wait longer for its copy than its leader for a snapshot", soon_level);
