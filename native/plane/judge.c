@@ -65,13 +65,31 @@ judged_t judge_publish(plane_t *plane, const peer_t *peer, bytes_t subject) {
     return (judged_t){may ? subject : BYTES_NONE};
 }
 
+/* Both ends of a leaf link have buckets of their own, so their subjects are denied to every link. A consumer of the
+ * other end's bucket delivers under these names all the same, and without them a watcher would not know its keys: of
+ * them what the link's user is denied counts, and nothing else. */
+static bool is_bucket_of(const peer_t *peer, bytes_t named) {
+    return peer->protocol->link && peer->route == NULL && peer->gateway == NULL && peer->permissions != NULL
+           && (bytes_starts(named, BYTES_LITERAL("$KV.")) || bytes_starts(named, BYTES_LITERAL("$OBJ.")));
+}
+
+static bool judge_may_name(plane_t *plane, const peer_t *peer, bytes_t named) {
+    if (!is_bucket_of(peer, named)) {
+        return judge_may_publish(plane, peer, named);
+    }
+    /* What a hub that we dialled grants us is its own business. */
+    return subject_storable(named)
+           && (peer->dialled ? permissions_leaf_to(peer->permissions, named)
+                             : permissions_leaf_grants(peer->permissions, named));
+}
+
 /* A stored message answers no request. */
 judged_t judge_shown(plane_t *plane, const publication_t *publication) {
     bytes_t named = publication->copied;
     if ((publication->flags & PUBLICATION_NAMED) == 0) {
         return publication->shown;
     }
-    bool may = !bytes_starts(named, BYTES_LITERAL("_R_.")) && judge_may_publish(plane, publication->origin, named);
+    bool may = !bytes_starts(named, BYTES_LITERAL("_R_.")) && judge_may_name(plane, publication->origin, named);
     return (judged_t){may ? named : BYTES_NONE};
 }
 

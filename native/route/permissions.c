@@ -520,6 +520,12 @@ bool permissions_leaf_in(const permissions_t *permissions, bytes_t subject) {
     return pair_allows(permissions, SUB_ALLOW, subject);
 }
 
+bool permissions_leaf_grants(const permissions_t *permissions, bytes_t subject) {
+    const list_t *allowed = &permissions->set->lists[SUB_ALLOW];
+    return (list_is_empty(allowed) || subject_set_matches(&allowed->set, subject))
+           && permissions_leaf_to(permissions, subject);
+}
+
 bool permissions_leaf_to(const permissions_t *permissions, bytes_t subject) {
     return !subject_set_matches(&permissions->set->lists[MAPPED_DENY].set, subject);
 }

@@ -43,6 +43,8 @@ void permissions_track_reply(permissions_t *permissions, bytes_t reply, int64_t 
 bool permissions_leaf_out(const permissions_t *permissions, bytes_t subject);       /* may be sent over the link */
 bool permissions_leaf_withholds(const permissions_t *permissions, bytes_t subject); /* is it denied by name */
 bool permissions_leaf_in(const permissions_t *permissions, bytes_t subject);        /* may come in */
+/* may come in, whatever is denied because both ends have it of their own */
+bool permissions_leaf_grants(const permissions_t *permissions, bytes_t subject);
 /* may be where a mapping sends what came in */
 bool permissions_leaf_to(const permissions_t *permissions, bytes_t subject);
 bool permissions_leaf_ask(const permissions_t *permissions, bytes_t subject); /* may we send LS+ */

@@ -209,6 +209,23 @@ SOURCE = {"name": "T", "external": {"api": "$JS.edge.API", "deliver": "deliver.t
 MIRROR = {"name": "C", "external": {"api": "$JS.hub.API", "deliver": "deliver.c"}}
 
 
+def test_a_watcher_at_the_leaf_is_told_the_keys_of_a_bucket_of_the_hub(pair: Pair) -> None:
+    async def play() -> None:
+        async with connected(pair.hub) as above, connected(pair.leaf) as below:
+            bucket = await above.jetstream().create_key_value(bucket="B", history=1)
+            await bucket.put("one", b"1")
+            watcher = await (await below.jetstream(domain="hub").key_value("B")).watchall()
+            await bucket.put("two", b"2")
+            keys = []
+            while len(keys) < 2:
+                entry = await watcher.updates(timeout=5)
+                keys += [entry.key] if entry is not None else []
+            assert keys == ["one", "two"]
+            await watcher.stop()  # type: ignore[no-untyped-call]
+
+    asyncio.run(play())
+
+
 def test_source_collects_once_and_in_order_over_a_killed_leaf(pair: Pair) -> None:
     """The hub sources the leaf's telemetry; a leaf that is killed and comes back loses and doubles nothing."""
 

@@ -57,6 +57,33 @@ static void named_behind_the_ack(void) {
     rig_close_and_remove(plane);
 }
 
+/* Buckets are denied to every link, as each end has its own. What a leaf's user may publish holds for their names, too.
+ */
+static void key_of_a_bucket_behind_the_ack(void) {
+    static const char *const all[4] = {NULL, NULL, NULL, "$KV.>"};
+    static const char *const inboxes[4] = {NULL, NULL, "_INBOX.>", "$KV.>"};
+    plane_t *plane = rig_open_fresh("hub");
+    put_stream(plane, 1, "KV_B", "$KV.B.>");
+    peer_t *a = rig_client(plane), *leaf = rig_leaf(plane, 0, "l", all), *other = rig_leaf(plane, 0, "m", inboxes);
+    rig_feed(plane, a, "SUB _INBOX.w 1\r\n");
+    (void)rig_heard(leaf);
+    (void)rig_heard(other);
+    rig_feed(plane, leaf, "LMSG _INBOX.w $JS.ACK.KV_B.b.1.2.3.4.5@$KV.B.key 1\r\nx\r\n");
+    RIG_HEARD("MSG $KV.B.key 1 $JS.ACK.KV_B.b.1.2.3.4.5 1\r\nx\r\n", a);
+    rig_feed(plane, leaf, "LMSG _INBOX.w $JS.ACK.KV_B.b.1.2.3.4.5@$KV.B.* 1\r\nx\r\n");
+    RIG_HEARD("MSG _INBOX.w 1 $JS.ACK.KV_B.b.1.2.3.4.5 1\r\nx\r\n", a);
+    rig_feed(plane, other, "LMSG _INBOX.w $JS.ACK.KV_B.b.1.2.3.4.5@$KV.B.key 1\r\nx\r\n");
+    RIG_HEARD("MSG _INBOX.w 1 $JS.ACK.KV_B.b.1.2.3.4.5 1\r\nx\r\n", a);
+    other->dialled = true; /* a hub, which says what it sends */
+    rig_feed(plane, other, "LMSG _INBOX.w $JS.ACK.KV_B.b.1.2.3.4.5@$KV.B.key 1\r\nx\r\n");
+    RIG_HEARD("MSG $KV.B.key 1 $JS.ACK.KV_B.b.1.2.3.4.5 1\r\nx\r\n", a);
+    rig_settle(plane);
+    stream_state_t state;
+    store_stream_state(stream_find(&plane->js, 1)->store, &state);
+    CHECK_EQ_U64(0, state.messages);
+    rig_close_and_remove(plane);
+}
+
 /* What a consumer delivers to a subject of another stream is stored there under that subject. */
 static void delivered_into_a_stream(void) {
     plane_t *plane = rig_open_fresh("");
@@ -239,6 +266,8 @@ int main(void) {
     RUN("the name behind an acknowledgement reaches no API and no stream, and subscribers if the link may publish "
         "there",
         named_behind_the_ack);
+    RUN("the key of a bucket at the other end is shown, unless the leaf's user may not publish there",
+        key_of_a_bucket_behind_the_ack);
     RUN("what a consumer delivers to a stream is stored under the subject that it was delivered to",
         delivered_into_a_stream);
     RUN("a schedule names as target, as source, or as the schedule that ends, what its sender may publish or read",
