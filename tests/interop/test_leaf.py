@@ -218,7 +218,7 @@ def test_a_watcher_at_the_leaf_is_told_the_keys_of_a_bucket_of_the_hub(pair: Pai
             await bucket.put("two", b"2")
             keys = []
             while len(keys) < 2:
-                entry = await watcher.updates(timeout=5)
+                entry = await watcher.updates(timeout=5)  # type: ignore[no-untyped-call]
                 keys += [entry.key] if entry is not None else []
             assert keys == ["one", "two"]
             await watcher.stop()  # type: ignore[no-untyped-call]
