@@ -66,6 +66,7 @@ typedef struct budget budget_t;
 #define WINDOW_AGAIN_TRIPS 3                    /* .. or after so many round trips, if that is longer; .. */
 #define WINDOW_OUTAGE_NS (2500 * NS_PER_MS)     /* .. in an outage so often, or after one, if that is longer */
 #define WINDOW_BACK_TRIPS 5                     /* in so many round trips after it TCP is back at its rate */
+#define WINDOW_SPARE_TRIPS 3                    /* so many round trips after it BBR is left alone */
 #define WINDOW_SILENT_NS NS_PER_SECOND          /* an outage: nothing came for a round trip, a half, and so long */
 #define WINDOW_GAP_NS (3 * NS_PER_SECOND)       /* time in which nothing comes is heard time up to that */
 #define WINDOW_PATIENCE_TRIPS 12                /* .. and for so many round trips is dead, .. */
@@ -94,7 +95,9 @@ typedef struct window {
     uint64_t arrived; /* acked, and what came behind a gap */
     int64_t looked_ns;
     int64_t progress_ns; /* when something arrived, or nothing had to */
-    int64_t alive_ns;    /* when something arrived */
+    uint64_t heard;      /* arrived, at the last look of all, .. */
+    int64_t heard_ns;    /* .. and when it was more than at the one before */
+    int64_t alive_ns;    /* when something arrived, by looks a round trip apart */
     int64_t back_ns;     /* when something did after an outage */
     int64_t drained_ns;  /* when no queue stood last, or was let run empty */
     int64_t resume_ns;   /* until when it is */

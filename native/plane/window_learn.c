@@ -201,11 +201,13 @@ void window_learn(window_t *window, const tcp_look_t *look, bool waiting, int64_
     window->wire = look->wire;
     window->out = look->out;
     window->unsent = look->unsent;
+    uint64_t arrived = look->acked + look->beyond;
+    window->heard_ns = arrived > window->heard ? mono_ns : window->heard_ns;
+    window->heard = arrived;
     int64_t took_ns = mono_ns - window->looked_ns;
     if (took_ns < window_look_after(window)) {
         return;
     }
-    uint64_t arrived = look->acked + look->beyond;
     if (look->acked != window->acked || arrived > window->arrived) {
         window->back_ns = is_outage(window, mono_ns) ? mono_ns : window->back_ns;
         window->alive_ns = mono_ns;
@@ -311,10 +313,12 @@ bool window_dead(const window_t *window, int64_t write_deadline_ns, int64_t mono
 }
 
 /* Not where the way has become longer than BBR allows for: it begins with the kernel's least round trip, which is that
- * of five minutes. And not in an outage, in which it would forget the rate that it has seen; but as soon as something
- * arrives again, since it would look at once then. */
+ * of five minutes. Only where something has arrived since the look before, so not in an outage, whose end is to find it
+ * with the rate that it has seen. And not in the first round trips after one: a rate that begins with one packet, and
+ * with an answer that took as long as the outage, is that of a packet in seconds. */
 bool window_spares(window_t *window, bool waiting, int64_t mono_ns) {
-    if (!waiting || !window->narrow || mono_ns - window->alive_ns > window->round_trip_ns
+    if (!waiting || !window->narrow || window->heard_ns != mono_ns
+        || mono_ns - window->back_ns < WINDOW_SPARE_TRIPS * window->round_trip_min_ns
         || window->round_trip_min_ns < WINDOW_PROBE_TRIP_NS || window->longer_ns != 0
         || window->round_trip_ns > WINDOW_PROBE_WORTH * window->round_trip_min_ns
         || mono_ns - window->spared_ns < WINDOW_PROBE_NS) {
