@@ -216,7 +216,7 @@ def test_a_watcher_at_the_leaf_is_told_the_keys_of_a_bucket_of_the_hub(pair: Pai
             await bucket.put("one", b"1")
             watcher = await (await below.jetstream(domain="hub").key_value("B")).watchall()
             await bucket.put("two", b"2")
-            keys = []
+            keys: list[str] = []
             while len(keys) < 2:
                 entry = await watcher.updates(timeout=5)  # type: ignore[no-untyped-call]
                 keys += [entry.key] if entry is not None else []
