@@ -190,6 +190,7 @@ bool mqtt_ask_inside(plane_t *plane, peer_t *peer, const char *api, bytes_t body
 #define MQTT_RETAINED_SUBJECTS "$MQTT.rmsgs."
 /* Asks for the stream of the account's retained messages, if it is not known whether there is one. */
 void mqtt_retain_begin(plane_t *plane, account_t *account);
+bool mqtt_retain_here(const mqtt_account_t *keeper); /* this server takes them in: it has them alone, or leads */
 mqtt_keeps_t mqtt_retain_keeps(const peer_t *peer);
 void mqtt_retain_wait(plane_t *plane, peer_t *peer); /* until that is known */
 /* The stream was asked for; what that was answered. */

@@ -211,13 +211,17 @@ bool mqtt_far_note(plane_t *plane, const publication_t *publication, uint32_t st
     return any;
 }
 
+void mqtt_far_later(plane_t *plane, peer_t *peer) {
+    peer->session->reads->asked_ns = plane->now.mono_ns;
+    expect_answer(plane, peer, READ_PATIENCE_NS);
+}
+
 void mqtt_far_ask(plane_t *plane, peer_t *peer, const char *api, bytes_t body) {
     session_t *session = peer->session;
     retained_read_t *read = session->reads;
     text_t here, reply;
     read->attempt++;
-    read->asked_ns = plane->now.mono_ns;
-    expect_answer(plane, peer, READ_PATIENCE_NS);
+    mqtt_far_later(plane, peer);
     mqtt_answer_subject(session->shared, peer, "r", read->attempt, &here);
     name_there(session->shared, text_bytes(&here), &reply);
     publication_t asked = {
@@ -234,7 +238,7 @@ static bool answerer_is_gone(plane_t *plane, const peer_t *peer) {
         return plane->routes == NULL;
     }
     return keeper == NULL || (keeper->elsewhere == KEEPS_YES && !routed_wants(plane, peer->account))
-           || (keeper->retained == NULL && !mqtt_far_retains(plane, peer->account));
+           || (!mqtt_retain_here(keeper) && !mqtt_far_retains(plane, peer->account));
 }
 
 /* Has the time come for an answer that there should have been? */

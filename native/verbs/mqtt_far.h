@@ -36,6 +36,7 @@ LEAF_MUST_USE bool mqtt_far_note(plane_t *plane, const publication_t *publicatio
 void mqtt_far_keep(plane_t *plane, const publication_t *publication, const char *prefix);
 /* Asks for a part of what is retained, and does so again later if no answer has come. */
 void mqtt_far_ask(plane_t *plane, peer_t *peer, const char *api, bytes_t body);
+void mqtt_far_later(plane_t *plane, peer_t *peer); /* the part is asked for again then */
 /* Ends a connection that waits for too long. true: what is retained has to be asked for again. */
 bool mqtt_far_beat(plane_t *plane, peer_t *peer);
 /* Has a message with that mark come for the sessions here? */

@@ -36,9 +36,13 @@ static mqtt_account_t *keeper_of(const peer_t *peer) {
     return table_find(&desk->accounts, peer->account->js.id);
 }
 
-/* The stream is there, and not at this server. */
+bool mqtt_retain_here(const mqtt_account_t *keeper) {
+    return keeper->retained != NULL && keeper->retained->subject_count != 0;
+}
+
+/* The stream is there, and not at this server, or led by another one. */
 static bool retained_is_far(const plane_t *plane, const mqtt_account_t *keeper) {
-    return keeper->retained == NULL && keeper->keeps == KEEPS_YES && mqtt_far_possible(plane);
+    return !mqtt_retain_here(keeper) && keeper->keeps == KEEPS_YES && mqtt_far_possible(plane);
 }
 
 /* Likewise, and its server cannot be reached; or it has been deleted since. */
@@ -215,11 +219,18 @@ static void ask_part(plane_t *plane, peer_t *peer) {
         text_add_literal(&text, ",\"uncounted\":true,\"next_by_subj\":\"" SUBJECTS);
         text_add_escaped(&text, bytes_of(read->bytes + read->sid_size, read->pattern_size));
         text_add_literal(&text, "\"}");
-        if (text_bytes(&text).size != 0 && retained_is_far(plane, keeper_of(peer))) {
+        const mqtt_account_t *keeper = keeper_of(peer);
+        bool asks = text_bytes(&text).size != 0, copy = keeper != NULL && keeper->retained != NULL;
+        if (asks && !copy && keeper != NULL && retained_is_far(plane, keeper)) {
             mqtt_far_ask(plane, peer, GET, text_bytes(&text));
             return;
         }
-        if (text_bytes(&text).size != 0 && mqtt_ask_inside(plane, peer, GET, text_bytes(&text), "r")) {
+        if (asks && mqtt_ask_inside(plane, peer, GET, text_bytes(&text), "r")) {
+            session->reads->asked_ns = 0;
+            return;
+        }
+        if (asks && copy && (keeper->retained->config.flags & STREAM_REPLICATED) != 0) {
+            mqtt_far_later(plane, peer); /* this server's copy answers when it hears its leader */
             return;
         }
         read_is_over(plane, session);
@@ -238,7 +249,7 @@ static void begin_read(plane_t *plane, peer_t *peer) {
         return;
     }
     if (keeper == NULL || keeper->retained == NULL) {
-        ask_part(plane, peer); /* which finds nobody */
+        ask_part(plane, peer); /* of another server, or of nobody */
         return;
     }
     text_t at;

@@ -291,3 +291,38 @@ def test_an_acknowledgement_means_that_a_stream_of_another_server_has_it(tmp_pat
         assert [b"burst %d" % number for number in range(50)] == [one for one in found if one.startswith(b"burst")]
         assert b"last" == found[-1]
         assert b"two left" in stored(made[0], "shared")
+
+
+def test_what_is_retained_outlives_a_server_where_three_have_its_stream(tmp_path: Path) -> None:
+    """As an operator may order it; sessions stay at one server, so their stream gets no replicas."""
+    with devices(servers.LEAFD, tmp_path) as made:
+        assert acknowledged(made[1], "state/0", b"before", retain=True)
+        with Nats(made[1], user="a", **{"pass": "a"}) as operator:
+            refusals = []
+            for name in ("$MQTT_rmsgs", "$MQTT_msgs"):
+                config = operator.request(f"$JS.API.STREAM.INFO.{name}")["config"] | {"num_replicas": 3}
+                refusals.append("error" in operator.request(f"$JS.API.STREAM.UPDATE.{name}", **config))
+
+        assert [False, True] == refusals
+        for number, server in enumerate(made):
+            one = f"state/{number}", STATES[number]
+            eventually(lambda at=server, one=one: acknowledged(at, *one, retain=True))  # type: ignore[misc]
+        eventually(lambda: [STATES] * 3 == [retained(server) for server in made], "a copy lacks what is agreed on")
+        leader = made[int(led_by(made[1], "$MQTT_rmsgs")[1:])]
+        leader.kill()
+        up = [server for server in made if server is not leader]
+        newer = sorted([STATES[0], b"after", STATES[2]])
+        eventually(lambda: retains(up[0], b"after") and newer == retained(up[1]), "two of three do not go on")
+
+
+def retains(server: servers.Server, payload: bytes) -> bool:
+    """Publishes with QoS 0, since the server with the sessions may be the one that is away."""
+    with client(server) as device:
+        device.publish("state/1", payload, retain=True)
+    return True
+
+
+def led_by(server: servers.Server, name: str) -> str:
+    """The server that leads a stream's group."""
+    with Nats(server, user="a", **{"pass": "a"}) as client:
+        return str(eventually(lambda: client.request(f"$JS.API.STREAM.INFO.{name}").get("cluster", {}).get("leader")))
