@@ -24,7 +24,8 @@ typedef enum entry_what {
     ENTRY_TIME,
     ENTRY_CHANGES,
     ENTRY_DEFINE,
-    ENTRY_BATCH
+    ENTRY_BATCH,
+    ENTRY_FIRE
 } entry_what_t;
 
 /* ---- proposals --------------------------------------------------------------------------------------------------- */
@@ -69,7 +70,7 @@ static status_t entry_propose(replica_t *replica, uint64_t token) {
 uint64_t replica_fits(const replica_t *replica, const append_t *append, const entry_numbers_t *numbers) {
     uint64_t size = entry_append_size(append, numbers);
     bool sane = append->expires_ts >= -1 && append->expires_ts <= (int64_t)ENTRY_TIME_MAX && append->force_ts >= 0
-                && append->force_ts <= (int64_t)ENTRY_TIME_MAX && append->due_ts == 0
+                && append->force_ts <= (int64_t)ENTRY_TIME_MAX && append->due_ts >= 0
                 && append->source_key.size <= SOURCE_KEY_MAX;
     return sane && size != 0 && replica_takes(replica, size) ? size : 0;
 }
@@ -152,6 +153,31 @@ status_t replica_purge(replica_t *replica, bytes_t filter, uint64_t below_seq, u
     return entry_propose(replica, token);
 }
 
+status_t replica_fire(replica_t *replica, const replica_fired_t *fired, const append_t *append, moment_t now) {
+    entry_numbers_t numbers = {0};
+    uint64_t size = 0;
+    if (append != NULL) {
+        numbers = entry_numbers(append);
+        size = replica_fits(replica, append, &numbers);
+        if (size == 0 || !replica_takes(replica, REPLICA_FIRE_HEAD + size)) {
+            return STATUS_INVALID;
+        }
+    }
+    uint8_t *at = may_lead(replica, now) && now.wall_ns >= 0
+                      ? entry_begin_write(replica, ENTRY_FIRE, REPLICA_FIRE_HEAD + size, now)
+                      : NULL;
+    if (at == NULL) {
+        return STATUS_AGAIN;
+    }
+    store_be64(at, fired->seq);
+    store_be64(at + 8, (uint64_t)fired->due_ts);
+    store_be64(at + 16, (uint64_t)fired->next_ts);
+    if (append != NULL) {
+        entry_append_write(at + REPLICA_FIRE_HEAD, append, &numbers);
+    }
+    return entry_propose(replica, REPLICA_NO_TOKEN);
+}
+
 status_t replica_define(replica_t *replica, bytes_t definition, uint64_t token, moment_t now) {
     check(token <= REPLICA_TOKEN_MAX);
     if (!replica_takes(replica, definition.size)) {
@@ -224,7 +250,10 @@ static int64_t time_deadline(replica_t *replica, moment_t now) {
         return INT64_MAX;
     }
     int64_t soonest = replica->timed_ns + TIME_NS;
-    int64_t at = due <= lead_age(replica, now) ? now.mono_ns : now.mono_ns + (due - lead_age(replica, now));
+    int64_t at = now.mono_ns;
+    if (due > lead_age(replica, now) && __builtin_add_overflow(at, due - lead_age(replica, now), &at)) {
+        return INT64_MAX; /* a schedule of another age of the world */
+    }
     return at > soonest ? at : soonest;
 }
 
@@ -286,7 +315,7 @@ static bool is_passed_over(append_verdict_t verdict) {
            || verdict == APPEND_HEADER_TOO_LARGE;
 }
 
-static appended_t append_by_hooks(replica_t *replica, const append_t *append) {
+appended_t replica_append(replica_t *replica, const append_t *append) {
     const replica_hooks_t *hooks = &replica->hooks;
     append_t counted = *append;
     append_verdict_t verdict = hooks->count != NULL ? hooks->count(hooks->context, NULL, &counted) : APPEND_STORED;
@@ -295,6 +324,19 @@ static appended_t append_by_hooks(replica_t *replica, const append_t *append) {
     }
     return hooks->append != NULL ? hooks->append(hooks->context, &counted, false)
                                  : store_append_timed(replica->stream, &counted);
+}
+
+/* The message that was judged last is in the stream, and something is still to follow from that. */
+static bool append_goes_on(const replica_t *replica, const append_t *append) {
+    return replica->last.appended.rolling != 0 || (replica_took_place(replica) && replica_ends(replica, append));
+}
+
+bool replica_roll(replica_t *replica, raft_index_t index, const append_t *append) {
+    uint64_t seq = replica->rolling_seq;
+    bytes_t filter = append->rollup == 1 ? append->subject : BYTES_NONE;
+    replica->last.appended = (appended_t){
+        .verdict = append->skip ? APPEND_SKIPPED : APPEND_STORED, .seq = seq, .ts = store_stream_wall(replica->stream)};
+    return append->rollup == 0 || replica_purging(replica, index, filter, seq, 0, seq);
 }
 
 static bool apply_append(replica_t *replica, raft_index_t index, const append_t *append) {
@@ -307,7 +349,7 @@ static bool apply_append(replica_t *replica, raft_index_t index, const append_t 
         if (size > room_message_max(store_stream_store(replica->stream))) {
             return false; /* this server's journal is smaller than the leader's */
         }
-        replica->last.appended = append_by_hooks(replica, append);
+        replica->last.appended = replica_append(replica, append);
         if (replica_own_reason(replica->last.appended.verdict)) {
             return replica->last.appended.verdict == APPEND_NO_SPACE
                    && store_stream_never_fits(replica->stream, append, 0) && apply_position(replica, append);
@@ -315,16 +357,13 @@ static bool apply_append(replica_t *replica, raft_index_t index, const append_t 
         if (is_passed_over(replica->last.appended.verdict)) {
             return apply_position(replica, append);
         }
-        if (replica->last.appended.rolling == 0) {
+        if (!append_goes_on(replica, append)) {
             return true;
         }
         replica->rolling = index;
         replica->rolling_seq = replica->last.appended.seq;
     }
-    replica->last.appended =
-        (appended_t){.verdict = APPEND_STORED, .seq = replica->rolling_seq, .ts = store_stream_wall(replica->stream)};
-    bytes_t filter = append->rollup == 1 ? append->subject : BYTES_NONE;
-    if (!replica_purging(replica, index, filter, replica->rolling_seq, 0, replica->rolling_seq)) {
+    if (!replica_roll(replica, index, append) || !replica_end(replica, append)) {
         return false;
     }
     replica->rolling = replica->rolling_seq = 0;
@@ -379,6 +418,13 @@ static bool apply_entry(replica_t *replica, raft_index_t index, entry_what_t wha
     case ENTRY_DEFINE: return replica_is_defined(replica, body);
     case ENTRY_BATCH: {
         status_t status = replica_apply_batch(replica, index, body);
+        if (status != STATUS_INVALID) {
+            return status == STATUS_OK;
+        }
+        break;
+    }
+    case ENTRY_FIRE: {
+        status_t status = replica_apply_fire(replica, index, body);
         if (status != STATUS_INVALID) {
             return status == STATUS_OK;
         }

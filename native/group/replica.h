@@ -15,6 +15,8 @@
  *     TIME      nothing: what is due by then goes
  *     CHANGES   writes to the records of the stream's consumers (changes.h)
  *     DEFINE    the stream's definition, for control to read
+ *     FIRE      a schedule: its sequence 8, the time that is over 8, the next one 8 (0: none); then what an APPEND has,
+ *               the message that it makes, or nothing
  *     BATCH     for each message its size 4, the place in the batch of the one before it on its subject 4 (1: the first
  *               one; 0: there is none), and then what an APPEND has
  *
@@ -40,7 +42,9 @@
  * - A definition is applied when the owner of the replica has the stream like that (replica_defined), and nothing is
  *   until then. So limits are the same at all members for each entry. For the same reason a copy begins with it.
  *
- * Not yet: schedules.
+ * - A schedule that is due asks its owner, at each member, with TIME, and again a second later. Who leads proposes what
+ *   it does (FIRE), with its next time: clocks, zones and rights are one server's. It does that once, since its time is
+ *   another one then. One that has no next time goes with the message that it made, and stays without one.
  */
 #ifndef LEAFD_GROUP_REPLICA_H
 #define LEAFD_GROUP_REPLICA_H
@@ -74,7 +78,18 @@ typedef struct replica_hooks {
     /* Stores a message with store_append_timed, and may look at what came of it; grouped: one of a batch, with
      * store_group_append. NULL: that alone. */
     appended_t (*append)(void *context, const append_t *append, bool grouped);
+    /* Does a schedule end with that message? Then, once it is stored: it ends; false: not yet, it is asked again. NULL:
+     * the stream has none. */
+    bool (*ends)(void *context, const append_t *append);
+    bool (*end)(void *context, const append_t *append);
 } replica_hooks_t;
+
+/* What a schedule does: its message's sequence, which of its times, and the next one (wall ns, 0: none). */
+typedef struct replica_fired {
+    uint64_t seq;
+    int64_t due_ts;
+    int64_t next_ts;
+} replica_fired_t;
 
 #define REPLICA_TOKEN_MAX (UINT64_MAX - 2) /* of a caller's tokens */
 
@@ -105,6 +120,9 @@ LEAF_MUST_USE status_t replica_publish_batch(replica_t *replica, bytes_t packed,
 LEAF_MUST_USE status_t replica_delete(replica_t *replica, uint64_t seq, uint64_t token, moment_t now);
 LEAF_MUST_USE status_t replica_purge(replica_t *replica, bytes_t filter, uint64_t below_seq, uint64_t keep,
                                      uint64_t token, moment_t now);
+/* append NULL: it makes no message. Nobody waits for it. */
+LEAF_MUST_USE status_t replica_fire(replica_t *replica, const replica_fired_t *fired, const append_t *append,
+                                    moment_t now);
 LEAF_MUST_USE status_t replica_define(replica_t *replica, bytes_t definition, uint64_t token, moment_t now);
 /* The stream is like that, as hooks.define was told, perhaps. */
 void replica_defined(replica_t *replica, bytes_t definition);

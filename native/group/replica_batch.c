@@ -156,6 +156,7 @@ static void batch_store(replica_t *replica, const batch_t *batch, raft_index_t i
     }
     for (uint32_t i = 0; i < batch->count; i++) {
         rolled = store_group_finish(replica->stream, &batch->list[i].append, batch->list[i].seq) && rolled;
+        rolled = rolled && !replica_ends(replica, &batch->list[i].append);
     }
     store_group_end(replica->stream);
     replica->rolling = rolled ? 0 : index;
@@ -170,6 +171,9 @@ static bool batch_roll(replica_t *replica, const batch_t *batch, raft_index_t in
         uint64_t seq = replica->rolling_seq + replica->rolled;
         if (append->rollup != 0
             && !replica_purging(replica, index, append->rollup == 1 ? append->subject : BYTES_NONE, seq, 0, seq)) {
+            return false;
+        }
+        if (!replica_end(replica, append)) {
             return false;
         }
     }

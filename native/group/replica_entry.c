@@ -9,17 +9,18 @@
 #define HAS_FORCE_TS 16u
 #define HAS_SOURCE_SEQ 32u
 #define HAS_SOURCE_TS 64u
+#define HAS_DUE 128u
 #define NUMBERS ENTRY_NUMBERS
 #define IS_SKIP 256u
 #define IS_ROLLUP_SUBJECT 512u
 #define IS_ROLLUP_ALL 1024u
 #define HAS_MSG_ID 2048u
-#define FLAGS 0x0f7fu
+#define FLAGS 0x0fffu
 
 entry_numbers_t entry_numbers(const append_t *append) {
     entry_numbers_t numbers = {.at = {append->expected_last_seq, append->expected_subject_seq,
                                       (uint64_t)append->expires_ts, append->force_seq, (uint64_t)append->force_ts,
-                                      append->source_seq, (uint64_t)append->source_ts}};
+                                      append->source_seq, (uint64_t)append->source_ts, (uint64_t)append->due_ts}};
     unsigned flags = append->has_expected_last_seq ? HAS_LAST_SEQ : 0;
     flags |= append->has_expected_subject_seq ? HAS_SUBJECT_SEQ : 0;
     for (unsigned i = 2; i < NUMBERS; i++) {
@@ -105,7 +106,7 @@ bool entry_append_read(bytes_t left, append_t *append) {
     }
     bytes_t header = BYTES_NONE;
     bool sane = (flags & ~FLAGS) == 0 && (numbers[2] <= ENTRY_TIME_MAX || numbers[2] == UINT64_MAX)
-                && numbers[4] <= ENTRY_TIME_MAX;
+                && numbers[4] <= ENTRY_TIME_MAX && numbers[7] <= INT64_MAX;
     if (!sane || !part_take(&left, 4, &part) || !part_take(&left, load_be32(part.at), &header)) {
         return false;
     }
@@ -129,6 +130,7 @@ bool entry_append_read(bytes_t left, append_t *append) {
                          .force_seq = numbers[3],
                          .force_ts = (int64_t)numbers[4],
                          .source_seq = numbers[5],
-                         .source_ts = (int64_t)numbers[6]};
+                         .source_ts = (int64_t)numbers[6],
+                         .due_ts = (int64_t)numbers[7]};
     return true;
 }

@@ -1,5 +1,6 @@
 /* replica_private.h: a stream of a group at one of its servers, for the files that make it: replica.c, which has the
- * entries, replica_batch.c, which has those of several messages, and replica_copy.c, which has the copies.
+ * entries, replica_batch.c, which has those of several messages, replica_fire.c, which has schedules, and
+ * replica_copy.c, which has the copies.
  */
 #ifndef LEAFD_GROUP_REPLICA_PRIVATE_H
 #define LEAFD_GROUP_REPLICA_PRIVATE_H
@@ -9,8 +10,8 @@
 #include "store/copying.h"
 
 /* What is on the disk with how far the log is applied, REPLICA_NOTE_SIZE bytes: age 8, wall clock 8, index and sequence
- * of the append whose rollup is not at its end 8 each (0: none). One byte more: the state is that of no index, since a
- * copy is coming. */
+ * of the append whose rollup or schedule is not at its end 8 each (0: none). One byte more: the state is that of no
+ * index, since a copy is coming. */
 #define REPLICA_HALF_SIZE 33u
 
 _Static_assert(REPLICA_HALF_SIZE <= LEDGER_NOTE_MAX, "the note finds room");
@@ -89,6 +90,21 @@ bool replica_own_reason(append_verdict_t verdict);
 /* To its end. false: it waits, and what has gone is gone. */
 bool replica_purging(replica_t *replica, raft_index_t index, bytes_t filter, uint64_t below_seq, uint64_t keep,
                      uint64_t left);
+
+/* A message as the hooks store it. */
+appended_t replica_append(replica_t *replica, const append_t *append);
+/* The rollup of the message that is in the stream (rolling). false: it waits. */
+LEAF_MUST_USE bool replica_roll(replica_t *replica, raft_index_t index, const append_t *append);
+
+/* replica_fire.c */
+#define REPLICA_FIRE_HEAD 24u
+/* Does a schedule end with that message? Then: it ends, if one does; false: not yet. */
+bool replica_ends(const replica_t *replica, const append_t *append);
+LEAF_MUST_USE bool replica_end(const replica_t *replica, const append_t *append);
+/* What was judged last is in the stream. */
+bool replica_took_place(const replica_t *replica);
+/* STATUS_AGAIN: it waits. STATUS_INVALID: it is none. */
+LEAF_MUST_USE status_t replica_apply_fire(replica_t *replica, raft_index_t index, bytes_t body);
 
 /* replica_batch.c */
 /* STATUS_AGAIN: it waits. STATUS_INVALID: it is no batch. */

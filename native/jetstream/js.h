@@ -159,6 +159,8 @@ typedef struct js_schedule_names {
 typedef enum js_schedule_name { SCHEDULE_TARGET, SCHEDULE_SOURCE, SCHEDULE_ENDED } js_schedule_name_t;
 /* false: there are none, or the stream takes no schedules. */
 bool js_schedule_names(const stream_t *stream, bytes_t header, js_schedule_names_t *names);
+/* Likewise, whatever the stream takes. */
+bool js_schedule_named(bytes_t header, js_schedule_names_t *names);
 /* Answers a publish whose sender may not name that subject. */
 void js_schedule_refuse(js_t *js, const stream_t *stream, bytes_t reply, js_schedule_name_t which);
 

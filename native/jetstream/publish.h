@@ -105,6 +105,12 @@ int64_t js_schedule_restored(bytes_t header, int64_t stored_ts, int64_t now_ts);
 LEAF_MUST_USE status_t js_schedule_resume(js_t *js, stream_t *stream, bytes_t header);
 /* The store's hook. */
 store_due_t js_schedule_due(void *context, store_stream_t *stored, uint64_t seq, int64_t due_ts);
+/* Does what is due; of a stream that several servers keep, at its leader: what is to be done is proposed. DONE: it was;
+ * ASKED: very soon; LATER: in a second. */
+store_due_t js_schedule_fire(js_t *js, stream_t *stream, uint64_t seq, int64_t due_ts);
+/* Does a schedule end with a message that is stored? Then: it ends; false: not yet, it is to be asked again. */
+bool js_schedule_ends(const stream_t *stream, bytes_t header);
+LEAF_MUST_USE bool js_schedule_ended(stream_t *stream, bytes_t header);
 
 /* ---- fast.c ------------------------------------------------------------------------------------------------------ */
 

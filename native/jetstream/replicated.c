@@ -17,8 +17,6 @@
 
 #define LISTEN_AGAIN_NS NS_PER_SECOND
 #define BEHIND_NS (2 * NS_PER_SECOND) /* more than a follower's store waits for room */
-/* Other flags have entries of the log. */
-#define FLAGS_WITHOUT STREAM_ALLOW_SCHEDULES
 
 /* ---- answers ----------------------------------------------------------------------------------------------------- */
 
@@ -274,10 +272,6 @@ void replicated_purge(js_t *js, const plane_command_t *command, const stream_t *
 
 /* ---- its life ---------------------------------------------------------------------------------------------------- */
 
-bool replicated_may(const stream_config_t *config) {
-    return (config->flags & FLAGS_WITHOUT) == 0;
-}
-
 status_t replicated_open(js_t *js, stream_t *stream, bytes_t subjects) {
     replicated_t *replicated = calloc(1, sizeof *replicated);
     if (replicated == NULL) {
@@ -288,6 +282,8 @@ status_t replicated_open(js_t *js, stream_t *stream, bytes_t subjects) {
                                    .define = replicated_define,
                                    .append = replicated_append,
                                    .count = replicated_count,
+                                   .ends = replicated_ends,
+                                   .end = replicated_end,
                                    .news = replicated_news};
     *replicated =
         (replicated_t){.js = js, .stream = stream, .subjects = bytes_copy(subjects), .due_ns = js->now->mono_ns};
@@ -296,6 +292,7 @@ status_t replicated_open(js_t *js, stream_t *stream, bytes_t subjects) {
     asked_init(&replicated->taken);
     buffer_count(&replicated->taken.bytes, &js->staged);
     buffer_init(&replicated->packed, UINT32_MAX);
+    buffer_init(&replicated->ripe, UINT32_MAX);
     queued_init(&replicated->queued, &js->staged, QUEUED_MOST);
     replicated->replica = replica_open(stream->store, hooks);
     stream->replicated = replicated;
@@ -357,6 +354,7 @@ void replicated_free(js_t *js, stream_t *stream) {
     asked_free(&replicated->held);
     asked_free(&replicated->taken);
     buffer_free(&replicated->packed);
+    buffer_free(&replicated->ripe);
     queued_free(&replicated->queued);
     free(replicated);
     stream->replicated = NULL;
@@ -484,6 +482,9 @@ static void replicated_take_due(const js_t *js, replicated_t *replicated) {
     if (replicated->listen_ns != 0) {
         replicated_due(replicated, replicated->listen_ns);
     }
+    if (replicated->ripe.size > 0) {
+        replicated_due(replicated, js->now->mono_ns + RIPE_AGAIN_NS);
+    }
     if (js->now->mono_ns < replicated->behind_ns) {
         replicated_due(replicated, replicated->behind_ns);
     }
@@ -494,6 +495,7 @@ static void replicated_turn(js_t *js, replicated_t *replicated) {
     if (ready != replicated->leads) {
         take_lead(js, replicated, ready);
     }
+    replicated_fire_ripe(js, replicated);
     replica_turn(replicated->replica, *js->now);
     share_gets(js, replicated);
     if (replicated->queued.count > 0) {

@@ -27,7 +27,8 @@
  * A batch is collected at the leader (atomic.c), and is one entry when it is committed: a leader that dies before that
  * leaves nothing of it. What its publisher is told follows from what has become of the entry.
  *
- * Not here, and refused (replicated_may): what a log has no entry for: schedules.
+ * A schedule that is due by the log's time (replicated_schedules.c) is put together by the leader, and is one entry
+ * with its next time. One that the leader could not propose, or died with, is due again a second later.
  */
 #ifndef LEAFD_JETSTREAM_REPLICATED_H
 #define LEAFD_JETSTREAM_REPLICATED_H
@@ -36,11 +37,12 @@
 #include "base/buffer.h"
 #include "base/bytes.h"
 #include "base/status.h"
+#include "group/replica.h"
 #include "jetstream/stream.h"
 #include "store/append.h"
 #include "store/record.h"
+#include "wire/emit.h"
 
-bool replicated_may(const stream_config_t *config);
 /* Right behind store_stream_open. subjects: packed, as a command has them. */
 LEAF_MUST_USE status_t replicated_open(js_t *js, stream_t *stream, bytes_t subjects);
 /* Likewise for one that this server had alone. Its consumers are loaded anew once it leads. STATUS_AGAIN: later. */
@@ -75,6 +77,12 @@ LEAF_MUST_USE status_t replicated_take(js_t *js, const stream_t *stream, const a
 void replicated_say_taken(js_t *js, const stream_t *stream, bytes_t subject, bytes_t header);
 /* How far the source of that key has come is forgotten. */
 void replicated_forget_source(js_t *js, const plane_command_t *command, const stream_t *stream, bytes_t key);
+
+/* A schedule is due, as the log has it: it has a turn at the leader. */
+void replicated_ripe(stream_t *stream, uint64_t seq, int64_t due_ts);
+/* What it does. message NULL: it makes none; nor does one that is refused. Any status but STATUS_OK: later. */
+LEAF_MUST_USE status_t replicated_fire(js_t *js, stream_t *stream, const replica_fired_t *fired,
+                                       const message_t *message);
 
 /* Of its consumers (consume/), which are the leader's alone. */
 bool replicated_leads(const stream_t *stream);

@@ -1,7 +1,7 @@
 /* replicated_private.h: a stream that several servers keep, for the files that make it: replicated.c, which asks its
  * log and listens, replicated_group.c, which has what is asked of the group and the definition, replicated_consumers.c,
- * which has its consumers, replicated_batches.c, which has batches, and replicated_sources.c, which has what mirrors
- * and sources bring.
+ * which has its consumers, replicated_batches.c, which has batches, replicated_schedules.c, which has schedules, and
+ * replicated_sources.c, which has what mirrors and sources bring.
  */
 #ifndef LEAFD_JETSTREAM_REPLICATED_PRIVATE_H
 #define LEAFD_JETSTREAM_REPLICATED_PRIVATE_H
@@ -53,6 +53,7 @@ struct replicated {
     asked_queue_t held;  /* what is to be proposed with the next changes of consumers, and waits for them */
     asked_queue_t taken; /* of a mirror or sources: not proposed yet */
     buffer_t packed;     /* the next of these */
+    buffer_t ripe;       /* schedules that are due, at the leader (ripe_t) */
     bytes_t counted;     /* the value of the counter that was applied last; until it is answered */
     int64_t due_ns;      /* when it has something to do by itself */
     bool in_row[ROWS];
@@ -98,6 +99,14 @@ bool replicated_define(void *context, bytes_t definition);
 /* replicated_batches.c */
 /* Of one that has been applied, or is refused: the bytes of an ASKED_BATCH. */
 void replicated_answer_batch(js_t *js, const stream_t *stream, bytes_t bytes, const appended_t *appended);
+
+/* replicated_schedules.c */
+#define RIPE_AGAIN_NS (50 * NS_PER_MS) /* until somebody has most likely answered who was asked about a right */
+/* replica_hooks_t's. */
+bool replicated_ends(void *context, const append_t *append);
+bool replicated_end(void *context, const append_t *append);
+/* What is ripe, before the log's time goes on. */
+void replicated_fire_ripe(js_t *js, replicated_t *replicated);
 
 /* replicated_sources.c */
 void replicated_propose_taken(js_t *js, replicated_t *replicated);

@@ -6,6 +6,9 @@
  *
  * A schedule is its subject's last message. It fires on elapsed time: a step of the wall clock makes nothing early;
  * after a step, and after a time of being down, what was missed is made up for once.
+ *
+ * Of a stream that several servers keep the leader does the same, but for the last step: what its log is to have
+ * (replicated_fire).
  */
 #include "base/abi_types.h"
 #include "base/buffer.h"
@@ -14,8 +17,10 @@
 #include "base/status.h"
 #include "jetstream/js.h"
 #include "jetstream/publish.h"
+#include "jetstream/replicated.h"
 #include "jetstream/stream.h"
 #include "store/retention.h"
+#include "store/schedules.h"
 #include "store/store.h"
 #include "text/headers.h"
 #include "text/schedule.h"
@@ -165,14 +170,21 @@ const refusal_t *js_schedule_read(js_t *js, const stream_t *stream, const messag
     return refusal;
 }
 
-bool js_schedule_names(const stream_t *stream, bytes_t header, js_schedule_names_t *names) {
-    if ((stream->config.flags & STREAM_ALLOW_SCHEDULES) == 0 || !headers_has_prefix(header, NAME("Schedule"))) {
+bool js_schedule_named(bytes_t header, js_schedule_names_t *names) {
+    if (!headers_has_prefix(header, NAME("Schedule"))) {
         return false;
     }
     *names = (js_schedule_names_t){.target = schedule_field(header, NAME("Schedule-Target")),
                                    .source = schedule_field(header, NAME("Schedule-Source")),
-                                   .ended = schedule_field(header, NAME("Scheduler")),
-                                   .granted = (stream->config.flags & STREAM_GRANTS_SCHEDULES) != 0};
+                                   .ended = schedule_field(header, NAME("Scheduler"))};
+    return true;
+}
+
+bool js_schedule_names(const stream_t *stream, bytes_t header, js_schedule_names_t *names) {
+    if ((stream->config.flags & STREAM_ALLOW_SCHEDULES) == 0 || !js_schedule_named(header, names)) {
+        return false;
+    }
+    names->granted = (stream->config.flags & STREAM_GRANTS_SCHEDULES) != 0;
     return true;
 }
 
@@ -196,6 +208,23 @@ void js_schedule_end(stream_t *stream, bytes_t subject) {
         more = store_purge(stream->store, &purge, &purged, &more) == STATUS_OK && more;
     }
     store_purge_end(&purge);
+}
+
+bool js_schedule_ends(const stream_t *stream, bytes_t header) {
+    return (stream->config.flags & STREAM_ALLOW_SCHEDULES) != 0
+           && bytes_equal(schedule_field(header, NAME("Schedule-Next")), ENDS)
+           && schedule_field(header, NAME("Scheduler")).size != 0;
+}
+
+bool js_schedule_ended(stream_t *stream, bytes_t header) {
+    bytes_t scheduler = schedule_field(header, NAME("Scheduler"));
+    stored_message_t last;
+    status_t status = subject_storable(scheduler) ? store_last_by_subject(stream->store, scheduler, UINT64_MAX, &last)
+                                                  : STATUS_NOT_FOUND;
+    if (status == STATUS_OK && schedule_field(last.header, NAME("Schedule")).size != 0) {
+        status = store_delete(stream->store, last.seq); /* there is no other: it replaced what its subject had */
+    }
+    return status == STATUS_OK || status == STATUS_NOT_FOUND;
 }
 
 /* ---- a backup ---------------------------------------------------------------------------------------------------- */
@@ -230,6 +259,7 @@ typedef struct firing {
     js_t *js;
     stream_t *stream;
     uint64_t seq;
+    int64_t due_ts;
     buffer_t room;     /* own copies: what the store lends does not live as long as this takes */
     bytes_t scheduler; /* the schedule's subject */
     bytes_t header;    /* the schedule's */
@@ -333,8 +363,18 @@ static status_t firing_gather(firing_t *firing, stored_message_t *schedule, mess
     return status;
 }
 
+/* What the log is to have of it. message NULL: it makes none. */
+static bool firing_propose(const firing_t *firing, const message_t *message) {
+    const replica_fired_t fired = {
+        .seq = firing->seq, .due_ts = firing->due_ts, .next_ts = firing->repeats ? firing->next_ts : 0};
+    return replicated_fire(firing->js, firing->stream, &fired, message) == STATUS_OK;
+}
+
 /* Ends this firing: on to the next, if the schedule repeats. */
 static bool firing_next(const firing_t *firing) {
+    if (firing->stream->replicated != NULL) {
+        return firing_propose(firing, NULL);
+    }
     if (!firing->repeats) {
         return true;
     }
@@ -364,6 +404,9 @@ static bool firing_run(firing_t *firing, stored_message_t *schedule) {
     if (firing_gather(firing, schedule, &message) != STATUS_OK) {
         return false;
     }
+    if (firing->stream->replicated != NULL) {
+        return firing_propose(firing, &message);
+    }
     js_take(firing->js, firing->stream, &message, PUBLISHER_SERVER, &result);
     if (result.outcome == OUTCOME_REFUSED && result.refusal.err_code == refused_space.err_code) {
         return false;
@@ -380,34 +423,36 @@ static bool firing_run(firing_t *firing, stored_message_t *schedule) {
     return firing_next(firing);
 }
 
-store_due_t js_schedule_due(void *context, store_stream_t *stored, uint64_t seq, int64_t due_ts) {
-    firing_t firing = {.js = context, .stream = store_stream_owner(stored), .seq = seq};
-    moment_t now = *firing.js->now;
+store_due_t js_schedule_fire(js_t *js, stream_t *stream, uint64_t seq, int64_t due_ts) {
+    firing_t firing = {.js = js, .stream = stream, .seq = seq, .due_ts = due_ts};
+    moment_t now = *js->now;
     stored_message_t schedule;
     zone_t *zone;
-    if (firing.stream == NULL || firing.stream->subject_count == 0) {
+    if (stream->subject_count == 0) {
         return STORE_DUE_LATER; /* without subjects it is still being restored: it could be neither mirror nor source */
     }
     /* Without its consumers a stream of interest would think that nobody wants what is made. */
-    if (retention_traits(&firing.stream->config)->only_wanted && now.mono_ns < firing.stream->quiet_until_ns) {
+    if (retention_traits(&stream->config)->only_wanted && now.mono_ns < stream->quiet_until_ns) {
         return STORE_DUE_LATER;
     }
-    bool sealed = (firing.stream->config.flags & STREAM_SEALED) != 0;
-    status_t status = sealed ? STATUS_NOT_FOUND : store_read(stored, seq, &schedule);
+    bool sealed = (stream->config.flags & STREAM_SEALED) != 0;
+    status_t status = sealed ? STATUS_NOT_FOUND : store_read(stream->store, seq, &schedule);
     if (status == STATUS_OK) {
         status = in_force(&firing, schedule.subject);
     }
     if (status != STATUS_OK) {
-        return status_unknown(status) ? STORE_DUE_LATER : STORE_DUE_DONE;
+        bool over = !status_unknown(status) && firing_next(&firing);
+        return over ? STORE_DUE_DONE : STORE_DUE_LATER;
     }
     const refusal_t *refusal = next_time(schedule.header, due_ts, now.wall_ns, &zone, &firing.next_ts, &firing.repeats);
     bool done = true, fires = refusal == NULL && firing.next_ts != 0;
     js_right_t right = fires ? firing_right(&firing, &schedule) : JS_RIGHT_NO;
+    firing.repeats = firing.repeats && fires;
     if (fires && (right == JS_RIGHT_UNKNOWN || right == JS_RIGHT_ASKED)) {
         done = false;
-    } else if (fires && right == JS_RIGHT_NO) {
+    } else if (right == JS_RIGHT_NO) {
         done = firing_next(&firing);
-    } else if (fires) {
+    } else {
         write_next(&firing, zone);
         buffer_init(&firing.room, MESSAGE_MAX);
         done = firing_run(&firing, &schedule);
@@ -415,4 +460,18 @@ store_due_t js_schedule_due(void *context, store_stream_t *stored, uint64_t seq,
     }
     zone_close(zone);
     return done ? STORE_DUE_DONE : right == JS_RIGHT_ASKED ? STORE_DUE_ASKED : STORE_DUE_LATER;
+}
+
+/* Of several servers each has the same time of the log here, and the same answer: that it is asked again in a second.
+ * What is done is the leader's to propose; with that it has another time, or none. */
+store_due_t js_schedule_due(void *context, store_stream_t *stored, uint64_t seq, int64_t due_ts) {
+    stream_t *stream = store_stream_owner(stored);
+    if (stream == NULL) {
+        return STORE_DUE_LATER;
+    }
+    if (stream->replicated != NULL) {
+        replicated_ripe(stream, seq, due_ts);
+        return STORE_DUE_LATER;
+    }
+    return js_schedule_fire(context, stream, seq, due_ts);
 }

@@ -334,7 +334,7 @@ static status_t stream_make(js_t *js, const plane_command_t *command, const defi
     subscriptions_t added = {0};
     bool shared = (definition->config.flags & STREAM_REPLICATED) != 0;
     bool was_shared = fresh ? shared : stream->replicated != NULL;
-    if ((was_shared && !shared) || (shared && !replicated_may(&definition->config))) {
+    if (was_shared && !shared) {
         status = STATUS_INVALID;
     } else if (shared && !was_shared && stream->which_store != STORE_FILE) {
         status = STATUS_INVALID; /* it has no log there */

@@ -253,7 +253,7 @@ static void store_it(entry_t *entry, int64_t age_now, int64_t wall_now) {
         int64_t left = entry->append->expires_ts - wall_now;
         expiry_write(stream, age_now + (left > 0 ? left : 0), entry->seq);
     }
-    if (entry->append->due_ts != 0) {
+    if (entry->append->due_ts > 0) {
         schedule_write(stream, entry->seq, entry->append->due_ts, wall_now);
     }
 }

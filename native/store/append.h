@@ -51,7 +51,7 @@ typedef struct append {
     uint64_t force_seq; /* mirrors: the origin's sequence; 0 = next. Gaps are filled as deleted */
     int64_t force_ts;   /* mirrors: the origin's stamp; 0 = now */
     int64_t expires_ts; /* Nats-TTL: wall ns, 0 = none, -1 = never (exempt from max_age) */
-    int64_t due_ts;     /* a schedule: wall ns of the first time, 0 = none */
+    int64_t due_ts;     /* a schedule: wall ns of the first time, 0 = none, -1 = its record comes by itself */
     bytes_t source_key; /* sources: stored with the message in the same batch, see RECORD_SOURCE */
     uint64_t source_seq;
     int64_t source_ts; /* the origin's newest stamp so far */

@@ -10,7 +10,7 @@
 #define GIVE_SOURCES_STEP 256u
 #define GIVE_RECORD (1u + 3 * 8 + 1 + 2 * 2 + 2 * 4)
 const uint8_t copied_kinds[COPIED_KINDS] = {RECORD_CONSUMER, RECORD_CONSUMER_STATE, RECORD_CONSUMER_PENDING,
-                                            RECORD_SOURCE};
+                                            RECORD_SCHEDULE, RECORD_SOURCE};
 #define APPLIED_MIN (VALUE_CRC_SIZE + 8u)
 
 typedef enum phase {
@@ -250,7 +250,7 @@ static status_t give_message(const row_t *row, bytes_t id, buffer_t *to) {
     store_be64(at + 1, row_seq(row));
     store_be64(at + 9, (uint64_t)message.ts);
     store_be64(at + 17, (uint64_t)message.born);
-    at[25] = message.flags & MESSAGE_NEVER;
+    at[25] = message.flags & (MESSAGE_NEVER | MESSAGE_SCHEDULE);
     store_be16(at + 26, (uint16_t)id.size);
     store_be16(at + 28, (uint16_t)message.subject.size);
     store_be32(at + 30, message.header.size);

@@ -7,6 +7,8 @@
  * due is on the age clock: a step of the wall clock fires nothing early. An entry that is not in force (its message is
  * gone, or has been given another time) is passed over when it comes up, so that replacing a time costs no search.
  */
+#include "store/schedules.h"
+
 #include "base/check.h"
 #include "store/message.h"
 #include "store/overlay.h"
@@ -63,7 +65,7 @@ static void write_at(store_stream_t *stream, uint64_t seq, int64_t due, int64_t 
 void schedule_write(store_stream_t *stream, uint64_t seq, int64_t due_ts, int64_t wall_now) {
     int64_t due;
     int64_t after = due_ts > wall_now + SOON_NS ? due_ts - wall_now : SOON_NS;
-    if (__builtin_add_overflow(stream->store->clock.age, after, &due)) {
+    if (__builtin_add_overflow(stream_age(stream), after, &due)) {
         due = INT64_MAX;
     }
     write_at(stream, seq, due, due_ts);
@@ -115,6 +117,24 @@ status_t store_schedule_again(store_stream_t *stream, uint64_t seq, int64_t due_
     return overlay_fits(stream->store, 2 * SCHEDULE_NEED) ? store_schedule(stream, seq, due_ts, now) : STATUS_FULL;
 }
 
+status_t store_schedule_asked(store_stream_t *stream, uint64_t seq, int64_t due_ts) {
+    int64_t due;
+    int64_t set_ts;
+    status_t status = record_read(stream, seq, &due, &set_ts);
+    return status == STATUS_OK && set_ts != due_ts ? STATUS_NOT_FOUND : status;
+}
+
+status_t store_schedule_over(store_stream_t *stream, uint64_t seq) {
+    if (!overlay_fits(stream->store, 2 * SCHEDULE_NEED)) {
+        return STATUS_FULL;
+    }
+    status_t status = overlay_reserve(stream->store, 4);
+    if (status == STATUS_OK) {
+        schedule_forget(stream, seq);
+    }
+    return status;
+}
+
 bool schedule_due(store_stream_t *stream, uint64_t seq, int64_t due) {
     const store_hooks_t *hooks = &stream->store->hooks;
     int64_t set;
@@ -139,8 +159,7 @@ bool schedule_due(store_stream_t *stream, uint64_t seq, int64_t due) {
         schedule_forget(stream, seq); /* that was all */
         if (due_now != STORE_DUE_DONE) {
             /* Later; whatever expires behind it, and makes room, does not wait for it. */
-            write_at(stream, seq, stream->store->clock.age + (due_now == STORE_DUE_ASKED ? ASKED_NS : RETRY_NS),
-                     due_ts);
+            write_at(stream, seq, stream_age(stream) + (due_now == STORE_DUE_ASKED ? ASKED_NS : RETRY_NS), due_ts);
         }
     }
     return true;

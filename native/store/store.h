@@ -145,11 +145,6 @@ void *store_stream_owner(const store_stream_t *stream);
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
 
-/* Only from inside the hook `due`, for that message: the schedule's next time, as wall ns. Waits for as long as lies
- * between now and then, whatever the wall clock does meanwhile. STATUS_NOT_FOUND: the message is gone. */
-LEAF_MUST_USE status_t store_schedule(store_stream_t *stream, uint64_t seq, int64_t due_ts, moment_t now);
-/* The same from anywhere else. STATUS_FULL: no room, later */
-LEAF_MUST_USE status_t store_schedule_again(store_stream_t *stream, uint64_t seq, int64_t due_ts, moment_t now);
 /* STATUS_NOT_FOUND; STATUS_FULL: no room, later; STATUS_AGAIN: it takes further turns, to be called again */
 LEAF_MUST_USE status_t store_delete(store_stream_t *stream, uint64_t seq);
 /* A purge, begun with zeros behind `keep`. It takes what is there at its first step; with `keep`, what is older than

@@ -158,6 +158,7 @@ static status_t read_copied(bytes_t *left, taken_message_t *taken) {
     append.force_seq = load_be64(at + 1);
     append.force_ts = (int64_t)load_be64(at + 9);
     append.expires_ts = (at[25] & MESSAGE_NEVER) != 0 ? -1 : 0;
+    append.due_ts = (at[25] & MESSAGE_SCHEDULE) != 0 ? -1 : 0;
     *taken = (taken_message_t){.seq = append.force_seq, .born = (int64_t)load_be64(at + 17), .append = append};
     bool sane = taken->seq != 0 && taken->seq < UINT64_MAX && append.force_ts > 0 && append.force_ts <= TAKE_TIME_MAX
                 && taken->born >= 0 && taken->born <= TAKE_TIME_MAX;
@@ -216,7 +217,8 @@ static status_t take_pair(store_stream_t *stream, taking_t *taking, bytes_t *lef
     if (pair.at[0] == 'R') {
         return take_run(stream, taking, first, second, steps);
     }
-    return first > TAKE_TIME_MAX || second > INT64_MAX ? STATUS_CORRUPT : put_expiry(stream, (int64_t)first, second);
+    uint64_t most = (second & EXPIRY_SCHEDULE) != 0 ? INT64_MAX : TAKE_TIME_MAX; /* a schedule may be for any year */
+    return first > most ? STATUS_CORRUPT : put_expiry(stream, (int64_t)first, second);
 }
 
 /* Its caller has it made. The part stays where it is until then. */

@@ -420,7 +420,6 @@ def test_the_definition_of_a_stream_changes_at_all_servers_as_at_nats_servers(tm
 
 WITHOUT: dict[str, dict[str, Any]] = {
     "discard new and sources": {"sources": [{"name": "O"}], "discard": "new", "max_msgs": 9},
-    "message schedules": {"allow_msg_schedules": True, "allow_msg_ttl": True},
 }
 
 

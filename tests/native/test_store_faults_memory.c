@@ -5,6 +5,7 @@
  * fault, after a kill -9 too; and nothing was said not to be there that is. An alarm tells of every read that failed;
  * not of every allocation: the caller is refused, or a cache that did not grow changes nothing but the speed.
  */
+#include "store/schedules.h"
 #include "store_faults.h"
 
 /* ---- limits ------------------------------------------------------------------------------------------------------ */

@@ -1,4 +1,5 @@
 /* test_store_schedules.c: when a schedule fires, over restarts, checkpoints and steps of the wall clock. */
+#include "store/schedules.h"
 #include "store_rig.h"
 
 #define S NS_PER_SECOND
