@@ -72,6 +72,8 @@ status_t core_open(plane_t *plane, const plane_limits_t *limits, const char *dir
         buffer_init(&plane->crossing_headers[i], UINT64_C(1) << 32);
     }
     buffer_init(&plane->authored, UINT64_C(1) << 32);
+    buffer_init(&plane->vouched, UINT64_C(1) << 32);
+    buffer_init(&plane->unvouched, UINT64_C(1) << 32);
     /* Messages that wait in control are there a second time in Python's own form. */
     status_t status = exchange_open(&plane->exchange, memory_share(limits->memory_limit, MEMORY_EXCHANGE) / 2,
                                     memory_share(limits->memory_limit, MEMORY_CONTROL) / 2);
@@ -161,6 +163,8 @@ void core_close(plane_t *plane) {
     authors_forget(plane);
     free(plane->authors);
     buffer_free(&plane->authored);
+    buffer_free(&plane->vouched);
+    buffer_free(&plane->unvouched);
     held_free(&plane->deferred);
     secure_close(plane);
     table_free(&plane->peers);

@@ -30,13 +30,15 @@ static __attribute__((noinline)) void publish_judged(plane_t *plane, const sink_
     const stream_t *stream = sink->object;
     uint32_t which_store = stream->which_store;
     message_t message = publication->message;
+    if (!judge_schedule(plane, sink->object, publication, &message)) {
+        return;
+    }
     if ((stream->config.flags & STREAM_REPLICATED) != 0) {
         js_propose(&plane->js, sink->object, &message);
-        note_producer(plane, publication, which_store);
-    } else if (judge_schedule(plane, sink->object, publication, &message)) {
+    } else {
         js_publish(&plane->js, sink->object, &message);
-        note_producer(plane, publication, which_store);
     }
+    note_producer(plane, publication, which_store);
 }
 
 /* The stream's answer goes to who wants to know that it has it, and not to the message's reply. */

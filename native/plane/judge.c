@@ -142,37 +142,69 @@ static bool write_author(plane_t *plane, message_t *message, bytes_t author) {
 
 /* A message that comes over an import, or from inside (a consumer's delivery, a republished message), has no user in
  * this account whose rights could be looked at: the stream's configuration has to grant it. */
+static bool sender_known(const publication_t *publication) {
+    const peer_t *peer = publication->origin;
+    return peer != NULL && !peer->server && peer->account == publication->account;
+}
+
+typedef struct named {
+    bytes_t name;
+    js_schedule_name_t which;
+} named_t;
+
+/* The first of the names that its sender may not use, as it is known here or as another server says. The stream refuses
+ * a name that is not a subject, in the reference's words. */
+static bool first_denied(plane_t *plane, const publication_t *publication, const js_schedule_names_t *names,
+                         named_t *denied) {
+    const named_t all[] = {
+        {names->target, SCHEDULE_TARGET}, {names->source, SCHEDULE_SOURCE}, {names->ended, SCHEDULE_ENDED}};
+    const peer_t *peer = publication->origin;
+    bool vouched = publication->vouched_in == publication->account && !bytes_equal(publication->author, NOBODY);
+    for (uint32_t i = 0; i < sizeof all / sizeof *all && !vouched; i++) {
+        bytes_t name = all[i].name;
+        bool reads = all[i].which == SCHEDULE_SOURCE;
+        *denied = all[i];
+        if (name.size != 0 && subject_storable(name)
+            && (!sender_known(publication)
+                || !(reads ? judge_may_read(peer, name) : judge_may_publish(plane, peer, name)))) {
+            return true;
+        }
+    }
+    return false;
+}
+
+bool judge_author(plane_t *plane, const publication_t *publication, bytes_t *author) {
+    js_schedule_names_t names;
+    named_t denied;
+    bool vouched = publication->vouched_in == publication->account;
+    if ((!vouched && !sender_known(publication)) || !js_schedule_named(publication->message.header, &names)) {
+        return false;
+    }
+    *author = first_denied(plane, publication, &names, &denied) ? NOBODY
+              : vouched                                         ? publication->author
+                                                                : publication->origin->author;
+    return true;
+}
+
 bool judge_schedule(plane_t *plane, stream_t *stream, const publication_t *publication, message_t *message) {
     js_schedule_names_t names;
+    named_t denied;
     if (!js_schedule_names(stream, publication->message.header, &names)) {
         return true;
     }
-    peer_t *peer = publication->origin;
-    bool known = peer != NULL && peer->account == publication->account;
-    bytes_t author = known ? peer->author : NOBODY;
-    const struct {
-        bytes_t name;
-        js_schedule_name_t which;
-        bool reads;
-    } rows[] = {{names.target, SCHEDULE_TARGET, false},
-                {names.source, SCHEDULE_SOURCE, true},
-                {names.ended, SCHEDULE_ENDED, false}};
-    for (uint32_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-        bytes_t name = rows[i].name;
-        /* The stream refuses a name that is not a subject, in the reference's words. */
-        if (name.size == 0 || !subject_storable(name)
-            || (known && (rows[i].reads ? judge_may_read(peer, name) : judge_may_publish(plane, peer, name)))) {
-            continue;
+    bytes_t author = NOBODY;
+    bool may = !first_denied(plane, publication, &names, &denied);
+    if (!may && !names.granted) {
+        if (sender_known(publication)) {
+            tell_refused(plane, publication->origin, denied.name, denied.which == SCHEDULE_SOURCE);
         }
-        if (names.granted) { /* it fires as long as the stream says so */
-            author = NOBODY;
-            continue;
-        }
-        if (known) {
-            tell_refused(plane, peer, name, rows[i].reads);
-        }
-        js_schedule_refuse(&plane->js, stream, publication->message.reply, rows[i].which);
+        js_schedule_refuse(&plane->js, stream, publication->message.reply, denied.which);
         return false;
+    }
+    if (may && publication->vouched_in == publication->account) {
+        author = publication->author;
+    } else if (may && sender_known(publication)) {
+        author = publication->origin->author;
     }
     if (!write_author(plane, message, author)) {
         js_answer_refused(&plane->js, stream, publication->message.reply, &refused_space);

@@ -39,6 +39,9 @@ judged_t judged_stored(bytes_t stored);
 /* May the sender act, later and in this stream, on the subjects that the message's Nats-Schedule- headers name? false:
  * it has been told. A schedule's author is written into message's header, which lives until the next call. */
 bool judge_schedule(plane_t *plane, stream_t *stream, const publication_t *publication, message_t *message);
+/* Whose name goes with it to a stream at another server (vouch.h), as a sender of schedules: the one that has been
+ * judged, or nobody's. false: no one's rights are known. */
+bool judge_author(plane_t *plane, const publication_t *publication, bytes_t *author);
 /* Asks lists of permissions about a subject that a peer names: may it publish there and have it stored, may it read
  * what is there? */
 bool judge_permitted(plane_t *plane, permissions_t *permissions, bool link, bytes_t subject);

@@ -11,6 +11,7 @@
 #include "plane/gateway.h"
 #include "plane/output.h"
 #include "plane/trace.h"
+#include "plane/vouch.h"
 #include "route/route.h"
 #include "wire/emit.h"
 
@@ -25,6 +26,14 @@ static bytes_t link_name(plane_t *plane, const publication_t *publication) {
 }
 
 void link_send(plane_t *plane, peer_t *peer, const publication_t *publication) {
+    publication_t vouched;
+    if (LEAF_UNLIKELY(peer->server) && publication->message.header.size != 0 && vouch_concerns(peer, publication)) {
+        vouched = *publication;
+        if (!vouch_for(plane, &vouched)) {
+            return; /* as if the link were gone */
+        }
+        publication = &vouched;
+    }
     if (LEAF_UNLIKELY(peer->lanes != NULL)) {
         output_line_up(plane, peer, publication, link_name(plane, publication));
         return;

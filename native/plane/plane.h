@@ -131,6 +131,8 @@ struct plane {
     known_logins_t *known;     /* NULL: none */
     authors_t *authors;        /* NULL until somebody who may log in stored a schedule */
     buffer_t authored;         /* scratch: the header of a schedule, with its author */
+    buffer_t vouched;          /* likewise, as it goes to another server (vouch.h) */
+    buffer_t unvouched;        /* likewise, as it came from one */
     /* NULL, or admits who comes by a greeting and sends this CONNECT; false: control is to be asked. said: all of it,
      * for control. */
     bool (*admit_known)(plane_t *plane, peer_t *peer, bytes_t connect, bytes_t said);

@@ -84,8 +84,10 @@ typedef struct publication {
     uint32_t without_count;
     const bytes_t *without; /* with PUBLICATION_WITHOUT: groups */
     uint32_t flags;
-    trace_t *trace; /* NULL: nobody asked what becomes of it */
-    tell_t *tell;   /* with PUBLICATION_TELLS */
+    bytes_t author;              /* with vouched_in: whose schedule it is (vouch.h) */
+    const account_t *vouched_in; /* .. in that account; NULL: no server says so */
+    trace_t *trace;              /* NULL: nobody asked what becomes of it */
+    tell_t *tell;                /* with PUBLICATION_TELLS */
 } publication_t;
 
 /* Room for so many leaf links of an account, or as many as were asked for, all routes and gateways: asked before one

@@ -16,6 +16,7 @@
 #include "plane/gateway_reply.h"
 #include "plane/peer.h"
 #include "plane/publication.h"
+#include "plane/vouch.h"
 #include "text/text.h"
 #include "text/trace_request.h"
 #include "wire/op.h"
@@ -93,6 +94,14 @@ static inline void link_take_in_told(plane_t *plane, peer_t *peer, account_t *ac
                                  .queue_count = op->queue_count,
                                  .flags = PUBLICATION_FROM_LINK | (tell != NULL ? PUBLICATION_TELLS : 0u),
                                  .tell = tell};
+    op_t bare;
+    if (LEAF_UNLIKELY(op->header.size != 0) && bytes_starts(op->header, VOUCH_LINE)) {
+        bare = *op;
+        if (!vouch_take(plane, peer, &publication, &bare)) {
+            return; /* no memory: as if it had not come */
+        }
+        op = &bare;
+    }
     link_take_reply(op->reply, &publication);
     if (LEAF_UNLIKELY(op->header.size != 0) && tell == NULL
         && trace_request_likely(op->header, account->trace.size != 0)) {

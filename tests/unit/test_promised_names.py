@@ -42,6 +42,11 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
     "Nats-Schedule-Target": (SCHEDULE, DENIALS, LATER),
     "Nats-Schedule-Source": (SCHEDULE, DENIALS, LATER),
     "Nats-Scheduler": (SCHEDULE,),
+    "Leafd-Schedule-Author, in front of the first header": (
+        "native/test_plane_vouch.c: a server that is believed is told who sends a schedule and may use its names, and "
+        "no other is",
+        "native/test_plane_vouch.c: that is believed of such a server alone, and seen by nobody who listens",
+    ),
     "Nats-Schedule-Author": (
         AUTHOR,
         "interop/test_schedule_authors.py::test_nobody_can_write_who_a_schedules_author_is",
