@@ -56,6 +56,10 @@ void env_forget(env_t *env);
 LEAF_MUST_USE status_t env_get(env_t *env, store_db_t db, bytes_t key, bytes_t *value);
 /* The same from where it is kept a second time, for who could not use the first. */
 LEAF_MUST_USE status_t env_get_twin(env_t *env, store_db_t db, bytes_t key, bytes_t *value);
+/* Right behind an env_get that found nothing: does the entry stand there under another key, which damage made of its
+ * own? Then its value proves itself under this one. Where keys still stand in their order, no page shows that. With a
+ * sealer: false. */
+bool env_has_renamed(env_t *env, bytes_t key);
 /* The first entry at or after key / the next one behind the cursor of key's database / the last one at or before key.
  * One cursor for each database, kept between calls. Messages: only those of the stream that key begins with are sure to
  * be found. The order is LMDB's, and with a sealer that is not the order of keys with a text (entry.h): there `key` is

@@ -129,6 +129,7 @@ static void lists_keep(env_t *env) {
     trees_t *trees = &env->judging.trees;
     trees->epoch++;
     if (trees_renew(trees, newest_commit(env)) != STATUS_OK || judge_lists(env, false) != STATUS_OK) {
+        env_note_unread(env);
         trees->wrong = NULL; /* the next write meets it, too */
     }
 }

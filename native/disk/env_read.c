@@ -105,6 +105,12 @@ status_t env_get_twin(env_t *env, store_db_t db, bytes_t key, bytes_t *value) {
     return status == STATUS_OK && env->sealer != NULL ? env_plain_of(env, db, key, NULL, value) : status;
 }
 
+bool env_has_renamed(env_t *env, bytes_t key) {
+    bytes_t values[2] = {BYTES_NONE, BYTES_NONE};
+    uint32_t count = env->sealer == NULL ? tree_beside(&env->reading, values) : 0;
+    return (count > 0 && value_sound(key, values[0])) || (count > 1 && value_sound(key, values[1]));
+}
+
 status_t env_get_as_stored(env_t *env, store_db_t db, bytes_t key, bytes_t *value) {
     return get_stored(env, db, key, value);
 }

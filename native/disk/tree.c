@@ -394,10 +394,15 @@ status_t tree_get(trees_t *trees, page_db_t db, bytes_t key, bytes_t *value) {
     tree_cursor_t cursor = {0};
     tree_entry_t found;
     page_bounds_t bounds = {0};
+    trees->missed = NULL;
     if (db.root == PAGE_NONE) {
         return STATUS_NOT_FOUND;
     }
     status_t status = descend(trees, db, 0, TO_KEY, key, &cursor, &bounds);
+    if (status == STATUS_OK) {
+        trees->missed = cursor.page[db.depth - 1];
+        trees->missed_at = cursor.at[db.depth - 1];
+    }
     if (status == STATUS_OK && cursor.at[db.depth - 1] >= nodes_of(trees, cursor.page[db.depth - 1])) {
         status = STATUS_NOT_FOUND;
     }
@@ -408,6 +413,20 @@ status_t tree_get(trees_t *trees, page_db_t db, bytes_t key, bytes_t *value) {
     status = known(trees, before, status);
     *value = status == STATUS_OK ? found.value : *value;
     return status;
+}
+
+uint32_t tree_beside(trees_t *trees, bytes_t values[2]) {
+    uint64_t before = unread_count(trees->watch);
+    const uint8_t *page = trees->missed;
+    uint32_t at = trees->missed_at;
+    uint32_t count = 0;
+    for (uint32_t index = at > 0 ? at - 1 : 0; page != NULL && index <= at && index < nodes_of(trees, page); index++) {
+        tree_entry_t entry;
+        if (entry_of(trees, page, index, &entry) == STATUS_OK) {
+            values[count++] = entry.value;
+        }
+    }
+    return unread_count(trees->watch) == before ? count : 0;
 }
 
 status_t trees_find(trees_t *trees, const char *name, page_db_t *db, uint64_t *large) {

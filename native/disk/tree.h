@@ -49,6 +49,9 @@ typedef struct trees {
     page_run_t *noted;
     uint64_t noted_count;
     uint64_t noted_room;
+    /* where tree_get looked last; NULL: there is no page */
+    const uint8_t *missed;
+    uint32_t missed_at;
     /* the last damage */
     size_t where;
     const char *wrong;
@@ -79,6 +82,9 @@ LEAF_MUST_USE status_t trees_find(trees_t *trees, const char *name, page_db_t *d
 
 /* Each has three outcomes; after any but STATUS_OK the cursor stands nowhere. */
 LEAF_MUST_USE status_t tree_get(trees_t *trees, page_db_t db, bytes_t key, bytes_t *value);
+/* Right behind a tree_get that found nothing: the values on both sides of the key's place, as far as they lie on the
+ * same page. Returns how many these are. */
+uint32_t tree_beside(trees_t *trees, bytes_t values[2]);
 /* The first at or behind key. */
 LEAF_MUST_USE status_t tree_seek(trees_t *trees, page_db_t db, bytes_t key, tree_cursor_t *cursor, tree_entry_t *found);
 LEAF_MUST_USE status_t tree_last(trees_t *trees, page_db_t db, tree_cursor_t *cursor, tree_entry_t *found);

@@ -128,10 +128,11 @@ status_t overlay_get(store_t *store, store_db_t db, bytes_t key, bytes_t *value)
     if (db == DB_RECORDS && (status != STATUS_OK || !value_sound(key, stored))) {
         status = overlay_get_twin(store, key, status, &stored);
     }
-    if (status != STATUS_OK) {
+    bool renamed = status == STATUS_NOT_FOUND && (db == DB_HEADS || db == DB_IDS) && env_has_renamed(store->env, key);
+    if (status != STATUS_OK && !renamed) {
         return status;
     }
-    if (!value_sound(key, stored)) {
+    if (renamed || !value_sound(key, stored)) {
         uint32_t stream = db == DB_LEDGER                     ? 0
                           : key.size >= 5 && db == DB_RECORDS ? load_be32(key.at + 1)
                           : key.size >= 4                     ? load_be32(key.at)

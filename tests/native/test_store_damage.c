@@ -204,6 +204,29 @@ static void flipped_head(void) {
     rig_close(&rig);
 }
 
+/* The last subject becomes another one: all keys stand in their order. */
+static void flipped_key_of_head(void) {
+    fill_three();
+    int fd = open_lmdb();
+    off_t key = find_in_lmdb(fd, "\x01"
+                                 "dam.c");
+    flip(fd, key + 5, 4);
+    close(fd);
+    rig_start(&rig);
+    store_stream_t *stream = rig_stream(&rig, 1, rig_config());
+    stored_message_t message;
+    CHECK_EQ_I64(STATUS_NOT_FOUND, store_last_by_subject(stream, text("dam.d"), UINT64_MAX, &message));
+    CHECK_EQ_I64(STATUS_NOT_FOUND, store_last_by_subject(stream, text("dam.bb"), UINT64_MAX, &message));
+    CHECK(!has_alarm(ALARM_CORRUPT)); /* these were never there */
+    CHECK_EQ_I64(STATUS_NOT_FOUND, store_last_by_subject(stream, text("dam.c"), UINT64_MAX, &message));
+    CHECK(has_alarm(ALARM_CORRUPT));
+    CHECK_EQ_I64(STATUS_OK, store_read(stream, 3, &message));
+    CHECK_EQ_U64(4, rig_put(&rig, stream, "dam.c", "new").seq);
+    CHECK_EQ_I64(STATUS_OK, store_last_by_subject(stream, text("dam.c"), UINT64_MAX, &message));
+    CHECK_EQ_U64(4, message.seq);
+    rig_close(&rig);
+}
+
 static void flipped_record(void) {
     open_rig();
     CHECK_EQ_I64(STATUS_OK, store_record_put(rig.store, RECORD_CONTROL, text("k1"), text("RECORD-ONE")));
@@ -532,6 +555,7 @@ int main(void) {
         broken_chain_is_passed_in_steps);
     RUN("a damaged message can be removed by a limit", damaged_can_leave);
     RUN("a damaged head is alarmed, its messages stay readable", flipped_head);
+    RUN("a head under a key that damage made of its own is alarmed", flipped_key_of_head);
     RUN("a damaged record comes back from its twin", flipped_record);
     RUN("a store in use is refused with the process's number", in_use);
     RUN("a newer format is refused in one line", newer_format);
