@@ -85,6 +85,15 @@ def test_an_operator_with_an_address_needs_no_resolver() -> None:
     assert ("url", "https://accounts.example.org/jwt/v1/accounts/") == (made.resolver.type, made.resolver.url)
 
 
+@pytest.mark.parametrize(
+    "written", ["URL(http://h/jwt/)", 'URL("http://h/jwt/")', 'url("http://h/jwt/)', '"URL(http://h/jwt/)"']
+)
+def test_the_address_of_a_resolver_may_have_quotes(written: str) -> None:
+    """nats-server asks http://h/jwt/ for accounts with each of these lines."""
+    made = compile_operator(load_text(replaced("resolver: MEMORY", f"resolver: {written}")()).server, Numbers())
+    assert ("url", "http://h/jwt/") == (made.resolver.type, made.resolver.url)
+
+
 def test_faults_of_preloaded_accounts_are_warnings() -> None:
     """What of an account's JWT cannot be had is told, and the rest works."""
     operator = Operator("O")

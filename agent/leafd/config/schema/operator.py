@@ -8,7 +8,8 @@ from typing import Annotated, Final, Literal
 from leafd.config.schema.base import SECOND, Duration, Flag, Number, Text
 from leafd.config.schema.section import Reader, Section, Takes, option, shown
 
-_URL: Final = re.compile(r"URL\(\s*(\S+?)\s*\)", re.IGNORECASE)
+_URL: Final = re.compile(r'URL\(\s*"?([^\s"]+?)"?\s*\)', re.IGNORECASE)
+"""With quotes around the address or without, as in the reference."""
 _TYPES: Final = {"memory": "memory", "mem": "memory", "url": "url", "full": "full", "cache": "cache"}
 LIMIT_DEFAULT: Final = 10_000
 """Of a cache, as in the reference."""
