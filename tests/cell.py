@@ -155,6 +155,13 @@ class Cell:
         """As a router does that translates addresses: connections that are there bring nothing any more, either way."""
         self._forgotten |= self._flows.keys()
 
+    def longest_queues(self) -> tuple[int, int]:
+        """The most bytes that waited for their turn at once, to HUB and to LEAF, since this was asked last."""
+        longest = self._ways[HUB].queued, self._ways[LEAF].queued
+        for way in self._ways:
+            way.queued = 0
+        return longest
+
     def close(self) -> None:
         self._ended.set()
         self._thread.join()

@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import base64
 import contextlib
+import itertools
 import json
 import random
 import re
@@ -55,10 +56,12 @@ COPY = {"name": "COPY", "storage": "file", "sources": [{"name": "T", "external":
 class Listener:
     """A client that remembers when each numbered message came."""
 
-    def __init__(self, port: int, subject: str) -> None:
+    def __init__(self, port: int, subject: str, user: str = "") -> None:
+        """user: of the password p."""
+        login = f',"user":"{user}","pass":"p"' if user else ""
         self._socket = socket.create_connection(("127.0.0.1", port), 5)
         self._socket.settimeout(None)
-        self._socket.sendall(f'CONNECT {{"verbose":false}}\r\nSUB {subject} 1\r\n'.encode())
+        self._socket.sendall(f'CONNECT {{"verbose":false{login}}}\r\nSUB {subject} 1\r\n'.encode())
         self.came: dict[int, float] = {}
         threading.Thread(target=self._listen, daemon=True).start()
 
@@ -155,11 +158,13 @@ def drain(options: argparse.Namespace, calm: Link, line: Link) -> None:
         fill(at_leaf, options.messages, real=options.telemetry)
         time.sleep(1 + 6 * line.delay)
         cell.change(line)
+        changed = time.monotonic()
         time.sleep(options.idle)
         cell.carried[:], cell.tried[:] = [0, 0], [0, 0]
         began = time.monotonic()
         at_hub.must("$JS.API.STREAM.CREATE.COPY", COPY)
         sent: dict[int, float] = {}
+        marks, (there, away) = [0], line.schedule
         stored = 0
         while stored < options.messages and time.monotonic() - began < options.seconds:
             sent[len(sent)] = time.monotonic()
@@ -168,9 +173,13 @@ def drain(options: argparse.Namespace, calm: Link, line: Link) -> None:
             time.sleep(STEP_SECONDS)
             stored = at_hub.messages_in("COPY")
             wire = cell.carried[HUB] / max(stored * SIZE, 1)
+            over = int((time.monotonic() - changed + away) // (there + away)) if away else 0
+            marks += [cell.carried[HUB]] * (over + 1 - len(marks))
             print(f"{time.monotonic() - began:6.1f} s  stored {stored}  wire/payload {wire:.2f}", flush=True)
         print(f"up {cell.carried[HUB]} bytes, down {cell.carried[LEAF]}; packets lost {cell.lost}")
         print(f"sent up, with what was lost: {cell.tried[HUB]} bytes")
+        for number, (before, after) in enumerate(itertools.pairwise(marks)):
+            print(f"contact {number + 1}: {800 * (after - before) / line.rate / there:.0f} % of the line used")
         delays("command down", sent, below.came)
         delays("event up", sent, above.came)
         for one in (hub, leaf):
