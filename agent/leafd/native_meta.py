@@ -15,7 +15,8 @@ LEARN, PROMOTE, REMOVE = 1, 2, 3
 FOUNDS, WAITS, ALONE = 0, 1, 2
 """JOIN_* of abi_meta.h."""
 OFFLINE_NS: Final = 5_000_000_000
-"""A member that the leader has not heard for so long is shown as offline."""
+"""A member that the leader has not heard for so long is shown as offline: as long as AWAY_S of cluster/presence.py, so
+that what people see is what the group acts on."""
 _ROW: Final = struct.Struct(">BIQ")
 
 

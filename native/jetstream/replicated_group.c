@@ -13,7 +13,9 @@
 #include "jetstream/replicated_private.h"
 
 #define SHOWN_MAX (UINT64_C(1) << 20)
-#define HEIR_HEARD_NS (3 * NS_PER_SECOND) /* as long as three of nats-server's beats */
+/* As long as three of nats-server's beats. Shorter than what makes a server away (cluster/presence.py): nobody is given
+ * up by it, it is only who is to lead next. */
+#define HEIR_HEARD_NS (3 * NS_PER_SECOND)
 
 /* ---- its group --------------------------------------------------------------------------------------------------- */
 

@@ -11,12 +11,9 @@ from typing import Final
 
 import click
 
+from leafd import rescues
 from leafd.cli.options import PATH, Group, configuration
 
-FILE: Final = "rescue-group"
-"""As leafd.daemon.rescue has it."""
-STREAMS_FILE: Final = "rescue-streams"
-"""As leafd.daemon.stream_rescue has it."""
 _WARNING: Final = """\
 The group of all servers goes on with this server alone, from what this server knows of it. Do this only
 
@@ -54,7 +51,7 @@ _YES: Final = click.option("--yes", is_flag=True, help="Does not ask.")
 @click.pass_context
 def _rescue(context: click.Context, directory: Path | None, config: Path | None, yes: bool) -> None:
     """After a lost majority: has this server go on without the others at its next start."""
-    _ask_for(context, directory, config, FILE, "", "group", "" if yes else _WARNING)
+    _ask_for(context, directory, config, rescues.GROUP, "", "group", "" if yes else _WARNING)
 
 
 @cluster.command("rescue-streams")
@@ -69,7 +66,7 @@ def _rescue_streams(
     """After a lost majority of a stream's servers: has this one go on with it alone. Without names: all without a
     leader that this server has."""
     content = json.dumps(names) if names else ""
-    _ask_for(context, directory, config, STREAMS_FILE, content, "streams", "" if yes else _STREAMS_WARNING)
+    _ask_for(context, directory, config, rescues.STREAMS, content, "streams", "" if yes else _STREAMS_WARNING)
 
 
 def _ask_for(

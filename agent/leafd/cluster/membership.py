@@ -18,6 +18,7 @@ from collections.abc import Collection, Mapping
 from typing import Final, NamedTuple, Protocol
 
 from leafd.cluster.council import LEARN, PROMOTE, REMOVE, MemberSeen
+from leafd.cluster.presence import AWAY_S
 
 
 class Seen(MemberSeen, Protocol):
@@ -27,7 +28,7 @@ class Seen(MemberSeen, Protocol):
     def heard_ns(self) -> int: ...
 
 
-HEARD_NS: Final = 5_000_000_000
+HEARD_NS: Final = int(AWAY_S * 1_000_000_000)
 """A member that was heard so lately is there. (-1: it was not heard at all by this leader.)"""
 
 

@@ -22,7 +22,8 @@ from leafd.gojson import dump
 from leafd.records import dataclass
 
 AWAY_S: Final = 5.0
-"""A server that has said nothing for so long is not there."""
+"""A server that has said nothing for so long is not there: three answers of Raft are missing by then on any link that
+carries a group."""
 LEADERLESS_S: Final = 1.0
 SECOND: Final = 1_000_000_000
 TOLD: Final = ("name", "cluster", "tags", "free", "memory", "streams")

@@ -33,11 +33,11 @@ from leafd.files import read_file, sync_directory
 from leafd.gojson import dump
 from leafd.native_meta import look_in, rows_in
 from leafd.records import dataclass
+from leafd.rescues import GROUP as FILE
 
 if TYPE_CHECKING:
     from leafd.native_plane import Plane
 
-FILE: Final = "rescue-group"
 ROW: Final = b"r/"
 """Of a group in whose place the one is that has the row: behind it its name, 8 bytes."""
 RECORD: Final = b"meta/rescued"

@@ -24,6 +24,7 @@ import trio
 from leafd.daemon.stream_rows import shown
 from leafd.files import read_file, sync_directory
 from leafd.jetstream.errors import ApiError
+from leafd.rescues import STREAMS as FILE
 
 if TYPE_CHECKING:
     from leafd.daemon.meta_group import MetaGroup
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from leafd.host.log import Log
     from leafd.jetstream.catalogue import Stream
 
-FILE: Final = "rescue-streams"
 LEADERLESS_S: Final = 10.0
 """A group that can elect a leader has done so by then."""
 LOOK_S: Final = 1.0

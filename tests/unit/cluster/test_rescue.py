@@ -15,7 +15,7 @@ from typing import Any, cast
 
 import pytest
 import trio
-from leafd import native_types as t
+from leafd import native_types as t, rescues
 from leafd.cluster.council import group_name, promises_in
 from leafd.cluster.founding import Disk
 from leafd.daemon import rescue
@@ -77,7 +77,7 @@ async def rescued(plane: Plane, folder: Path, *, there: bool = True) -> tuple[by
 def test_a_rescue_that_was_cut_off_goes_on_with_what_was_decided(cut: int, tmp_path: Path) -> None:
     """One new group is made, and the records say so; the log of the new group begins behind all that there was."""
     plane = Plane(cut=cut, busy=2)
-    (tmp_path / rescue.FILE).touch()
+    (tmp_path / rescues.GROUP).touch()
     with pytest.raises(CutError) if cut < 7 else contextlib.nullcontext():
         trio.run(rescued, plane, tmp_path)
     plane.cut = -1
@@ -99,7 +99,7 @@ def test_a_second_rescue_makes_another_group(tmp_path: Path) -> None:
     """Its members are the same disk, and yet servers of the first one must not be taken for its own."""
     plane = Plane()
     for _ in range(2):
-        (tmp_path / rescue.FILE).touch()
+        (tmp_path / rescues.GROUP).touch()
         trio.run(rescued, plane, tmp_path)
     (first, _), (second, _) = plane.replaced
     assert first != second
@@ -109,7 +109,7 @@ def test_a_second_rescue_makes_another_group(tmp_path: Path) -> None:
 def test_what_is_no_order_is_not_followed(content: str, tmp_path: Path) -> None:
     """The group stays as it is, and the log says what to do."""
     plane = Plane()
-    (tmp_path / rescue.FILE).write_text(content)
+    (tmp_path / rescues.GROUP).write_text(content)
     with pytest.raises(rescue.RescueError, match="remove it, and ask again"):
         trio.run(rescued, plane, tmp_path)
     assert plane.replaced == []
@@ -118,7 +118,7 @@ def test_what_is_no_order_is_not_followed(content: str, tmp_path: Path) -> None:
 def test_a_disk_without_a_group_rescues_none(tmp_path: Path) -> None:
     """It would found a second one."""
     plane = Plane(group=0)
-    (tmp_path / rescue.FILE).touch()
+    (tmp_path / rescues.GROUP).touch()
     with pytest.raises(rescue.RescueError, match="no part of a group"):
         trio.run(partial(rescued, plane, tmp_path, there=False))
     assert plane.replaced == []

@@ -13,8 +13,9 @@ from typing import Any, cast
 import pytest
 import trio
 import trio.testing
-from leafd.daemon.stream_rescue import FILE, LEADERLESS_S, StreamRescue, names_in
+from leafd.daemon.stream_rescue import LEADERLESS_S, StreamRescue, names_in
 from leafd.jetstream import errors
+from leafd.rescues import STREAMS as FILE
 
 
 @dataclass
