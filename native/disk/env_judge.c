@@ -149,14 +149,15 @@ void env_judge_committed(env_t *env) {
 static status_t judge_and_freeze(env_t *env) {
     judging_t *judging = &env->judging;
     trees_note(&judging->trees);
+    judging->trees.firm = true; /* lists_keep */
     status_t status = judge_lists(env, false);
     trees_noted(&judging->trees);
-    if (status != STATUS_OK) {
-        return status;
+    if (status == STATUS_OK) {
+        freeze_noted(env);
+        judging->trees.epoch++;
+        status = judge_lists(env, false);
     }
-    freeze_noted(env);
-    judging->trees.epoch++;
-    status = judge_lists(env, false);
+    judging->trees.firm = false;
     if (status != STATUS_OK) {
         env_judge_end(env);
     }

@@ -7,8 +7,8 @@
  *
  * Judged is: the head, that its entries lie within it and fill it, the order of its keys, between the keys of the page
  * above, that children and large values can be (page.h). Who has judged a page knows its checksum, and asks for no more
- * while that is the same. No page of a commit changes while that commit is read: one that does is damaged, however
- * sound it looks.
+ * while that is the same. No page of a commit changes: whoever has judged one right behind the commit (`firm`) takes it
+ * for damaged when it does, however sound it looks. Others may have judged it while it was damaged.
  *
  * Knows no LMDB: the commit, which LMDB keeps readable for a reader, is the caller's.
  */
@@ -43,6 +43,7 @@ typedef struct trees {
         uint32_t crc;
         uint32_t commit; /* in which it had that checksum, its last bits */
     } *judged;
+    bool firm;
     /* what was entered while `noting`, in that order */
     bool noting;
     bool noted_all; /* false: there was no memory */
