@@ -174,7 +174,7 @@ struct store {               /* only lifecycle.c writes to it */
     cursor_t cursor;
     trouble_t trouble;
     ledgers_t ledgers;
-    linger_t linger;
+    lingering_t linger;
     lazy_t lazy;
     alarms_t alarms;
     uint64_t replayed; /* only open.c, salvage.c */

@@ -14,7 +14,7 @@ static bool has_before(const ledger_t *ledger, uint64_t boundary) {
 }
 
 void linger_begin(store_t *store, bool large) {
-    linger_t *linger = &store->linger;
+    lingering_t *linger = &store->linger;
     bool wanted = large && store->ledgers.bytes > 0;
     linger->until = wanted && linger->skip == 0 ? store->turn.now_mono + LINGER_NS : 0;
     linger->skip -= wanted && linger->skip > 0 ? 1 : 0;
@@ -25,7 +25,7 @@ void linger_begin(store_t *store, bool large) {
 /* Those that have been looked at have none again: what comes lies behind the boundary. One that takes the place of a
  * ledger that goes may be passed over; then its entries come to LMDB. */
 static bool all_have_passed(store_t *store) {
-    linger_t *linger = &store->linger;
+    lingering_t *linger = &store->linger;
     const ledgers_t *ledgers = &store->ledgers;
     while (linger->passed < ledgers->count && !has_before(ledgers->at[linger->passed], store->pipeline.boundary)) {
         linger->passed++;
@@ -33,7 +33,7 @@ static bool all_have_passed(store_t *store) {
     return linger->passed >= ledgers->count;
 }
 
-static void linger_end(linger_t *linger, bool came) {
+static void linger_end(lingering_t *linger, bool came) {
     linger->until = 0;
     linger->skip = came ? 0 : (1u << linger->misses) - 1;
     linger->misses = came ? 0 : (uint32_t)number_least(linger->misses + 1, LINGER_MISSES_MAX);
@@ -45,7 +45,7 @@ static bool is_crowded(const store_t *store) {
 }
 
 bool linger_waits(store_t *store) {
-    linger_t *linger = &store->linger;
+    lingering_t *linger = &store->linger;
     if (linger->until == 0) {
         return false;
     }

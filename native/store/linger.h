@@ -28,13 +28,13 @@
 typedef struct store store_t;
 typedef struct ledger ledger_t;
 
-typedef struct store_linger { /* only linger.c writes to it */
-    int64_t until;            /* mono ns; 0: the checkpoint does not wait */
-    uint64_t passed;          /* of the ledgers so many have no entry before the boundary any more .. */
-    uint64_t batch;           /* .. and all of them have none as of this one; 0: some has */
-    uint32_t skip;            /* so many checkpoints do not wait, .. */
-    uint32_t misses;          /* .. since so many in a row waited in vain */
-} linger_t;
+typedef struct lingering { /* only linger.c writes to it */
+    int64_t until;         /* mono ns; 0: the checkpoint does not wait */
+    uint64_t passed;       /* of the ledgers so many have no entry before the boundary any more .. */
+    uint64_t batch;        /* .. and all of them have none as of this one; 0: some has */
+    uint32_t skip;         /* so many checkpoints do not wait, .. */
+    uint32_t misses;       /* .. since so many in a row waited in vain */
+} lingering_t;
 
 /* A checkpoint has begun. large: since so much waits for it, and not since time has passed. */
 void linger_begin(store_t *store, bool large);
