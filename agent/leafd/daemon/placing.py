@@ -518,8 +518,8 @@ class Placing:
             with trio.move_on_after(SETTLE_S) as waiting:
                 await self._news.wait()
             self._news = trio.Event()
-            if not self._meta.leader:
-                continue
+            quiet = waiting.cancelled_caught and self._meta.leader != 0
+            await self.until_led()
             rows, self._unsettled = self._unsettled, {}
             for key, row in rows.items():
                 settled = False
@@ -527,7 +527,7 @@ class Placing:
                     settled = await self._settle(row)
                 if not settled:
                     self._unsettled.setdefault(key, row)
-            for stream in list(self._jetstream.catalogue.streams()) if waiting.cancelled_caught else ():
+            for stream in list(self._jetstream.catalogue.streams()) if quiet else ():
                 with self._guard.around("a stream that the servers' table lacks"):
                     await self._adopt(stream.account.name, stream.config, stream.created, stream.author)
 

@@ -16,6 +16,7 @@ import trio.testing
 from leafd.cluster.table import StreamRow, write_row
 from leafd.daemon.meta_group import MetaGroup
 from leafd.daemon.placing import Placing
+from leafd.guard import Guard
 from leafd.jetstream.errors import ApiError
 
 from tests.rig.logs import KeptLog
@@ -121,5 +122,33 @@ def test_who_led_a_moment_ago_is_asked_while_its_beats_are_late() -> None:
         assert group.decider == 0
         group._led = OWN, trio.current_time()
         assert group.decider == 0
+
+    trio.run(run, clock=trio.testing.MockClock(autojump_threshold=0))
+
+
+def test_rows_of_before_a_leader_are_carried_out_when_there_is_one() -> None:
+    """Nothing else has to happen: a server that starts would stand still for a while, else."""
+
+    async def run() -> None:
+        world, tried = World(), list[tuple[float, StreamRow]]()
+
+        async def settle(row: StreamRow) -> bool:
+            tried.append((trio.current_time(), row))
+            return True
+
+        world.placing._settle = settle  # type: ignore[method-assign]
+        world.placing._guard = Guard()
+        world.meta.leader = 0
+        begun = trio.current_time()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(world.placing._reconcile)
+            world.take(write_row(ROW), 9)
+            await trio.sleep(1)
+            assert not tried
+            world.meta.leader = 8
+            await trio.sleep(1)
+            nursery.cancel_scope.cancel()
+        assert [row for _, row in tried] == [ROW]
+        assert tried[0][0] - begun < 2
 
     trio.run(run, clock=trio.testing.MockClock(autojump_threshold=0))
