@@ -397,6 +397,7 @@ async def change(made: list[servers.Server]) -> list[object]:
     other = next(server for name, server in names.items() if name != leader)
     async with one_each([other]) as (client,):
         await led_by(client, but=leader)
+        await until(lambda: report(other, "jsz")["meta_cluster"].get("leader") not in (None, "", leader))
         await changed(client, max_msgs=2, description="three")
         await publish(client, "t", 1)
     names[leader].start()
