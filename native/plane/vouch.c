@@ -14,6 +14,7 @@
 #include "text/headers.h"
 
 #define PREFACE BYTES_LITERAL("NATS/1.0\r\n")
+#define NAME BYTES_LITERAL("Leafd-Schedule-Author: ")
 #define LINE_END BYTES_LITERAL("\r\n")
 
 static bool is_believed(const peer_t *link) {
@@ -26,13 +27,19 @@ bool vouch_concerns(const peer_t *link, const publication_t *publication) {
            && (bytes_starts(header, VOUCH_LINE) || headers_has_prefix(header, BYTES_LITERAL("Nats-Schedule")));
 }
 
-/* What is behind the preface and such a line, and the line's value. */
-static bytes_t behind_line(bytes_t header, bytes_t *value) {
-    bytes_t rest = bytes_after(header, VOUCH_LINE.size);
-    const uint8_t *end = memchr(rest.at, '\r', rest.size);
-    *value = end != NULL ? bytes_of(rest.at, (uint32_t)(end - rest.at)) : rest;
-    uint32_t size = value->size + LINE_END.size;
-    return rest.size >= size ? bytes_after(rest, size) : BYTES_NONE;
+/* What is behind the preface and such lines; the first one's value. Whoever forges one may have written several, of which
+ * the next one would stand in front. */
+static bytes_t behind_lines(bytes_t header, bytes_t *value) {
+    bytes_t rest = bytes_after(header, PREFACE.size);
+    *value = BYTES_NONE;
+    for (bool first = true; bytes_starts(rest, NAME); first = false) {
+        bytes_t said = bytes_after(rest, NAME.size);
+        const uint8_t *end = memchr(said.at, '\r', said.size);
+        uint32_t size = end != NULL ? (uint32_t)(end - said.at) : said.size;
+        *value = first ? bytes_of(said.at, size) : *value;
+        rest = said.size - size >= LINE_END.size ? bytes_after(said, size + LINE_END.size) : BYTES_NONE;
+    }
+    return rest;
 }
 
 static bool header_put(buffer_t *out, bytes_t bytes) {
@@ -46,7 +53,7 @@ bool vouch_for(plane_t *plane, publication_t *publication) {
     if (!bytes_starts(header, PREFACE)) {
         return true; /* nobody vouches for what has no plain header */
     }
-    bytes_t rest = bytes_starts(header, VOUCH_LINE) ? behind_line(header, &forged) : bytes_after(header, PREFACE.size);
+    bytes_t rest = behind_lines(header, &forged);
     bool known = judge_author(plane, publication, &author);
     out->size = 0;
     bool made = header_put(out, known ? VOUCH_LINE : PREFACE)
@@ -59,7 +66,7 @@ bool vouch_for(plane_t *plane, publication_t *publication) {
 bool vouch_take(plane_t *plane, const peer_t *link, publication_t *publication, op_t *op) {
     buffer_t *out = &plane->unvouched;
     bytes_t author;
-    bytes_t rest = behind_line(op->header, &author);
+    bytes_t rest = behind_lines(op->header, &author);
     out->size = 0;
     if (!header_put(out, PREFACE) || !header_put(out, rest) || !header_put(out, author)) {
         return false;

@@ -6,6 +6,7 @@
 #include "text/headers.h"
 
 #define AT "Nats-Schedule: @every 1h\r\n"
+#define FORGED "Leafd-Schedule-Author: root\r\n"
 
 static const route_terms_t believed = {.flags = ROUTE_UNSUB_ORIGIN, .peer = 7};
 static const route_terms_t other = {.flags = ROUTE_UNSUB_ORIGIN};
@@ -55,6 +56,9 @@ static void told_to_the_believed(void) {
     told(route, few, "Leafd-Schedule-Author: root\r\nNats-Scheduler: s.p\r\n",
          "Leafd-Schedule-Author: -\r\nNats-Scheduler: s.p\r\n");
     told(route, few, "Leafd-Schedule-Author: root\r\nA: b\r\n", "A: b\r\n");
+    told(route, few, FORGED FORGED "A: b\r\n", "A: b\r\n");
+    told(route, few, FORGED FORGED "Nats-Scheduler: s.p\r\n", "Leafd-Schedule-Author: -\r\nNats-Scheduler: s.p\r\n");
+    told(route, user, "Leafd-Schedule-Author: a\rX" FORGED "A: b\r\n", "A: b\r\n");
     told(route, user, "A: b\r\n", "A: b\r\n");
     (void)rig_heard(stranger);
     told(stranger, user, AT "Nats-Schedule-Target: s.t\r\n", AT "Nats-Schedule-Target: s.t\r\n");
@@ -101,6 +105,7 @@ static void believed_of_these_alone(void) {
     comes(route, AT "Nats-Schedule-Target: s.t\r\n");
     CHECK(strstr(rig_heard(route), "10190") != NULL);
     comes(stranger, "Leafd-Schedule-Author: alice\r\n" AT "Nats-Schedule-Target: s.t\r\n");
+    comes(stranger, FORGED FORGED AT "Nats-Schedule-Target: s.t\r\n");
     CHECK_EQ_U64(1, messages());
     rig_close_and_remove(plane);
 }
