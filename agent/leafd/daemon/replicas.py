@@ -114,7 +114,8 @@ class Replicas:
                 voters = {one.peer for one in members if one.voter}
                 if change is not None and (sure or change == before):
                     await self._plane.stream_group_alter(stream.id, change.what, (change.peer, change.disk))
-                elif change is None and {one.peer for one in members} == servers.keys():
+                elif change is None and sorted(one.peer for one in members) == sorted(servers):
+                    # A disk that was heard a moment ago and is another one now stands here beside that: it has to go.
                     if await tell(stream, {one.peer: one.disk for one in members}):
                         self._settled[stream.id] = state
                 elif change is None and self._meta.peer not in servers and servers.keys() <= voters:
