@@ -13,7 +13,7 @@
 #define WHOLE 2u
 
 static unread_watch_t watches[UNREAD_WATCHES];
-static uintptr_t page_size;
+static _Atomic uintptr_t page_size; /* all threads read it, and each watch may be the first one */
 static atomic_bool installing;
 static atomic_bool passed_on; /* what came before may lead here again */
 static struct sigaction before;
@@ -90,10 +90,10 @@ static void on_sigbus(int number, siginfo_t *info, void *context) {
 static void install(void) {
     struct sigaction action = {.sa_sigaction = on_sigbus, .sa_flags = SA_SIGINFO | SA_ONSTACK};
     struct sigaction now;
+    atomic_store(&page_size, (uintptr_t)sysconf(_SC_PAGESIZE));
     if (atomic_exchange(&installing, true)) {
         return;
     }
-    page_size = (uintptr_t)sysconf(_SC_PAGESIZE);
     if (sigaction(SIGBUS, NULL, &now) == 0 && now.sa_sigaction != on_sigbus) {
         before = now;
         (void)sigemptyset(&action.sa_mask);
