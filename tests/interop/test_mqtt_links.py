@@ -277,7 +277,7 @@ def test_what_a_server_says_to_itself_for_its_devices_stays_there(pair: Pair) ->
         while not heard or heard[-1] != "end":
             subject, _, _, payload = nats.message()
             heard += [subject] if payload != READY else []
-        own = ("$SYS.",) if pair.box.kind == servers.LEAFD else ("$SYS.", "$MQTT.", "$JS.")
+        own: tuple[str, ...] = ("$SYS.",) if pair.box.kind == servers.LEAFD else ("$SYS.", "$MQTT.", "$JS.")
         if pair.hub.kind != servers.LEAFD:
             own += ("$JS.EVENT.",)  # what it was asked before, of which it may tell only now
         assert ["said.kept", "said.twice", "said.kept", "end"] == [one for one in heard if not one.startswith(own)]
