@@ -295,9 +295,13 @@ class Peer:
         self.socket.settimeout(PATIENCE_S)
         self.welcome = Packet(0)
         if begin:
-            self.send(connect(level, **login))
-            self.welcome = self.expect(CONNACK)
-            assert self.welcome.reason == 0, self.welcome
+            try:
+                self.send(connect(level, **login))
+                self.welcome = self.expect(CONNACK)
+                assert self.welcome.reason == 0, self.welcome
+            except BaseException:
+                self.socket.close()
+                raise
 
     def __enter__(self) -> Self:
         return self

@@ -219,7 +219,7 @@ async def contents(made: list[servers.Server], count: int = MESSAGES) -> list[li
                 await asked(client, "STREAM.LEADER.STEPDOWN.S", {"placement": {"preferred": wanted}})
             return False
 
-        await until(leads, "the lead is not handed over")
+        await until(leads, f"the lead is not handed over by {made[0].kind} to s{number}")
         found[f"s{number}"] = await stored(client, count)
     await client.close()
     return list(found.values())
