@@ -13,8 +13,8 @@
 #include "plane/routed.h"
 #include "text/headers.h"
 
-#define PREFACE BYTES_LITERAL("NATS/1.0\r\n")
-#define NAME BYTES_LITERAL("Leafd-Schedule-Author: ")
+#define PREFACE BYTES_LITERAL(VOUCH_PREFACE)
+#define NAME BYTES_LITERAL(VOUCH_NAME)
 #define LINE_END BYTES_LITERAL("\r\n")
 
 static bool is_believed(const peer_t *link) {

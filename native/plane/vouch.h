@@ -19,7 +19,9 @@ typedef struct peer peer_t;
 typedef struct plane plane_t;
 typedef struct publication publication_t;
 
-#define VOUCH_LINE BYTES_LITERAL("NATS/1.0\r\nLeafd-Schedule-Author: ")
+#define VOUCH_PREFACE "NATS/1.0\r\n"
+#define VOUCH_NAME "Leafd-Schedule-Author: "
+#define VOUCH_LINE BYTES_LITERAL(VOUCH_PREFACE VOUCH_NAME)
 
 /* Is what goes to that link to say who sent it, or says so already? */
 bool vouch_concerns(const peer_t *link, const publication_t *publication);

@@ -1,7 +1,6 @@
 /* lazy.c: see lazy.h. */
 #include "store/lazy.h"
 
-#include "base/number.h"
 #include "store/core.h"
 
 void lazy_begin(store_t *store) {
