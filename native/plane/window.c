@@ -276,6 +276,8 @@ void window_given(plane_t *plane, peer_t *peer) {
     }
     if (waiting_of(peer) != 0) {
         window_wait(plane, peer);
+    } else {
+        window_dried(&peer->link->window);
     }
 }
 

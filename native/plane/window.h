@@ -11,6 +11,7 @@
  * lanes.h, where precedence chooses. A link that is near or fast has no window: nothing is asked or counted for it.
  *
  * The rate is that of the bytes that arrived while something waited. It is also what tells a slow link from a dead one.
+ * Where all that waited was given, fewer bytes prove nothing but that there were no more, unless they stood in a queue.
  * A time in which nothing arrives is an outage, and proves nothing of the rate. The shortest round trip is seen only
  * while nothing queues: a link that is busy all the time is given nothing for a moment now and then.
  *
@@ -80,6 +81,7 @@ typedef struct window {
     bool narrow;       /* it has a window */
     bool proven;       /* the rate was seen under load */
     bool busy;         /* something waited at the last look */
+    bool dry;          /* all that waited was given since then */
     bool crowded;      /* so much waits that the link is nearly a slow consumer: it has a window, near or not */
     bool waits;        /* in plane->narrows */
     bool doubted;      /* control was told that it is in doubt */
@@ -134,6 +136,8 @@ bool window_crowds(bool crowded, uint64_t waits, uint64_t most);
 void window_begin(window_t *window, const tcp_look_t *look, int64_t mono_ns);
 /* waiting: something waits here or in the kernel. */
 void window_learn(window_t *window, const tcp_look_t *look, bool waiting, int64_t mono_ns);
+/* Nothing waits any more: the link is not what limits. */
+void window_dried(window_t *window);
 int64_t window_patience_ns(const window_t *window);
 /* At least so often what had no answer is sent again. In an outage its end is found by that. Otherwise it is so late
  * that TCP goes by its own time: to try at about the time at which answers come is the worst of all. */

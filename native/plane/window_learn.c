@@ -30,6 +30,10 @@ void window_begin(window_t *window, const tcp_look_t *look, int64_t mono_ns) {
                          .round_trip_min_ns = look->round_trip_min_ns};
 }
 
+static uint64_t less(uint64_t a, uint64_t b) {
+    return a > b ? a - b : 0;
+}
+
 /* Until what was given is acknowledged, or the socket is looked at again, if that is later. */
 static double under_way(const window_t *window) {
     int64_t trip_ns = window->round_trip_min_ns > TURN_NS ? window->round_trip_min_ns : TURN_NS;
@@ -72,6 +76,14 @@ static uint64_t bytes_allowed(const window_t *window) {
 /* Nothing of what is under way has arrived for longer than a lost packet explains. */
 static bool is_outage(const window_t *window, int64_t mono_ns) {
     return mono_ns - window->progress_ns > window->round_trip_ns * 3 / 2 + WINDOW_SILENT_NS;
+}
+
+/* There was no more to carry, and what is under way is no queue: two packets may be one that was lost, and its end. */
+static bool lacked(const window_t *window, const tcp_look_t *look, uint64_t sample) {
+    double trip = (double)window->round_trip_min_ns / (double)NS_PER_SECOND, carried = (double)sample * trip;
+    double rate = window->proven || trip <= 0 ? (double)window->rate : (double)window->bytes / trip;
+    double flying = (double)less(look->held, look->beyond);
+    return window->dry && (double)sample <= rate && flying <= 2 * carried + 2 * (double)window->packet;
 }
 
 static void learn_rate(window_t *window, uint64_t sample, int64_t mono_ns) {
@@ -220,13 +232,19 @@ void window_learn(window_t *window, const tcp_look_t *look, bool waiting, int64_
     if (window->busy && waiting && moved == 0 && look->held != 0) {
         return; /* the next time that something has arrived says how fast it was */
     }
-    if (window->busy && waiting) {
-        learn_rate(window, (uint64_t)((double)moved * (double)NS_PER_SECOND / (double)took_ns), mono_ns);
+    uint64_t sample = (uint64_t)((double)moved * (double)NS_PER_SECOND / (double)took_ns);
+    if (window->busy && waiting && !lacked(window, look, sample)) {
+        learn_rate(window, sample, mono_ns);
         learn_width(window);
     }
     window->busy = waiting;
+    window->dry = false;
     window->arrived = arrived;
     window->looked_ns = mono_ns;
+}
+
+void window_dried(window_t *window) {
+    window->dry = window->narrow;
 }
 
 /* Is the queue to run empty, so that a round trip is seen without it? Then nothing but what is urgent goes for as long
@@ -240,10 +258,6 @@ static bool drains(window_t *window, uint64_t flying, int64_t mono_ns) {
         window->resume_ns = mono_ns + window->round_trip_ns - window->round_trip_min_ns * 7 / 8;
     }
     return mono_ns < window->resume_ns;
-}
-
-static uint64_t less(uint64_t a, uint64_t b) {
-    return a > b ? a - b : 0;
 }
 
 static uint64_t gives(window_t *window, const tcp_look_t *look, uint64_t waiting, uint64_t urgent, int64_t mono_ns) {

@@ -538,6 +538,28 @@ static void what_is_seen_late_is_no_longer_way(void) {
     CHECK_EQ_I64(50 * NS_PER_MS, line.window.round_trip_min_ns);
 }
 
+/* Answers of an API, one a round trip: each is all there is. size: of one; stands: bytes of them not acknowledged. */
+static void answers(line_t *line, int64_t ns, uint64_t size, uint64_t stands) {
+    for (int64_t end = line->now + ns; line->now < end; line->now += line->round_trip_ns * 11 / 10) {
+        line->look.acked += size;
+        line->look.held = stands;
+        window_learn(&line->window, &line->look, true, line->now);
+        window_dried(&line->window);
+    }
+}
+
+static void what_little_there_is_proves_no_slow_link(void) {
+    line_t line = line_of(50e3, NS_PER_SECOND);
+    answers(&line, 20 * NS_PER_SECOND, 500, 0);
+    CHECK_EQ_U64(WINDOW_FIRST, line.window.bytes);
+    loaded(&line, 30 * NS_PER_SECOND);
+    uint64_t before = line.window.bytes;
+    answers(&line, 60 * NS_PER_SECOND, 500, 0);
+    CHECK_EQ_U64(before, line.window.bytes);
+    answers(&line, 60 * NS_PER_SECOND, 3000, 20000); /* which stand in a queue: it is slower than it was */
+    CHECK(line.window.bytes < before / 4);
+}
+
 int main(void) {
     RUN("a far link begins with 16 KB, a near one has no window", begins_small);
     RUN("the window is what the link has under way, a quarter and two packets", follows_what_was_carried);
@@ -551,6 +573,7 @@ int main(void) {
     RUN("a slow start after an outage does not make a link slow", a_slow_start_after_an_outage_is_no_slow_line);
     RUN("what BBR knows is kept over an outage, and in the first round trips after it",
         what_bbr_knows_is_kept_over_an_outage);
+    RUN("answers that are all there is do not make a link slow", what_little_there_is_proves_no_slow_link);
     RUN("an answer that is seen late makes no way longer", what_is_seen_late_is_no_longer_way);
     RUN("what was lost does not stop what comes behind it", a_gap_stops_nobody);
     RUN("a message that is urgent does not wait for room for a packet", little_goes_at_once);
