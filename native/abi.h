@@ -403,8 +403,11 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 #define EVENT_OPENED 1
 /* a handshake line; reading waits for ADMIT.., RESUME or CLOSE. target = connection, code = LINE_*
  * (another number: an op that came without CONNECT), arg = 1: it is admitted already, by a REMEMBER, payload = JSON or
- * text */
+ * text, header = of an admitted one what the REMEMBER named, where that is not the whole line */
 #define EVENT_LINE 2
+/* Both of these in one, of a connection whose line was there before control had heard that it opened. target =
+ * connection, code = CONN_*, subject = peer "host:port", payload and header as of a line that is admitted already */
+#define EVENT_CAME 26
 /* target = connection, code = CLOSE_*, payload = text, header = carried_t, reply = the first of its subscriptions, as
  * subscription_row_t and texts (not of a link) */
 #define EVENT_CLOSED 3

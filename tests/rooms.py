@@ -50,7 +50,7 @@ PYTHON_RANKS = {
     "status": 1,
     "records": -1,
     "config": 1,
-    **{f"native_{name}": 1 for name in ("codes", "allowance", "authors", "ingests", "latency")},
+    **{f"native_{name}": 1 for name in ("codes", "comers", "allowance", "authors", "ingests", "latency")},
     **{f"native_{name}": 1 for name in ("mqtt", "rows", "stats", "traces", "transports")},
     **{f"native_{name}": 5 for name in ("accounts", "connections", "consumers", "streams", "usage", "servers")},
     "native_functions": 4,

@@ -242,6 +242,7 @@ _CLASSES: Final[dict[str, type[Any]]] = {
     "OPENED": t.Opened,
     "PROXIED": t.Proxied,
     "LINE": t.Line,
+    "CAME": t.Came,
     "SECURED": t.Secured,
     "CLOSED": t.Closed,
     "MESSAGE": t.Message,

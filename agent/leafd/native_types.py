@@ -48,6 +48,7 @@ from leafd.native_codes import (
     VerdictFlag as VerdictFlag,
     WebFlag as WebFlag,
 )
+from leafd.native_comers import Came as Came, Line as Line, Opened as Opened
 from leafd.native_ingests import (
     NO_SPAN as NO_SPAN,
     PACE_UNKNOWN as PACE_UNKNOWN,
@@ -396,31 +397,6 @@ def subscription_rows(payload: bytes) -> Iterator[SubscriptionRow]:
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
-    """A connection was accepted or adopted; the plane waits for the INFO line (COMMAND_SEND)."""
-
-    connection: int
-    kind: int
-    listener: int
-    peer: str
-    greeted: int = 0
-    """1: it has had its INFO, as greet() said."""
-    round_trip_ns: int = 0
-    """Of a link, as TCP's handshake has it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """A handshake line; reading of this connection waits for a verdict."""
-
-    connection: int
-    kind: int
-    payload: bytes
-    known: int = 0
-    """1: the plane has admitted it already, as know() said."""
-
-
-@dataclass(frozen=True, slots=True)
 class Secured:
     """A connection's handshake is over. flags: SecuredFlag; version: 0x0303 is TLS 1.2; size: the handshake's bytes on
     the wire; certificate: what the peer showed, DER; chain: who vouches for it, one behind the other."""
@@ -587,8 +563,8 @@ class Led:
 
 
 Event = (
-    Opened | Proxied | Line | Secured | Closed | Refused | Message | Advisory | Ingest | Alarm | LeafError | LeafInfo
-    | Trace | MessageTrace | Latency | FarLatency | ConsumerGone | Allowance | Author | Reached | Carried
+    Opened | Came | Proxied | Line | Secured | Closed | Refused | Message | Advisory | Ingest | Alarm | LeafError
+    | LeafInfo | Trace | MessageTrace | Latency | FarLatency | ConsumerGone | Allowance | Author | Reached | Carried
     | Doubted
     | Letter | Led
 )  # fmt: skip

@@ -136,7 +136,8 @@ static const command_row_t command_rows[] = {
 
 static const plane_event_row_t event_rows[] = {
     EVENT(OPENED,        "connection=target kind=code listener=arg peer=subject greeted=arg2 round_trip_ns=token"),
-    EVENT(LINE,          "connection=target kind=code payload=payload:bytes known=arg"),
+    EVENT(LINE,          "connection=target kind=code payload=payload:bytes known=arg named=header:bytes"),
+    EVENT(CAME,          "connection=target kind=code peer=subject payload=payload:bytes named=header:bytes"),
     EVENT(SECURED,       "connection=target flags=code version=arg size=arg2 cipher=subject certificate=payload:bytes"
                          " chain=header:bytes"),
     EVENT(PROXIED,       "connection=target peer=subject fault=payload:log"),

@@ -1,10 +1,11 @@
 /* known_logins.c: see greeting.h: logins that control has judged, and would judge in the same way again.
  *
- * A CONNECT that is byte for byte one of these is admitted without asking, and control is told (EVENT_LINE, arg 1). Of
- * MQTT that is what its CONNECT says of the user (verbs/mqtt_login.c), since each client has an identifier of its own.
- * Control gives only such here that depend on nothing else, for the kind of connection that it was judged on, and takes
- * all back (FORGET) before it changes its mind. How many there may be is control's to say, which takes back the oldest;
- * each was a login that succeeded, so strangers cost nothing.
+ * A CONNECT that is byte for byte one of these is admitted without asking, and control is told (EVENT_CAME, or
+ * EVENT_LINE where it has heard of the connection before). Of MQTT that is what its CONNECT says of the user
+ * (verbs/mqtt_login.c), since each client has an identifier of its own. Control gives only such here that depend on
+ * nothing else, for the kind of connection that it was judged on, and takes all back (FORGET) before it changes its
+ * mind. How many there may be is control's to say, which takes back the oldest; each was a login that succeeded, so
+ * strangers cost nothing.
  */
 #include <stdlib.h>
 
@@ -106,20 +107,34 @@ static status_t give_after_pong(peer_t *peer) {
     return own.size != 0 ? STATUS_OK : STATUS_NO_MEMORY;
 }
 
+/* What control is told of one who is let in by `connect`. NULL: no memory. */
+static event_entry_t *let_in_event(plane_t *plane, const peer_t *peer, bytes_t connect, bytes_t said) {
+    bytes_t named = connect.at == said.at ? BYTES_NONE : connect;
+    event_entry_t *opened = event_take_back(&plane->exchange, EVENT_OPENED, peer->id);
+    bytes_t address = opened == NULL ? BYTES_NONE : bytes_of(opened->event.subject, opened->event.subject_size);
+    event_entry_t *entry = event_new(opened == NULL ? EVENT_LINE : EVENT_CAME, address, BYTES_NONE, named, said);
+    if (entry == NULL) {
+        event_post_quietly(&plane->exchange, opened, plane->now.mono_ns);
+        return NULL;
+    }
+    entry->event.target = peer->id;
+    entry->event.code = opened == NULL ? LINE_CONNECT : peer->kind;
+    entry->event.arg = 1;
+    free(opened);
+    return entry;
+}
+
 /* false: control is to be asked. */
 static bool admit_known(plane_t *plane, peer_t *peer, bytes_t connect, bytes_t said) {
     const known_t *known = find(plane, peer->kind | (peer->web != NULL ? KNOWN_WEB : 0u), connect);
     if (known == NULL || !admit_possible(plane, &known->verdict)) {
         return false;
     }
-    event_entry_t *entry = event_new(EVENT_LINE, BYTES_NONE, BYTES_NONE, BYTES_NONE, said);
+    event_entry_t *entry = let_in_event(plane, peer, connect, said);
     if (entry == NULL) {
         peer_doom_silently(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("no memory for a login"));
         return true;
     }
-    entry->event.target = peer->id;
-    entry->event.code = LINE_CONNECT;
-    entry->event.arg = 1;
     peer_tell(plane, peer, entry);
     status_t status = admit_peer(plane, peer, &known->verdict);
     if (status == STATUS_OK) {

@@ -233,6 +233,27 @@ void event_post_quietly(exchange_t *exchange, event_entry_t *entry, int64_t mono
     }
 }
 
+event_entry_t *event_take_back(exchange_t *exchange, uint32_t kind, uint64_t target) {
+    event_entry_t *before = NULL, *found = NULL, *previous = NULL;
+    for (event_entry_t *one = exchange->quiet_first; one != NULL; previous = one, one = one->next) {
+        if (one->event.target == target) {
+            found = found == NULL && one->event.kind == kind ? one : NULL;
+            before = previous;
+            if (found == NULL) {
+                return NULL;
+            }
+        }
+    }
+    if (found != NULL) {
+        *(before == NULL ? &exchange->quiet_first : &before->next) = found->next;
+        exchange->quiet_last = found->next == NULL ? before : exchange->quiet_last;
+        exchange->quiet_count--;
+        found->next = NULL;
+        atomic_fetch_sub_explicit(&exchange->event_bytes, found->size, memory_order_relaxed);
+    }
+    return found;
+}
+
 void event_post(exchange_t *exchange, event_entry_t *entry) {
     if (entry == NULL) {
         return;

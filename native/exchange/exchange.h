@@ -125,6 +125,9 @@ void event_post(exchange_t *exchange, event_entry_t *entry);
 /* Likewise, of what control only has to know some time: it is woken for many of them at once, or by what comes next.
  * The order is kept. */
 void event_post_quietly(exchange_t *exchange, event_entry_t *entry, int64_t mono_ns);
+/* Takes back what was posted quietly, if control has not been given it and nothing about the same target came behind
+ * it: the caller's to post again or to free. NULL: it is too late for that. */
+LEAF_MUST_USE event_entry_t *event_take_back(exchange_t *exchange, uint32_t kind, uint64_t target);
 int64_t event_deadline(const exchange_t *exchange); /* when the quiet ones are due; INT64_MAX: there are none */
 /* A message; peer and account are who owes for it. false: no room or no memory (entry NULL), it is gone and counted. */
 bool event_offer(exchange_t *exchange, event_entry_t *entry, uint64_t peer, uint32_t account);

@@ -201,6 +201,58 @@ static void too_many_command_bytes(void) {
     exchange_close(&exchange);
 }
 
+static event_entry_t *about(uint32_t kind, uint64_t target) {
+    event_entry_t *entry = event_new(kind, BYTES_LITERAL("where"), BYTES_NONE, BYTES_NONE, BYTES_NONE);
+    CHECK(entry != NULL);
+    entry->event.target = target;
+    return entry;
+}
+
+/* Of so many that wait quietly each one, and of each another one in front of or behind it. */
+static void what_control_was_not_given_is_taken_back(void) {
+    exchange_t exchange;
+    plane_event_t event;
+    CHECK_EQ_I64(STATUS_OK, exchange_open(&exchange, 0, 0));
+    for (uint64_t which = 1; which <= 4; which++) {
+        CHECK(event_take_back(&exchange, EVENT_OPENED, which) == NULL);
+        for (uint64_t i = 1; i <= 4; i++) {
+            event_post_quietly(&exchange, about(EVENT_OPENED, i), 0);
+        }
+        CHECK(event_take_back(&exchange, EVENT_CLOSED, which) == NULL);
+        event_entry_t *entry = event_take_back(&exchange, EVENT_OPENED, which);
+        CHECK(entry != NULL && entry->event.target == which);
+        CHECK(event_take_back(&exchange, EVENT_OPENED, which) == NULL);
+        if (which % 2 == 0) {
+            free(entry);
+        } else {
+            event_post_quietly(&exchange, entry, 0);
+        }
+        event_post_quietly(&exchange, about(EVENT_SECURED, 1 + which % 4), 0);
+        CHECK(event_take_back(&exchange, EVENT_OPENED, 1 + which % 4) == NULL); /* that stands behind it */
+        event_pump(&exchange, EXCHANGE_QUIET_NS);
+        uint64_t order[5] = {0};
+        uint32_t count = 0;
+        for (uint64_t i = 1; i <= 4; i++) {
+            if (i != which) order[count++] = i;
+        }
+        if (which % 2 != 0) order[count++] = which;
+        order[count++] = 1 + which % 4;
+        for (uint32_t i = 0; i < count; i++) {
+            CHECK(event_take_back(&exchange, EVENT_OPENED, order[i]) == NULL);
+            CHECK_EQ_U64(1, exchange_poll(&exchange, &event, 1));
+            CHECK_EQ_U64(order[i], event.target);
+            CHECK_EQ_U64(i + 1 == count ? EVENT_SECURED : EVENT_OPENED, event.kind);
+            exchange_release(&exchange, 1);
+        }
+        CHECK_EQ_U64(0, exchange_poll(&exchange, &event, 1));
+        CHECK_EQ_U64(0, atomic_load(&exchange.event_bytes));
+    }
+    event_post_quietly(&exchange, about(EVENT_OPENED, 1), 0);
+    free(event_take_back(&exchange, EVENT_OPENED, 1));
+    CHECK(event_deadline(&exchange) == INT64_MAX);
+    exchange_close(&exchange);
+}
+
 static void held_until_its_batch(void) {
     held_t held = {0};
     uint8_t payload[100];
@@ -237,6 +289,8 @@ int main(void) {
     RUN("a message is owed for until its own token comes back, once, in whatever order", paid_in_any_order);
     RUN("what is no message of a subscription is paid by its release", released_is_paid);
     RUN("commands are bounded by their bytes", too_many_command_bytes);
+    RUN("an event that nobody waits for is taken back, until control has it or another one about the same is behind it",
+        what_control_was_not_given_is_taken_back);
     RUN("what is held comes back whole, in order, and not before its batch", held_until_its_batch);
     return TEST_RESULT();
 }

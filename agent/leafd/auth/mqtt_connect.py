@@ -86,7 +86,10 @@ def credentials_of(packet: bytes) -> bytes:
 
 def level_of(packet: bytes) -> int:
     """The version of a packet that can be read: 4 is 3.1.1."""
-    return packet[_number(packet, 1)[1] + 6]
+    at = 1
+    while packet[at] & 0x80:
+        at += 1
+    return packet[at + 7]
 
 
 def _credentials(packet: bytes, head: int, rest: int) -> bytes:

@@ -397,12 +397,8 @@ class Server:
         named = jetstream.named if jetstream is not None else lambda stream: {}
         authors = Authors(self.plane, self.current, AuthorRights(self.current), self.log, named)
         rows: dict[type[t.Event], Callable[[Any], object]] = {
-            t.Opened: self._connection_event,
-            t.Proxied: self._connection_event,
-            t.Secured: self._connection_event,
-            t.Line: self._connection_event,
-            t.Closed: self._connection_event,
-            t.Refused: self._connection_event,
+            **dict.fromkeys((t.Opened, t.Proxied, t.Secured, t.Line, t.Closed, t.Refused), self._connection_event),
+            t.Came: self.clients.handle,
             t.LeafError: self.leafs.handle,
             t.LeafInfo: self.leafs.handle,
             t.Carried: self.leafs.handle,

@@ -78,11 +78,9 @@ class Mqtt:
         self.assigned = "" if connect.client_id else secrets.token_hex(ASSIGNED_BYTES)
         return connect.fields | {MQTT_CLIENT: self.assigned or connect.client_id}
 
-    def let_in(self, packet: bytes) -> bytes:
-        """Keeps the CONNECT of one that the plane has let in, which has an identifier, and returns what it says of the
-        user. Raises NoConnect."""
+    def let_in(self, packet: bytes) -> None:
+        """Keeps the CONNECT of one that the plane has let in, which has an identifier. Raises NoConnect."""
         self.said = packet if len(packet) <= PACKET_KEPT_BYTES else mqtt_connect(packet)
-        return credentials_of(packet)
 
     @property
     def fields(self) -> dict[str, Any]:

@@ -240,7 +240,7 @@ class Clients:
 
     def handle(self, event: t.Event) -> bool:
         """Takes an event if it is of a client connection."""
-        if isinstance(event, t.Opened) and event.kind in _KINDS:
+        if isinstance(event, t.Came) or (isinstance(event, t.Opened) and event.kind in _KINDS):
             self._guarded(event.connection, self._opened, event)
             return True
         if not isinstance(event, _OF_CLIENTS) or (client := self._clients.get(event.connection)) is None:
@@ -270,16 +270,17 @@ class Clients:
             self._guard.caught("a client's login", error)
             self._plane.close_connection(connection, AUTHORIZATION_VIOLATION, t.CloseReason.AUTHENTICATION)
 
-    def _opened(self, event: t.Opened) -> None:
+    def _opened(self, event: t.Opened | t.Came) -> None:
         mqtt = Mqtt() if event.kind == t.ConnKind.MQTT else None
         client = Client(event.connection, event.peer, "", time.time_ns(), mqtt=mqtt)
-        if not event.greeted:
+        if isinstance(event, t.Opened) and not event.greeted:
             self._greet(client)
             return
-        terms = self._terms if mqtt is None else self._terms.of(client)
         self._clients[client.connection] = client
         self._debug(client, "Client connection created")
-        if terms.secure is None:
+        if isinstance(event, t.Came):
+            self._let_in(client, event)
+        elif (terms := self._terms.of(client)).secure is None:
             self._deadlines.add(client.connection, terms.timeout_s)
 
     def listening(self, listener: int) -> None:
@@ -338,7 +339,7 @@ class Clients:
 
     def _line(self, client: Client, event: t.Line) -> None:
         if event.known:
-            self._let_in(client, event.payload)
+            self._let_in(client, event)
             return
         policy = self._terms.of(client).policy
         if event.kind != t.LineKind.CONNECT:
@@ -378,15 +379,14 @@ class Clients:
             after_pong = places if client.mqtt is None and client.connect.get("protocol") == 1 else b""
             self._plane.remember(client.known_kind, line, known.account.id, *known.granted, after_pong)
 
-    def _let_in(self, client: Client, line: bytes) -> None:
+    def _let_in(self, client: Client, event: t.Line | t.Came) -> None:
         """The plane has, since it knows the login."""
-        known = self.known.get(client.known_kind, line if client.mqtt is None else client.mqtt.let_in(line))
-        if known is not None:
-            known.give(client)
+        if (known := self.known.get(client.known_kind, event.named or event.payload)) is not None:
+            known.give(client, event.payload)
             self._is_in_now(client, known.account)
             return
         # Not any more: other terms, or others were known since. So it keeps the connection by what counts now.
-        client.connect = self._read(client, line)
+        client.connect = self._read(client, event.payload)
         terms = self._terms.of(client)
         verdict: Verdict | Refusal = Refusal(AUTHORIZATION_VIOLATION)
         if not takes_time(client.connect, terms.policy):  # else it comes again, and waits for its turn

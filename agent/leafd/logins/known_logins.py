@@ -54,9 +54,13 @@ class Known:
     granted: tuple[t.ConnVerdict, t.Permissions]
     max_payload: int
 
-    def give(self, client: Client) -> None:
-        """Gives a client that has logged in its account, user and rights, and its CONNECT: a device has its own."""
-        client.said = self.connect if client.mqtt is None else None
+    def give(self, client: Client, line: bytes) -> None:
+        """Gives a client that has logged in by this line its account, user and rights, and its CONNECT: a device has
+        its own. Raises NoConnect."""
+        if client.mqtt is None:
+            client.said = self.connect
+        else:
+            client.mqtt.let_in(line)
         client.account, client.user, client.rights = self.account, self.user, self.rights
         client.policy, client.granted, client.max_payload = self.policy, self.granted, self.max_payload
 

@@ -193,7 +193,8 @@ class Events:
         if self._judged[0] is not graph:
             imported = any(one.exporter == system.id for account in graph.by_id.values() for one in account.imports)
             self._judged = graph, imported
-        clustered = any(one is not None and one.joined for one in (self._facts.routes, self._facts.gateways))
+        routes, gateways = self._facts.routes, self._facts.gateways
+        clustered = (routes is not None and routes.joined) or (gateways is not None and gateways.joined)
         return self._judged[1] or clustered or self._links > 0 or self._facts.clients.count(system.id) > 0
 
     def _account_changed(self, name: str) -> None:

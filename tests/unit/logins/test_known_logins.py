@@ -39,6 +39,10 @@ def make(text: str, memory_limit: int = 0) -> tuple[fakes.Plane, Clients]:
 
 
 def come(clients: Clients, number: int, line: bytes, known: int = 0) -> None:
+    """known 2: control hears of both at once."""
+    if known == 2:
+        clients.handle(t.Came(number, t.ConnKind.CLIENT, "127.0.0.1:5", line))
+        return
     clients.handle(t.Opened(number, t.ConnKind.CLIENT, LISTENER, "127.0.0.1:5", 1))
     clients.handle(t.Line(number, t.LineKind.CONNECT, line, known))
 
@@ -88,13 +92,14 @@ def test_some_are_never_known(text: str, line: bytes) -> None:
     assert {} == known_after(text, line)
 
 
-def test_a_known_login_is_what_the_one_before_was() -> None:
+@pytest.mark.parametrize("known", [1, 2], ids=["later", "at once"])
+def test_a_known_login_is_what_the_one_before_was(known: int) -> None:
     """Whoever the plane has let in has the account, user and rights of who was judged, and is counted."""
 
     async def main() -> None:
         for number in range(2):
             come(clients, number, LOGIN)
-        come(clients, 2, LOGIN, known=1)
+        come(clients, 2, LOGIN, known)
         first, last = clients.get(0), clients.get(2)
         assert first is not None
         assert last is not None
@@ -114,15 +119,19 @@ def test_a_user_of_mqtt_is_known() -> None:
 
     async def main() -> None:
         for number, packet in enumerate(packets):
+            if number == 3:
+                clients.handle(t.Came(number, t.ConnKind.MQTT, "127.0.0.1:5", packet, user))
+                continue
             clients.handle(t.Opened(number, t.ConnKind.MQTT, LISTENER, "127.0.0.1:5", 1))
-            clients.handle(t.Line(number, t.LineKind.CONNECT, packet, int(number >= 2)))
-        assert [b"\xc0\0\1a\0\1a"] == list(plane.known)
+            clients.handle(t.Line(number, t.LineKind.CONNECT, packet, *((1, user) if number == 2 else ())))
+        assert [user] == list(plane.known)
         found = [clients.get(number) for number in range(len(packets))]
         assert [f"c{number}" for number in range(len(packets))] == [one.connect[MQTT_CLIENT] for one in found if one]
         assert [4, 5, 5, 4] == [one.mqtt.connect.level for one in found if one and one.mqtt and one.mqtt.connect]
         assert 1 == len({(one.account.id, one.user) for one in found if one and one.account})
         assert [0, 1] == sorted(plane.admitted)
 
+    user = b"\xc0\0\1a\0\1a"
     packets = [
         mqtt.connect(level, f"c{number}", user="a", password="a", will=mqtt.Will("w", b"x") if number == 2 else None)
         for number, level in enumerate((4, 5, 5, 4))
@@ -131,7 +140,8 @@ def test_a_user_of_mqtt_is_known() -> None:
     trio.run(main)
 
 
-def test_who_is_not_known_any_more_is_judged() -> None:
+@pytest.mark.parametrize("known", [1, 2], ids=["later", "at once"])
+def test_who_is_not_known_any_more_is_judged(known: int) -> None:
     """What the plane let in by a login that has been forgotten since is judged by the terms of today."""
 
     async def main() -> None:
@@ -142,7 +152,7 @@ def test_who_is_not_known_any_more_is_judged() -> None:
         assert (b"", b"") == plane.greetings[-1]
         await clients.set_terms(terms_of("accounts { A { users: [ {user: a, password: b} ] } }"))
         assert plane.greetings[-1][0].startswith(b"INFO ")
-        come(clients, 2, LOGIN, known=1)
+        come(clients, 2, LOGIN, known)
         assert "Authorization Violation" == plane.closed[2]
 
     plane, clients = make(PLAIN)
