@@ -57,12 +57,12 @@ def issuer_of(client: ClientFacts) -> str:
     return client.account.name if by_nkey and client.account is not None else ""
 
 
-def told_of(client: ClientFacts, *, auth: bool) -> dict[str, Any]:
-    """The members of the report about a client, beside its numbers and its account; auth: with its login."""
+def told_of(client: ClientFacts, connect: Mapping[str, Any], *, auth: bool) -> dict[str, Any]:
+    """The members of the report about a client, beside its numbers and its account; connect: the fields of its CONNECT,
+    which of a device are read from its packet, so once; auth: with its login."""
     found = _handshake(client.tls, auth)
     if client.tls is not None and client.tls.flags & t.SecuredFlag.FIRST and client.kind == CLIENT_TYPE:
         found["tls_first"] = True
-    connect = client.connect  # once: of a device it is read from its packet
     for name in ("name", "lang", "version", MQTT_CLIENT):
         if connect.get(name):
             found[name] = connect[name]
@@ -207,7 +207,7 @@ def _client(row: t.ConnectionRow, client: ClientFacts, account: str, auth: bool)
     found = {"cid": row.connection, "kind": "Client", "type": SHOWN_TYPES[client.kind]} | _figures(
         row, client.peer, client.opened_ns
     )
-    found |= told_of(client, auth=auth)
+    found |= told_of(client, client.connect, auth=auth)
     if auth:
         user = shown_user(client)
         found |= {"authorized_user": user} if user else {}

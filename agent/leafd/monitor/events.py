@@ -20,7 +20,7 @@ import trio
 
 from leafd import native_types as t
 from leafd.accounts.graph import Account, Graph
-from leafd.auth.connect import MQTT_CLIENT
+from leafd.auth.connect import MQTT_CLIENT, claimed_user
 from leafd.auth.policy import GLOBAL_ACCOUNT
 from leafd.auth.verdict import SHOWN_TYPES, Called
 from leafd.gojson import dump
@@ -67,9 +67,10 @@ class Events:
 
     def client_went(self, client: ClientFacts, event: t.Closed) -> None:
         """A connection of a client has ended, logged in or not."""
-        account, user = client.account, shown_user(client)
+        connect = client.connect
+        account, user = client.account, client.user or claimed_user(connect)
         name = account.name if account is not None else ""
-        told = told_of(client, auth=True) | {"type": SHOWN_TYPES[client.kind]}
+        told = told_of(client, connect, auth=True) | {"type": SHOWN_TYPES[client.kind]}
         self._facts.closed.add(
             gone(event, link=False, peer=client.peer, account=name, user=user, told=told, opened_ns=client.opened_ns)
         )
