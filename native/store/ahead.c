@@ -1,12 +1,13 @@
-/* ahead.c: the next message of one subject among many others. Reading all that lies between costs 0.2 us a message; the
- * subject's chain, from its newest message backwards, touches its own alone. The way back is gone once, in slices, and
- * the sequences nearest ahead are kept:
+/* ahead.c: the next message of a few subjects among many others. Reading all that lies between costs 0.2 us a message;
+ * a subject's chain, from its newest message backwards, touches its own alone. The way back is gone once, in slices,
+ * for one subject after the other, and the sequences nearest ahead are kept:
  *
  *     *from                    upto            the newest
  *       |  s1    s2    s3 ...  sn |  (farther ones: the way back is gone again)
  *
- * Where the chain is broken, or the subject's messages lie so close that reading is cheaper, read.c's store_next goes
- * on up to what was the newest.
+ * The subjects are those of the filters' heads: ten thousand devices that come back, each with `device/7/#`, would
+ * otherwise read each what waits for all. Where a chain is broken, where there are many subjects, or their messages lie
+ * so close that reading is cheaper, read.c's store_next goes on up to what was the newest.
  */
 #include <stdlib.h>
 
@@ -18,30 +19,44 @@
 #define AHEAD_ROOM 240       /* sequences that are known at a time */
 #define AHEAD_GAP 128        /* messages to pass over for each one, or reading is cheaper, also from a cold disk */
 #define AHEAD_STEPS 16384    /* longer ways are not gone, since each AHEAD_ROOM messages want them again */
-#define AHEAD_STEP_BUDGET 16 /* messages that a step back stands for */
+#define AHEAD_STEP_BUDGET 16 /* messages that a step back, or a look at a subject, stands for */
+#define AHEAD_CHAINS 32u     /* subjects of all filters */
+#define AHEAD_FILTERS 64u
+#define AHEAD_LOOK (2 * AHEAD_GAP) /* messages that are read before it is known how far apart they lie */
+
+typedef struct chain {
+    uint64_t floor; /* none of its messages lies before it */
+    uint64_t last;
+    uint64_t count; /* as its head has it */
+} chain_t;
 
 typedef struct store_ahead_list {
-    uint64_t from; /* all of the subject's messages from here .. */
-    uint64_t upto; /* .. up to here are in the list; while the way back is gone: the newest */
-    uint64_t at;   /* the one to look at next on the way back; 0: it has been gone */
+    uint64_t from; /* all messages of the subjects from here .. */
+    uint64_t upto; /* .. up to here are in the list; before it is made: the newest */
+    uint64_t at;   /* the one to look at next on the way back; 0: the next chain begins */
     uint64_t steps_left;
-    uint64_t fills; /* notes.h: messages were put among these since */
-    uint32_t noted; /* how many went into seqs, each before the one before it, in a circle from the end */
-    uint32_t next;  /* of those that are there, in their order */
+    uint64_t fills;     /* notes.h: messages were put among these since */
+    uint64_t noted_now; /* of this chain */
+    store_walk_t *walk; /* of the filter whose subjects are being found; NULL: it begins */
+    uint32_t filter;    /* those before it have been through */
+    uint32_t chain;     /* likewise */
+    uint32_t chain_count;
+    uint32_t noted; /* how many are in seqs, in their order */
+    uint32_t next;
+    bool made;
+    bool many;     /* more subjects than there is room for */
+    bool dropped;  /* more messages */
+    status_t head; /* of a subject whose head could not be read */
+    chain_t chains[AHEAD_CHAINS];
     uint64_t seqs[AHEAD_ROOM];
 } store_ahead_list_t;
 
 void store_ahead_end(store_ahead_t *ahead) {
+    if (ahead->list != NULL) {
+        store_walk_close(ahead->list->walk);
+    }
     free(ahead->list);
     *ahead = (store_ahead_t){0};
-}
-
-static uint32_t ahead_count(const store_ahead_list_t *list) {
-    return list->noted < AHEAD_ROOM ? list->noted : AHEAD_ROOM;
-}
-
-static uint64_t ahead_seq(const store_ahead_list_t *list, uint32_t i) {
-    return list->seqs[(AHEAD_ROOM - list->noted % AHEAD_ROOM + i) % AHEAD_ROOM];
 }
 
 /* Reading instead, up to the newest. */
@@ -51,31 +66,142 @@ static void ahead_give_up(store_ahead_t *ahead, uint64_t newest) {
 }
 
 /* false: reading is cheaper, or there is no memory. */
-static bool ahead_begin(store_ahead_t *ahead, const head_t *head, uint64_t from, uint64_t fills) {
-    uint64_t steps = (head->last - from) / AHEAD_GAP;
+static bool ahead_begin(store_ahead_t *ahead, uint64_t from, uint64_t newest, uint64_t fills) {
+    uint64_t steps = newest < from ? 0 : (newest - from) / AHEAD_GAP;
     if (ahead->list == NULL && steps > 0) {
         ahead->list = malloc(sizeof *ahead->list);
     }
     if (ahead->list == NULL || steps == 0) {
         return false;
     }
-    ahead->list->from = from;
-    ahead->list->upto = ahead->list->at = head->last;
-    ahead->list->fills = fills;
-    ahead->list->steps_left = number_least(steps, AHEAD_STEPS);
-    ahead->list->noted = ahead->list->next = 0;
+    store_ahead_list_t *list = ahead->list;
+    list->from = from;
+    list->upto = newest;
+    list->fills = fills;
+    list->steps_left = number_least(steps, AHEAD_STEPS);
+    list->walk = NULL;
+    list->at = list->noted_now = 0;
+    list->filter = list->chain = list->chain_count = list->noted = list->next = 0;
+    list->made = list->many = list->dropped = false;
+    list->head = STATUS_OK;
     return true;
+}
+
+/* ---- the subjects ------------------------------------------------------------------------------------------------ */
+
+/* A subject that two filters have is one. */
+static void ahead_add(store_ahead_list_t *list, const store_stream_t *stream, const head_t *head) {
+    if (head->last < list->from) {
+        return;
+    }
+    for (uint32_t i = 0; i < list->chain_count; i++) {
+        if (list->chains[i].last == head->last) {
+            return;
+        }
+    }
+    list->many = list->chain_count == AHEAD_CHAINS;
+    if (!list->many) {
+        uint64_t floor = number_most(list->from, number_most(head->first, stream->log.first_seq));
+        list->chains[list->chain_count++] = (chain_t){.floor = floor, .last = head->last, .count = head->count};
+    }
+}
+
+typedef struct finding {
+    store_stream_t *stream;
+    store_ahead_list_t *list;
+} finding_t;
+
+static bool ahead_visit(void *context, bytes_t subject, uint64_t count, uint64_t last) {
+    const finding_t *finding = context;
+    head_t head;
+    (void)count;
+    status_t status = last < finding->list->from ? STATUS_NOT_FOUND : head_peek(finding->stream, subject, &head);
+    if (status == STATUS_OK) {
+        ahead_add(finding->list, finding->stream, &head);
+    } else if (status_unknown(status)) {
+        finding->list->head = status;
+    }
+    return !finding->list->many && !status_unknown(status);
+}
+
+/* The subjects of one filter. STATUS_NOT_FOUND: reading has to find the messages. */
+static status_t ahead_find(store_stream_t *stream, store_ahead_list_t *list, bytes_t filter, uint32_t *steps) {
+    head_t head;
+    uint32_t looks = (uint32_t)number_least(*steps, list->steps_left);
+    if (looks == 0) {
+        return list->steps_left == 0 ? STATUS_NOT_FOUND : STATUS_AGAIN;
+    }
+    if (!subject_has_wildcard(filter)) {
+        --*steps;
+        list->steps_left--;
+        status_t status = head_look(stream, filter, &head);
+        if (status == STATUS_OK) {
+            ahead_add(list, stream, &head);
+        }
+        return status_unknown(status) ? status : STATUS_OK;
+    }
+    list->walk = list->walk == NULL ? store_walk_open(stream, filter) : list->walk;
+    if (list->walk == NULL) {
+        return STATUS_NOT_FOUND;
+    }
+    finding_t finding = {.stream = stream, .list = list};
+    status_t status = store_walk_step(list->walk, looks, ahead_visit, &finding);
+    if (status == STATUS_AGAIN) {
+        *steps -= looks;
+        list->steps_left -= looks;
+        return STATUS_AGAIN;
+    }
+    bool missed = walk_missed(list->walk);
+    store_walk_close(list->walk);
+    list->walk = NULL;
+    status = status_unknown(list->head) ? list->head : status;
+    return status == STATUS_OK && missed ? STATUS_NOT_FOUND : status;
+}
+
+static status_t ahead_subjects(store_stream_t *stream, store_ahead_list_t *list, filters_t filters, uint32_t *steps) {
+    status_t status = STATUS_OK;
+    for (; list->filter < filters.count && status == STATUS_OK; list->filter += status == STATUS_OK) {
+        status = ahead_find(stream, list, filters.patterns[list->filter], steps);
+        status = list->many ? STATUS_NOT_FOUND : status;
+    }
+    return status;
+}
+
+/* ---- the way back ------------------------------------------------------------------------------------------------ */
+
+/* In its order; the farthest gives way. */
+static void ahead_note(store_ahead_list_t *list, uint64_t seq) {
+    uint32_t low = 0, high = list->noted;
+    while (low < high) {
+        uint32_t middle = low + (high - low) / 2;
+        if (list->seqs[middle] < seq) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    bool full = list->noted == AHEAD_ROOM;
+    list->dropped |= full;
+    if (full && low == AHEAD_ROOM) {
+        return;
+    }
+    list->noted += !full;
+    memmove(&list->seqs[low + 1], &list->seqs[low], (list->noted - 1 - low) * sizeof list->seqs[0]);
+    list->seqs[low] = seq;
 }
 
 /* One step back. STATUS_AGAIN: there are more; STATUS_NOT_FOUND: reading has to find the rest. */
 static status_t ahead_step(store_stream_t *stream, store_ahead_list_t *list, uint64_t floor) {
     message_row_t found;
-    if (list->steps_left-- == 0 || message_find(stream, list->at, true, &found) != STATUS_OK) {
+    if (list->steps_left == 0 || message_find(stream, list->at, true, &found) != STATUS_OK) {
         return STATUS_NOT_FOUND;
     }
+    list->steps_left--;
     if ((found.message.flags & MESSAGE_GONE) == 0) {
-        list->noted++;
-        list->seqs[AHEAD_ROOM - 1 - (list->noted - 1) % AHEAD_ROOM] = list->at;
+        list->noted_now++;
+        if (list->at <= list->upto) { /* between it and a newer one there may be some of a subject that was not there */
+            ahead_note(list, list->at);
+        }
     }
     uint64_t before = found.message.previous;
     if (before >= list->at) {
@@ -85,20 +211,26 @@ static status_t ahead_step(store_stream_t *stream, store_ahead_list_t *list, uin
     return before < floor ? STATUS_OK : STATUS_AGAIN;
 }
 
-/* The way back. STATUS_AGAIN: that was as far as the budget goes. */
-static status_t ahead_go_back(store_stream_t *stream, store_ahead_list_t *list, const head_t *head, uint32_t budget) {
-    uint64_t floor = number_most(list->from, number_most(head->first, stream->log.first_seq));
-    status_t status = STATUS_AGAIN;
-    for (uint32_t steps = budget / AHEAD_STEP_BUDGET + 1; status == STATUS_AGAIN && steps > 0; steps--) {
-        status = ahead_step(stream, list, floor);
+/* STATUS_AGAIN: that was as far as the budget goes. */
+static status_t ahead_go_back(store_stream_t *stream, store_ahead_list_t *list, filters_t filters, uint32_t budget) {
+    uint32_t steps = budget / AHEAD_STEP_BUDGET + 1;
+    status_t status = ahead_subjects(stream, list, filters, &steps);
+    while (status == STATUS_OK && list->chain < list->chain_count) {
+        const chain_t *chain = &list->chains[list->chain];
+        list->at = list->at == 0 ? chain->last : list->at;
+        for (status = STATUS_AGAIN; status == STATUS_AGAIN && steps > 0; steps--) {
+            status = ahead_step(stream, list, number_most(chain->floor, stream->log.first_seq));
+        }
+        if (status == STATUS_OK) {
+            if (list->at == 0 && list->noted_now < chain->count) {
+                return STATUS_NOT_FOUND; /* a chain that ends before it has been through them all has lost its rest */
+            }
+            list->at = list->noted_now = 0;
+            list->chain++;
+        }
     }
-    if (status == STATUS_OK && list->at == 0 && list->noted < head->count) {
-        return STATUS_NOT_FOUND; /* a chain that ends before it has been through them all has lost its rest */
-    }
-    if (status == STATUS_OK) {
-        list->at = 0;
-        list->upto = list->noted > AHEAD_ROOM ? ahead_seq(list, AHEAD_ROOM - 1) : list->upto;
-    }
+    list->made = status == STATUS_OK;
+    list->upto = list->made && list->dropped ? list->seqs[AHEAD_ROOM - 1] : list->upto;
     return status;
 }
 
@@ -106,8 +238,8 @@ static status_t ahead_go_back(store_stream_t *stream, store_ahead_list_t *list, 
 static status_t ahead_take(store_stream_t *stream, store_ahead_list_t *list, uint64_t *from, uint64_t upto,
                            stored_message_t *out) {
     list->from = *from;
-    for (; list->next < ahead_count(list); list->next++) {
-        uint64_t seq = ahead_seq(list, list->next);
+    for (; list->next < list->noted; list->next++) {
+        uint64_t seq = list->seqs[list->next];
         if (seq < *from) {
             continue;
         }
@@ -124,39 +256,64 @@ static status_t ahead_take(store_stream_t *stream, store_ahead_list_t *list, uin
     return STATUS_AGAIN;
 }
 
+/* ---- both -------------------------------------------------------------------------------------------------------- */
+
+static bool is_one_subject(filters_t filters) {
+    return filters.count == 1 && !subject_has_wildcard(filters.patterns[0]);
+}
+
+/* The newest message that there may be of them. STATUS_NOT_FOUND: none from here on. */
+static status_t ahead_newest(store_stream_t *stream, filters_t filters, uint64_t from, uint64_t *newest) {
+    head_t head;
+    *newest = stream->log.last_seq;
+    if (!is_one_subject(filters)) {
+        return STATUS_OK;
+    }
+    status_t status = head_look(stream, filters.patterns[0], &head);
+    *newest = status == STATUS_OK ? head.last : 0;
+    return status == STATUS_OK && head.last < from ? STATUS_NOT_FOUND : status;
+}
+
 static __attribute__((noinline)) status_t ahead_along(store_stream_t *stream, store_ahead_t *ahead, filters_t filters,
                                                       uint64_t *from, uint64_t upto, uint32_t budget,
                                                       stored_message_t *out) {
     if (ahead->list != NULL && (*from < ahead->list->from || ahead->list->fills != stream->notes.fills.ever)) {
         store_ahead_end(ahead); /* its reader was set back, or there are more now */
     }
-    if (ahead->list != NULL && ahead->list->at == 0) {
+    if (ahead->list != NULL && ahead->list->made) {
         status_t status = ahead_take(stream, ahead->list, from, upto, out);
         if (status != STATUS_AGAIN) {
             return status;
         }
+        ahead->list->made = false;
+        if (!ahead->list->dropped && !is_one_subject(filters)) {
+            store_ahead_end(ahead); /* what came since is read, since one of them may have a new subject */
+            return store_next(stream, filters, from, upto, budget, out);
+        }
+        ahead->list->upto = 0;
     }
-    head_t head;
-    status_t status = head_look(stream, filters.patterns[0], &head);
+    uint64_t newest;
+    status_t status = ahead_newest(stream, filters, *from, &newest);
     if (status_unknown(status)) {
         return status;
     }
-    if (status != STATUS_OK || head.last < *from) {
+    if (status != STATUS_OK) {
         store_ahead_end(ahead);
         return STATUS_NOT_FOUND;
     }
     if (*from > upto) {
         return STATUS_NOT_FOUND;
     }
+    bool goes = ahead->list != NULL && ahead->list->upto != 0;
     status = STATUS_NOT_FOUND;
-    if ((ahead->list != NULL && ahead->list->at != 0) || ahead_begin(ahead, &head, *from, stream->notes.fills.ever)) {
-        status = ahead_go_back(stream, ahead->list, &head, budget);
+    if (goes || ahead_begin(ahead, *from, newest, stream->notes.fills.ever)) {
+        newest = ahead->list->upto;
+        status = ahead_go_back(stream, ahead->list, filters, budget);
     }
     if (status == STATUS_OK) {
-        return ahead_take(stream, ahead->list, from, upto, out);
-    }
-    if (status == STATUS_NOT_FOUND) {
-        ahead_give_up(ahead, head.last);
+        status = ahead_take(stream, ahead->list, from, upto, out);
+    } else if (status == STATUS_NOT_FOUND) {
+        ahead_give_up(ahead, newest);
         status = store_next(stream, filters, from, upto, budget, out);
     }
     return status;
@@ -167,9 +324,15 @@ status_t store_next_ahead(store_stream_t *stream, store_ahead_t *ahead, filters_
     if (LEAF_UNLIKELY(ahead->sparse)) {
         return ahead_along(stream, ahead, filters, from, upto, budget, out);
     }
+    bool few = filters.count > 0 && filters.count <= AHEAD_FILTERS && *from >= ahead->read_upto;
+    uint32_t most = few && budget > AHEAD_LOOK ? AHEAD_LOOK : budget, left = most;
     uint64_t before = *from;
-    status_t status = store_next(stream, filters, from, upto, budget, out);
-    ahead->sparse = *from - before >= AHEAD_GAP && filters.count == 1 && *from > ahead->read_upto
-                    && !subject_has_wildcard(filters.patterns[0]);
+    status_t status = next_counted(stream, filters, from, upto, &left, out);
+    uint32_t looked = most - left; /* a look at a head costs nothing */
+    uint64_t passed = is_one_subject(filters) ? *from - before : looked;
+    ahead->sparse = few && passed >= AHEAD_GAP && *from > ahead->read_upto;
+    if (LEAF_UNLIKELY(status == STATUS_AGAIN && ahead->sparse && looked < budget)) {
+        return ahead_along(stream, ahead, filters, from, upto, budget - looked, out);
+    }
     return status;
 }

@@ -20,6 +20,9 @@ LEAF_MUST_USE status_t message_find(store_stream_t *stream, uint64_t seq, bool v
  * moved on when *budget steps (over deleted ones, too) were not enough. */
 status_t message_next_some(store_stream_t *stream, uint64_t *from, uint64_t upto, bool verify, uint32_t *budget,
                            message_row_t *found);
+/* store_next, with what is left of the budget. */
+LEAF_MUST_USE status_t next_counted(store_stream_t *stream, filters_t filters, uint64_t *from, uint64_t upto,
+                                    uint32_t *budget, stored_message_t *out);
 /* The last one alive at or below *from, likewise. */
 status_t message_back_some(store_stream_t *stream, uint64_t *from, uint32_t *budget, message_row_t *found);
 /* The one before `message` on its subject that still lives; floor: do not go below. STATUS_AGAIN: it is farther than
@@ -103,6 +106,7 @@ LEAF_MUST_USE status_t append_instead(store_stream_t *stream, const message_row_
 /* ---- walk.c ------------------------------------------------------------------------------------------------------ */
 /* Was the subject examined already (as one that is there, or as none)? */
 bool walk_passed(const store_walk_t *walk, bytes_t subject);
+bool walk_missed(const store_walk_t *walk); /* there may be subjects that it could not read */
 
 /* ---- tally.c ----------------------------------------------------------------------------------------------------- */
 void tallies_appended(store_stream_t *stream, uint64_t seq, bytes_t subject);

@@ -452,15 +452,15 @@ static bool filters_narrow(store_stream_t *stream, filters_t filters, uint64_t *
     return *from <= *upto;
 }
 
-status_t store_next(store_stream_t *stream, filters_t filters, uint64_t *from, uint64_t upto, uint32_t budget,
-                    stored_message_t *out) {
+status_t next_counted(store_stream_t *stream, filters_t filters, uint64_t *from, uint64_t upto, uint32_t *budget,
+                      stored_message_t *out) {
     uint64_t last = upto;
     if (!filters_narrow(stream, filters, from, &last)) {
         return STATUS_NOT_FOUND;
     }
-    while (budget > 0) {
+    while (*budget > 0) {
         message_row_t found;
-        status_t status = message_next_some(stream, from, last, true, &budget, &found);
+        status_t status = message_next_some(stream, from, last, true, budget, &found);
         if (status != STATUS_OK) {
             return status;
         }
@@ -474,6 +474,11 @@ status_t store_next(store_stream_t *stream, filters_t filters, uint64_t *from, u
         *from = found.seq + 1;
     }
     return STATUS_AGAIN;
+}
+
+status_t store_next(store_stream_t *stream, filters_t filters, uint64_t *from, uint64_t upto, uint32_t budget,
+                    stored_message_t *out) {
+    return next_counted(stream, filters, from, upto, &budget, out);
 }
 
 /* The first record of LMDB at or after from, up to upto, whose stamp can be read; also that of a deleted message: its

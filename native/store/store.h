@@ -181,8 +181,9 @@ LEAF_MUST_USE status_t store_read(store_stream_t *stream, uint64_t seq, stored_m
  * that was not enough, STATUS_NOT_FOUND when there is none up to `upto`. Corrupt ones are stepped over (alarmed). */
 LEAF_MUST_USE status_t store_next(store_stream_t *stream, filters_t filters, uint64_t *from, uint64_t upto,
                                   uint32_t budget, stored_message_t *out);
-/* The same for who goes on and on from where it was; faster where one subject's messages lie far apart. Begun with
- * zeros, for one stream and filter; 2 KB of memory while that helps; ended before the stream goes. */
+/* The same for who goes on and on from where it was; faster where the messages of the filters' subjects, which are few,
+ * lie far apart. Begun with zeros, for one stream and its filters; 3 KB of memory while that helps; ended before the
+ * stream goes, and when the filters are others. */
 typedef struct store_ahead {
     struct store_ahead_list *list;
     uint64_t read_upto; /* up to here store_next does it */

@@ -46,7 +46,8 @@ struct store_walk {
     bool all;
     bool literal;
     bool over;
-    bool moved; /* `after` counts */
+    bool missed; /* a record that is no head: a subject may not have been visited */
+    bool moved;  /* `after` counts */
     uint32_t after_size;
     uint8_t after[KEY_TEXT_MAX];
     branch_t *branches; /* a heap by rank */
@@ -120,6 +121,10 @@ bool walk_passed(const store_walk_t *walk, bytes_t subject) {
     }
     rank_t rank = rank_of(walk->stream, subject);
     return !lies_ahead(walk, &rank);
+}
+
+bool walk_missed(const store_walk_t *walk) {
+    return walk->missed;
 }
 
 /* ---- newcomers --------------------------------------------------------------------------------------------------- */
@@ -248,6 +253,7 @@ static void walk_lmdb_take(store_walk_t *walk, status_t status, bytes_t key, byt
             walk->lmdb_value = value;
             return;
         }
+        walk->missed = true;
         status = env_next(walk->stream->store->env, DB_HEADS, BYTES_NONE, &key, &value);
     }
     walk->lmdb = status == STATUS_OK ? STATUS_NOT_FOUND : status;

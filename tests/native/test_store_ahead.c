@@ -1,30 +1,38 @@
-/* test_store_ahead.c: the next message of one subject among many others, by its chain, against reading all that lies
- * between, which gives the same. The messages of a subject lie at random distances, and come, go and are evicted
- * meanwhile. LEAFD_DUEL_SEED replays one seed.
+/* test_store_ahead.c: the next message of one subject, or of a few, among many others, by their chains, against reading
+ * all that lies between, which gives the same. The messages of a subject lie at random distances, and come, go and are
+ * evicted meanwhile, as subjects do. LEAFD_DUEL_SEED replays one seed.
  */
 #include "base/random.h"
 #include "store_rig.h"
 
 #define MESSAGES 24000
-#define READERS 4
+#define READERS 9
+#define DEVICES 12
+#define AGE 3000u /* messages, behind which devices have new subjects */
+#define FILTERS 3
 #define STEPS 60
 
 static rig_t rig;
 static store_stream_t *stream;
 static uint64_t random_state;
+static uint32_t put_ever;
 
 static uint64_t below(uint64_t n) {
     return random_next(&random_state) % n;
 }
 
 typedef struct reader {
-    bytes_t filter;
+    bytes_t filters[FILTERS]; /* none behind an empty one */
     store_ahead_t ahead;
     uint64_t from;
 } reader_t;
 
 static filters_t filters_of(const reader_t *reader) {
-    return (filters_t){.patterns = &reader->filter, .count = 1};
+    uint32_t count = 0;
+    while (count < FILTERS && reader->filters[count].size != 0) {
+        count++;
+    }
+    return (filters_t){.patterns = reader->filters, .count = count};
 }
 
 static void put_one(const char *subject) {
@@ -32,7 +40,8 @@ static void put_one(const char *subject) {
     CHECK_EQ_I64(APPEND_STORED, rig_append(&rig, stream, &append).verdict);
 }
 
-/* "rare" is one in 300, "some" one in 150, "row" now and then 40 in a row. */
+/* "rare" is one in 300, "some" one in 150, "row" now and then 40 in a row, "dev.<one of 12>.<age>" one in
+ * 60. */
 static void put_some(uint32_t count) {
     for (uint32_t i = 0; i < count; i++) {
         uint64_t die = below(6000);
@@ -41,7 +50,9 @@ static void put_some(uint32_t count) {
                 put_one("row");
             }
         }
-        put_one(die <= 20 ? "rare" : die <= 60 ? "some" : "other");
+        char device[32];
+        snprintf(device, sizeof device, "dev.%u.%u", (unsigned)below(DEVICES), put_ever++ / AGE % 40);
+        put_one(die <= 20 ? "rare" : die <= 60 ? "some" : die <= 160 ? device : "other");
     }
 }
 
@@ -52,22 +63,25 @@ static void read_on(reader_t *reader, uint64_t upto) {
     stored_message_t expected = {0};
     for (;;) {
         uint64_t plain = reader->from;
-        status_t wanted;
-        while ((wanted = store_next(stream, filters_of(reader), &plain, upto, 5000, &expected)) == STATUS_AGAIN) {
-        }
         uint32_t slices = 0;
         status_t status;
         while ((status = store_next_ahead(stream, &reader->ahead, filters_of(reader), &reader->from, upto,
                                           (uint32_t)below(4000) + 1, &message))
                == STATUS_AGAIN) {
             CHECK(slices++ < MESSAGES);
+            if (below(4) == 0) {
+                put_some((uint32_t)below(200)); /* behind upto; the oldest ones go */
+            }
+        }
+        status_t wanted;
+        while ((wanted = store_next(stream, filters_of(reader), &plain, upto, 5000, &expected)) == STATUS_AGAIN) {
         }
         CHECK_EQ_I64(wanted, status);
         if (status != STATUS_OK) {
             return;
         }
         CHECK_EQ_U64(expected.seq, message.seq);
-        CHECK(bytes_equal(message.subject, reader->filter));
+        CHECK(filters_match(filters_of(reader), message.subject));
         CHECK_EQ_U64(message.seq, reader->from);
         if (below(20) == 0) {
             return;
@@ -105,6 +119,7 @@ static void as_reading_all(void) {
     seed = getenv("LEAFD_DUEL_SEED") != NULL ? strtoull(getenv("LEAFD_DUEL_SEED"), NULL, 10) : seed;
     printf("        LEAFD_DUEL_SEED=%llu\n", (unsigned long long)seed);
     random_state = seed * 2 + 1;
+    put_ever = 0;
     rig = (rig_t){0};
     rig_open(&rig);
     stream_config_t config = rig_config();
@@ -112,7 +127,15 @@ static void as_reading_all(void) {
     stream = rig_stream(&rig, 3, config);
     put_some(MESSAGES);
     reader_t readers[READERS] = {
-        {.filter = text("rare")}, {.filter = text("some")}, {.filter = text("row")}, {.filter = text("rare")}};
+        {.filters = {text("rare")}},
+        {.filters = {text("some")}},
+        {.filters = {text("row")}},
+        {.filters = {text("rare")}},
+        {.filters = {text("rare"), text("dev.5.2"), text("none")}},
+        {.filters = {text("dev.7.>")}},
+        {.filters = {text("dev.1.*"), text("dev.1.9"), text("row")}}, /* one subject of two filters */
+        {.filters = {text("dev.>")}},                                 /* too many for the list */
+        {.filters = {text("absent.>"), text("dev.3.>")}}};
     for (int step = 0; step < STEPS; step++) {
         stream_state_t state;
         store_stream_state(stream, &state);
@@ -129,17 +152,19 @@ static void as_reading_all(void) {
 }
 
 /* More than are remembered at a time. */
-static void far_ones_come_at_once(void) {
+static void far_ones_come(const char *filter, const char *const one[2]) {
     enum { APART = 150, COUNT = 300, BUDGET = 600 };
     rig = (rig_t){0};
     rig_open(&rig);
     stream = rig_stream(&rig, 3, rig_config());
     for (uint32_t i = 1; i <= APART * COUNT; i++) {
-        put_one(i % APART == 0 ? "rare" : "other");
+        char other[16];
+        snprintf(other, sizeof other, "other.%u", (unsigned)(i % 50));
+        put_one(i % APART == 0 ? i % (2 * APART) == 0 ? one[0] : one[1] : other);
     }
     rig_sync(&rig);
     rig_checkpoint(&rig);
-    reader_t reader = {.filter = text("rare")};
+    reader_t reader = {.filters = {text(filter)}};
     stored_message_t message;
     uint32_t calls = 0;
     for (uint64_t found = 0; found < COUNT; calls++) {
@@ -156,9 +181,54 @@ static void far_ones_come_at_once(void) {
     rig_close(&rig);
 }
 
+static void far_ones_come_at_once(void) {
+    far_ones_come("rare", (const char *const[]){"rare", "rare"});
+}
+
+static void far_ones_of_few_subjects_come_at_once(void) {
+    far_ones_come("rare.>", (const char *const[]){"rare.a", "rare.b"});
+}
+
+/* What comes while the subjects are looked through: a new one before where that is, then one more of an old one. */
+static void none_is_passed_over_by_a_newer_one(void) {
+    static const char *const later[] = {"dev.0", "dev.b"};
+    static const uint64_t expected[] = {500, 900, 3001, 3002};
+    for (uint32_t when = 0; when < 12; when++) {
+        rig = (rig_t){0};
+        rig_open(&rig);
+        stream = rig_stream(&rig, 3, rig_config());
+        for (uint32_t i = 1; i <= 3000; i++) {
+            put_one(i == 500 ? "dev.a" : i == 900 ? "dev.b" : "other");
+        }
+        reader_t reader = {.filters = {text("dev.*")}, .from = 1};
+        uint32_t count = 0;
+        status_t status = STATUS_AGAIN;
+        for (uint32_t calls = 0; status != STATUS_NOT_FOUND || calls <= when + 1; calls++) {
+            stored_message_t message = {0};
+            status = store_next_ahead(stream, &reader.ahead, filters_of(&reader), &reader.from, UINT64_MAX,
+                                      calls == 0 ? 200 : 1, &message);
+            CHECK(calls < 9000);
+            if (status == STATUS_OK) {
+                CHECK_EQ_U64(count < 4 ? expected[count] : 0, message.seq);
+                count++;
+                reader.from = message.seq + 1;
+            }
+            for (uint32_t i = 0; i < 2 && calls == when; i++) {
+                put_one(later[i]);
+            }
+        }
+        CHECK_EQ_U64(4, count);
+        store_ahead_end(&reader.ahead);
+        rig_close(&rig);
+    }
+}
+
 int main(void) {
-    RUN("one subject's messages by its chain are those of reading all, whatever comes and goes meanwhile",
+    RUN("the messages of one subject or a few by their chains are those of reading all, whatever comes and goes "
+        "meanwhile",
         as_reading_all);
     RUN("far ones are found without reading what lies between", far_ones_come_at_once);
+    RUN("so are those of a filter that few subjects match", far_ones_of_few_subjects_come_at_once);
+    RUN("what comes while the subjects are looked through is found in its order", none_is_passed_over_by_a_newer_one);
     return TEST_RESULT();
 }
