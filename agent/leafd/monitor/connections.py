@@ -46,9 +46,10 @@ _Row = t.ConnectionRow | Gone
 _Shown = Callable[[], dict[str, Any]]
 
 
-def shown_user(client: ClientFacts) -> str:
-    """The user of a client, without what proves it; of a client that was not let in, the user that it claims to be."""
-    return client.user or claimed_user(client.connect)
+def shown_user(client: ClientFacts, connect: Mapping[str, Any]) -> str:
+    """The user of a client, without what proves it; of a client that was not let in, the user that it claims to be in
+    connect, the fields of its CONNECT."""
+    return client.user or claimed_user(connect)
 
 
 def issuer_of(client: ClientFacts) -> str:
@@ -169,7 +170,8 @@ async def _found(facts: Facts, wanted: _Wanted, links: Mapping[int, LinkFacts]) 
         if link is not None:
             account, user, told = link.account, link.user, None
         elif client is not None and client.account is not None:
-            account, user, told = client.account.name, shown_user(client), client.connect
+            told = client.connect
+            account, user = client.account.name, shown_user(client, told)
         else:
             continue
         if wanted.account in ("", account):
@@ -207,9 +209,10 @@ def _client(row: t.ConnectionRow, client: ClientFacts, account: str, auth: bool)
     found = {"cid": row.connection, "kind": "Client", "type": SHOWN_TYPES[client.kind]} | _figures(
         row, client.peer, client.opened_ns
     )
-    found |= told_of(client, client.connect, auth=auth)
+    connect = client.connect
+    found |= told_of(client, connect, auth=auth)
     if auth:
-        user = shown_user(client)
+        user = shown_user(client, connect)
         found |= {"authorized_user": user} if user else {}
         found |= _account(account, client.account.shown if client.account is not None else account) | _jwt(client)
     return found

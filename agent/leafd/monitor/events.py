@@ -20,7 +20,7 @@ import trio
 
 from leafd import native_types as t
 from leafd.accounts.graph import Account, Graph
-from leafd.auth.connect import MQTT_CLIENT, claimed_user
+from leafd.auth.connect import MQTT_CLIENT
 from leafd.auth.policy import GLOBAL_ACCOUNT
 from leafd.auth.verdict import SHOWN_TYPES, Called
 from leafd.gojson import dump
@@ -68,7 +68,7 @@ class Events:
     def client_went(self, client: ClientFacts, event: t.Closed) -> None:
         """A connection of a client has ended, logged in or not."""
         connect = client.connect
-        account, user = client.account, client.user or claimed_user(connect)
+        account, user = client.account, shown_user(client, connect)
         name = account.name if account is not None else ""
         told = told_of(client, connect, auth=True) | {"type": SHOWN_TYPES[client.kind]}
         self._facts.closed.add(
@@ -210,7 +210,7 @@ class Events:
             "host": client.host,
             "id": client.connection,
             "acc": account,
-            "user": shown_user(client),
+            "user": shown_user(client, connect),
             "name": connect.get("name"),
             "lang": connect.get("lang"),
             "ver": connect.get("version"),
