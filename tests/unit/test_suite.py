@@ -123,7 +123,7 @@ def test_a_test_that_hangs_ends_its_process_and_what_was_done_is_known(
         [name.partition("::")[2] for name in failure.again[1:]],
         failure.missing,
     ]
-    assert ["test_two", "test_three"] == [name.partition("::")[2] for name in suite.failed_names(failure)]
+    assert ["test_two", "test_three"] == [name.partition("::")[2] for name in failure.tests()]
     assert "1 tests did not run" in capsys.readouterr().out
 
 
@@ -178,10 +178,68 @@ def test_what_passes_at_its_second_try_is_named_and_fails_a_nightly_run(
     nightly: bool, passed: int, failed: int, suite: ModuleType, capsys: pytest.CaptureFixture[str]
 ) -> None:
     part = suite.Part("unit", result=suite.Result(9, 0))
-    part.repeated = suite.failed_names(suite.Failure(["pytest"], SUMMARY, 2))
+    part.repeated = suite.Failure(["pytest"], SUMMARY, 2).tests()
     result = suite.settled([part], nightly=nightly)
     assert (passed, failed) == (result.passed, result.failed)
     lines = capsys.readouterr().out.splitlines()
     assert 2 == len(lines)
     assert all(line.startswith("passed only when alone") for line in lines)
     assert lines[1].endswith(": tests/unit/test_b.py::test_two")
+
+
+PROJECT = """
+project('some', 'c')
+foreach name : ['test_steady', 'test_unsteady', 'test_broken']
+  test(name, executable(name, 'some.c', c_args: '-D' + name))
+endforeach
+"""
+SOME_C = """
+#include <stdio.h>
+#include <stdlib.h>
+int main(void) {
+#ifdef test_steady
+    puts("ok      a promise\\n1 passed, 0 failed");
+    return 0;
+#else
+    const char *seen = getenv("SEEN");
+    FILE *file = fopen(seen, "r");
+    puts("ok      a promise");
+    if (file != NULL) {
+        puts("ok      another one\\n2 passed, 0 failed");
+        return 0;
+    }
+#ifdef test_broken
+    fputs("SUMMARY: ThreadSanitizer: data race some.c:1 in main\\n", stderr);
+    abort();
+#endif
+    puts("FAILED  another one\\n1 passed, 1 failed");
+    return 1;
+#endif
+}
+"""
+
+
+@pytest.mark.parametrize("later", [True, False])
+def test_a_c_test_that_failed_is_run_once_more_alone(
+    later: bool, suite: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It passes if all its promises are kept then, and is named with what went wrong at first; else it has failed."""
+    (tmp_path / "meson.build").write_text(PROJECT)
+    (tmp_path / "some.c").write_text(SOME_C)
+    folder, seen = tmp_path / "build", tmp_path / "seen"
+    subprocess.run(["meson", "setup", folder, tmp_path], check=True, stdout=subprocess.DEVNULL, env=os.environ)
+    subprocess.run(["ninja", "-C", folder], check=True, stdout=subprocess.DEVNULL)
+    part = suite.Part("native")
+    suite.PART.set(part)
+    part.result = suite.c_tests(folder, SEEN=str(seen))
+    assert suite.Result(2, 2) == part.result
+    if later:
+        seen.touch()
+    suite.repeat([part])
+    named = ["test_broken: ThreadSanitizer: data race some.c:1 in main", "test_unsteady: another one"]
+    became = (suite.Result(5, 0), named) if later else (suite.Result(2, 2), [])
+    assert became == (part.result, sorted(part.repeated))
+    suite.tell(part)
+    told = capsys.readouterr().out.partition("=== native: 1 failed")[2]
+    assert "FAILED  another one" in told
+    assert "ThreadSanitizer: data race" in told
