@@ -3,9 +3,9 @@
  * env_lmdb.h.
  *
  *     the first two pages       are kept in memory as each commit leaves them, and put back when they differ
- *     list of free pages, main  whole, when a write transaction begins: they are as the commit before it has left them;
- *                               LMDB reads them whenever it wants a page, and at the commit, so until then it is given
- *                               a copy (unread_freeze)
+ *     list of free pages, main  whole, once, right behind the commit that leaves them. When the next write transaction
+ *                               begins they are still the same by their checksums; LMDB reads them whenever it wants a
+ *                               page, and at the commit, so until then it is given a copy (unread_freeze)
  *     a database                the way to the key, and what a removal there may join it with; once for a page and
  *                               AGAIN_NS, so a row of puts asks once a leaf
  *
@@ -104,23 +104,21 @@ void env_judge_end(env_t *env) {
     }
 }
 
-/* Some may not freeze, for lack of memory: LMDB reads those where they are. */
-static void freeze_noted(env_t *env) {
-    judging_t *judging = &env->judging;
-    page_run_t *noted = judging->trees.noted;
-    uint64_t size = env->page_size;
-    for (uint64_t i = 0; i < judging->trees.noted_count; i++) {
-        if (unread_freeze(env->watch, noted[i].first * size, noted[i].count * size)) {
-            noted[judging->frozen++] = noted[i];
-        }
-    }
+static status_t judge_names(trees_t *trees) {
+    return tree_judge_all(trees, trees->meta.main, true);
 }
 
-static status_t judge_lists(env_t *env, bool looks) {
+/* Judges both lists of the commit, and keeps the checksums of their pages: nobody changes them before the next one. */
+static status_t lists_note(env_t *env) {
     judging_t *judging = &env->judging;
-    uint64_t pages;
-    status_t status = looks ? STATUS_OK : trees_judge_free(&judging->trees, &pages);
-    return status == STATUS_OK ? tree_judge_all(&judging->trees, judging->trees.meta.main, true) : status;
+    trees_t *trees = &judging->trees;
+    judging->lists_of = 0;
+    trees_note(trees);
+    status_t status = trees_judge_free(trees, &judging->free_pages);
+    status = status == STATUS_OK ? judge_names(trees) : status;
+    trees_noted(trees);
+    judging->lists_of = status == STATUS_OK && trees->noted_all ? trees->meta.commit : 0;
+    return status;
 }
 
 /* What LMDB's lists are right behind their commit: a number on the list of free pages that changes later may be that of
@@ -128,7 +126,7 @@ static status_t judge_lists(env_t *env, bool looks) {
 static void lists_keep(env_t *env) {
     trees_t *trees = &env->judging.trees;
     trees->epoch++;
-    if (trees_renew(trees, newest_commit(env)) != STATUS_OK || judge_lists(env, false) != STATUS_OK) {
+    if (trees_renew(trees, newest_commit(env)) != STATUS_OK || lists_note(env) != STATUS_OK) {
         env_note_unread(env);
         trees->wrong = NULL; /* the next write meets it, too */
     }
@@ -145,23 +143,39 @@ void env_judge_committed(env_t *env) {
     }
 }
 
-/* The copies were made between two judgements, so what is in them is sound. */
-static status_t judge_and_freeze(env_t *env) {
+/* LMDB reads them where they are for want of memory, and else a copy of them: either way what it reads is compared. */
+static status_t lists_freeze(env_t *env) {
     judging_t *judging = &env->judging;
-    trees_note(&judging->trees);
-    judging->trees.firm = true; /* lists_keep */
-    status_t status = judge_lists(env, false);
-    trees_noted(&judging->trees);
-    if (status == STATUS_OK) {
-        freeze_noted(env);
-        judging->trees.epoch++;
-        status = judge_lists(env, false);
+    trees_t *trees = &judging->trees;
+    uint64_t size = env->page_size;
+    status_t status = STATUS_OK;
+    for (uint64_t i = 0; status == STATUS_OK && i < trees->noted_count; i++) {
+        page_run_t run = trees->noted[i];
+        bool frozen = unread_freeze(env->watch, run.first * size, run.count * size);
+        const uint8_t *at = frozen ? unread_at(env->watch, run.first * size) : trees->map + run.first * size;
+        status = trees_compare(trees, run, at);
+        if (frozen) {
+            trees->noted[i] = trees->noted[judging->frozen];
+            trees->noted[judging->frozen++] = run;
+        }
     }
-    judging->trees.firm = false;
     if (status != STATUS_OK) {
         env_judge_end(env);
     }
     return status;
+}
+
+static status_t lists_judge(env_t *env) {
+    judging_t *judging = &env->judging;
+    status_t status = judging->lists_of == judging->trees.meta.commit ? STATUS_OK : lists_note(env);
+    return status == STATUS_OK ? lists_freeze(env) : status;
+}
+
+static status_t lists_judge_here(env_t *env, bool looks) {
+    trees_t *trees = &env->judging.trees;
+    uint64_t pages;
+    status_t status = looks ? STATUS_OK : trees_judge_free(trees, &pages);
+    return status == STATUS_OK ? judge_names(trees) : status;
 }
 
 status_t env_judge_begin(env_t *env, bool looks) {
@@ -175,7 +189,7 @@ status_t env_judge_begin(env_t *env, bool looks) {
     status_t status = metas_judge(env);
     status = status == STATUS_OK ? trees_renew(&judging->trees, newest_commit(env)) : status;
     if (status == STATUS_OK) {
-        status = looks || env->memory ? judge_lists(env, looks) : judge_and_freeze(env);
+        status = looks || env->memory ? lists_judge_here(env, looks) : lists_judge(env);
     }
     return judged(env, status);
 }
@@ -266,6 +280,10 @@ status_t env_judge_leaves(env_t *env, uint32_t index) {
 status_t env_free_pages(env_t *env, uint64_t *pages) {
     trees_t *trees = &env->judging.trees;
     status_t status = trees->map != NULL ? trees_renew(trees, newest_commit(env)) : STATUS_IO;
+    if (status == STATUS_OK && env->judging.lists_of == trees->meta.commit) {
+        *pages = env->judging.free_pages;
+        return STATUS_OK;
+    }
     trees->epoch++;
     status = status == STATUS_OK ? trees_judge_free(trees, pages) : status;
     if (status != STATUS_OK) {

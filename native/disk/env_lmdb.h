@@ -63,8 +63,10 @@ typedef struct judging {
     tail_t tails[MESSAGE_DBS_MAX];
     uint8_t *kept; /* both first pages as the last commit left them */
     bool kept_any;
-    uint64_t frozen; /* so many of the runs that trees.noted has */
-    int64_t at_ns;   /* when spans began to be judged */
+    uint64_t lists_of;   /* commit whose lists are known: trees.noted has their pages; 0: none */
+    uint64_t free_pages; /* on its list */
+    uint64_t frozen;     /* so many of the runs that trees.noted has, its first */
+    int64_t at_ns;       /* when spans began to be judged */
 } judging_t;
 
 /* The last damage, for who tells of it. */

@@ -136,10 +136,6 @@ static status_t judge_page(trees_t *trees, size_t number, bool leaf, page_bounds
         return STATUS_OK;
     }
     uint32_t crc = crc32c(0, *page, size);
-    if (LEAF_UNLIKELY(known && trees->firm && trees->judged[place].crc != crc
-                      && trees->judged[place].commit == (uint32_t)trees->meta.commit)) {
-        return tree_wrong(trees, number, "it changed by itself");
-    }
     if (!known || trees->judged[place].crc != crc) {
         const char *wrong = page_judge(*page, size, number, trees->meta.last, leaf, bounds);
         if (wrong != NULL) {
@@ -150,7 +146,6 @@ static status_t judge_page(trees_t *trees, size_t number, bool leaf, page_bounds
     }
     trees->judged[place].page = number;
     trees->judged[place].crc = crc;
-    trees->judged[place].commit = (uint32_t)trees->meta.commit;
     trees->judged[place].epoch = trees->epoch;
     return STATUS_OK;
 }
@@ -548,6 +543,15 @@ static int compare_runs(const void *a, const void *b) {
     return (left->first > right->first) - (left->first < right->first);
 }
 
+static uint32_t run_crc(const trees_t *trees, size_t count, const uint8_t *at) {
+    uint32_t size = trees->meta.page_size;
+    uint32_t crc = 0;
+    for (size_t i = 0; i < count; i++) {
+        crc = crc32c(crc, at + i * size, size);
+    }
+    return crc;
+}
+
 void trees_noted(trees_t *trees) {
     uint64_t count = 0;
     trees->noting = false;
@@ -564,4 +568,23 @@ void trees_noted(trees_t *trees) {
         }
     }
     trees->noted_count = count;
+    for (uint64_t i = 0; i < count; i++) {
+        page_run_t *run = &trees->noted[i];
+        run->crc = run_crc(trees, run->count, trees->map + run->first * (uint64_t)trees->meta.page_size);
+    }
+}
+
+/* A page that was judged is known by itself, and one of a large value by its row. */
+status_t trees_compare(trees_t *trees, page_run_t run, const uint8_t *at) {
+    uint32_t size = trees->meta.page_size;
+    if (LEAF_LIKELY(run_crc(trees, run.count, at) == run.crc)) {
+        return STATUS_OK;
+    }
+    size_t changed = run.first;
+    for (size_t i = 0; i < run.count; i++) {
+        size_t place = (run.first + i) % TREE_JUDGED;
+        bool known = trees->judged[place].page == run.first + i;
+        changed = known && trees->judged[place].crc != crc32c(0, at + i * size, size) ? run.first + i : changed;
+    }
+    return tree_wrong(trees, changed, "it changed by itself");
 }

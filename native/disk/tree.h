@@ -7,8 +7,8 @@
  *
  * Judged is: the head, that its entries lie within it and fill it, the order of its keys, between the keys of the page
  * above, that children and large values can be (page.h). Who has judged a page knows its checksum, and asks for no more
- * while that is the same. No page of a commit changes: whoever has judged one right behind the commit (`firm`) takes it
- * for damaged when it does, however sound it looks. Others may have judged it while it was damaged.
+ * while that is the same. No page of a commit changes: of those that were noted right behind it one that does is
+ * damaged, however sound it looks (trees_compare).
  *
  * Knows no LMDB: the commit, which LMDB keeps readable for a reader, is the caller's.
  */
@@ -26,6 +26,7 @@
 typedef struct page_run {
     size_t first;
     size_t count;
+    uint32_t crc; /* of those that were noted */
 } page_run_t;
 
 /* One thread's view of the file. */
@@ -41,9 +42,7 @@ typedef struct trees {
         size_t page; /* 0: none */
         uint64_t epoch;
         uint32_t crc;
-        uint32_t commit; /* in which it had that checksum, its last bits */
     } *judged;
-    bool firm;
     /* what was entered while `noting`, in that order */
     bool noting;
     bool noted_all; /* false: there was no memory */
@@ -98,8 +97,11 @@ LEAF_MUST_USE status_t tree_judge(trees_t *trees, page_db_t db, bytes_t key, pag
 LEAF_MUST_USE status_t tree_judge_all(trees_t *trees, page_db_t db, bool leaves);
 /* The list of free pages, and how many it names. */
 LEAF_MUST_USE status_t trees_judge_free(trees_t *trees, uint64_t *pages);
-/* From now on the pages that are entered are noted; then no more, and each is noted once, in the order of the file. */
+/* From now on the pages that are entered are noted; then no more, and each is noted once, in the order of the file, in
+ * rows with their checksums. */
 void trees_note(trees_t *trees);
 void trees_noted(trees_t *trees);
+/* Are these bytes still those of that row? */
+LEAF_MUST_USE status_t trees_compare(trees_t *trees, page_run_t run, const uint8_t *at);
 
 #endif

@@ -71,6 +71,11 @@ static inline bool unread_covers(const unread_watch_t *watch, const void *at, ui
            && unread_covers_some(watch, at, size);
 }
 
+/* What lies in the map at that offset. */
+static inline const uint8_t *unread_at(const unread_watch_t *watch, uint64_t offset) {
+    return (const uint8_t *)(atomic_load(&watch->at) + (uintptr_t)offset); /* NOLINT(performance-no-int-to-ptr) */
+}
+
 /* The place of the last page that was not given, from the map's begin. */
 static inline uint64_t unread_last(const unread_watch_t *watch) {
     return atomic_load(&watch->last) - atomic_load(&watch->at);

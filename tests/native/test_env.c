@@ -240,6 +240,19 @@ static void lists_may_change(void) {
     }
 }
 
+/* Where the list of that entry lies in the file: within its page, or in pages of its own. */
+static off_t list_place(const uint8_t *page, size_t at, const uint8_t *node) {
+    const uint8_t *data = page_node_data(node);
+    bool large = (page_node_flags(node) & PAGE_NODE_BIG) != 0;
+    return large ? (off_t)(page_word(data) * 4096 + PAGE_HEAD) : (off_t)at * 4096 + (data - page);
+}
+
+static size_t word_at(env_t *env, off_t at) {
+    size_t word;
+    CHECK_EQ_I64(sizeof word, pread(env_file(env), &word, sizeof word, at));
+    return word;
+}
+
 /* The page number at `index` of the first entries together, for who changes it. 0: there are no more. */
 static off_t listed(env_t *env, size_t index, size_t *number) {
     uint8_t page[4096];
@@ -250,34 +263,70 @@ static off_t listed(env_t *env, size_t index, size_t *number) {
         CHECK_EQ_I64(4096, pread(env_file(env), page, 4096, (off_t)at * 4096));
     }
     for (uint32_t entry = 0; entry < page_nodes(page); entry++) {
-        const uint8_t *node = page_node(page, 4096, entry, true);
-        const uint8_t *list = page_node_data(node);
-        size_t count = (page_node_flags(node) & PAGE_NODE_BIG) == 0 ? page_word(list) : 0;
+        off_t list = list_place(page, at, page_node(page, 4096, entry, true));
+        size_t count = word_at(env, list);
         if (index < count) {
-            *number = page_word(list + (index + 1) * sizeof *number);
-            return (off_t)at * 4096 + (list - page) + (off_t)((index + 1) * sizeof *number);
+            off_t place = list + (off_t)((index + 1) * sizeof *number);
+            *number = word_at(env, place);
+            return place;
         }
         index -= count;
     }
     return 0;
 }
 
-/* Some keep their order so. */
+/* All of a stream goes at once: the entry of what that leaves takes pages of its own. */
+static void free_many(env_t *env) {
+    store_key_t from = {.size = 4};
+    store_key_t to = {.size = 4};
+    uint64_t done;
+    CHECK_EQ_I64(STATUS_OK, env_write_begin(env));
+    for (uint64_t seq = 1; seq <= COUNT; seq++) {
+        put(env, 7, seq, 1);
+    }
+    end(env);
+    store_be32(from.at, 7);
+    store_be32(to.at, 8);
+    CHECK_EQ_I64(STATUS_OK, env_write_begin(env));
+    CHECK_EQ_I64(STATUS_OK,
+                 env_write_delete_range(env, DB_MESSAGES, key_bytes(&from), key_bytes(&to), UINT64_MAX, &done));
+    end(env);
+}
+
+/* The number before it: some keep their order so. */
+static void no_longer_free(env_t *env, size_t index) {
+    size_t number;
+    off_t at = listed(env, index, &number);
+    size_t other = number - 1;
+    CHECK_EQ_I64(sizeof other, pwrite(env_file(env), &other, sizeof other, at));
+    CHECK_EQ_I64(STATUS_CORRUPT, env_write_begin(env));
+    CHECK_EQ_I64(sizeof number, pwrite(env_file(env), &number, sizeof number, at));
+    CHECK_EQ_I64(STATUS_OK, env_write_begin(env));
+    env_write_abort(env);
+}
+
 static void no_other_page_is_free(void) {
     size_t number;
     unsigned changed = 0;
     env_t *env = begin_with_free_pages();
     for (size_t i = 0; listed(env, i, &number) != 0; i++) {
-        size_t other = number - 1;
-        off_t at = listed(env, i, &number);
-        CHECK_EQ_I64(sizeof other, pwrite(env_file(env), &other, sizeof other, at));
-        CHECK_EQ_I64(STATUS_CORRUPT, env_write_begin(env));
-        CHECK_EQ_I64(sizeof number, pwrite(env_file(env), &number, sizeof number, at));
-        CHECK_EQ_I64(STATUS_OK, env_write_begin(env));
-        env_write_abort(env);
+        no_longer_free(env, i);
         changed++;
     }
     CHECK(changed > 10);
+    env_close(env);
+}
+
+static void no_other_page_is_free_in_a_long_list(void) {
+    size_t number;
+    size_t lowest = 0;
+    env_t *env = begin_with_free_pages();
+    free_many(env);
+    while (listed(env, lowest + 1, &number) != 0) {
+        lowest++;
+    }
+    CHECK(lowest > COUNT / 2);
+    no_longer_free(env, lowest);
     env_close(env);
 }
 
@@ -292,6 +341,7 @@ int main(void) {
     RUN("a list of LMDB's own that changes by itself while something is written ends no process, and all is stored",
         lists_may_change);
     RUN("a number on the list of free pages that becomes another one is no free page", no_other_page_is_free);
+    RUN("nor is one on a list so long that it takes pages of its own", no_other_page_is_free_in_a_long_list);
     forget_all();
     (void)rmdir(directory);
     return TEST_RESULT();
