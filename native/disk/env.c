@@ -163,7 +163,7 @@ static inline __attribute__((always_inline)) status_t put_find(env_t *env, store
     }
     status_t status = index_for_put(env, db, key, &index);
     place->append = index >= DB_COUNT ? MDB_APPEND : 0; /* a stream's own messages */
-    status = status == STATUS_OK ? env_judge(env, index, lmdb) : status;
+    status = status == STATUS_OK ? env_judge_put(env, index, lmdb) : status;
     return status == STATUS_OK ? writer(env, index, &place->cursor) : status;
 }
 

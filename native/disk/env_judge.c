@@ -8,9 +8,15 @@
  *                               page, and at the commit, so until then it is given a copy (unread_freeze)
  *     a database                the way to the key, and what a removal there may join it with; once for a page and
  *                               AGAIN_NS, so a row of puts asks once a leaf
+ *     the end of a stream       the way to its last message, for a put behind it; once a write transaction
  *
  * They are judged in the last commit. What the transaction has changed since lies in memory, and pages that it has not
  * changed are where they were, or beside them.
+ *
+ * A put behind the last message has LMDB copy all pages of that way to memory, and nothing else is read for the puts
+ * behind it. A removal may have another page become the last one. That page is judged for the removal, and LMDB copies
+ * it (mdb_node_move, mdb_page_merge). So a thousand streams that take turns are judged a thousand times, however long
+ * the transaction is.
  */
 #include <stdlib.h>
 #include <unistd.h>
@@ -185,6 +191,7 @@ status_t env_judge_begin(env_t *env, bool looks) {
     }
     env_judge_end(env);
     spans_forget(judging);
+    judging->begun++;
     trees_ask_again(&judging->trees);
     status_t status = metas_judge(env);
     status = status == STATUS_OK ? trees_renew(&judging->trees, newest_commit(env)) : status;
@@ -223,26 +230,9 @@ static inline bool in_span(const span_t *span, uint32_t index, bytes_t key) {
            && (span->high.size == 0 || bytes_compare(key, key_bytes(&span->high)) < 0);
 }
 
-static inline bool in_tail(const judging_t *judging, uint32_t index, bytes_t key) {
-    if (index < DB_COUNT || key.size != MESSAGE_KEY_SIZE) {
-        return false;
-    }
-    const tail_t *tail = &judging->tails[index - DB_COUNT];
-    return tail->epoch == judging->trees.epoch && load_be64(key.at + 4) >= tail->from;
-}
-
-static void tail_keep(judging_t *judging, uint32_t index, page_bounds_t bounds) {
-    bool first = bounds.low.size == 0; /* the last leaf is the first one, too */
-    if (index >= DB_COUNT && bounds.high.size == 0 && (first || bounds.low.size == MESSAGE_KEY_SIZE)) {
-        judging->tails[index - DB_COUNT] =
-            (tail_t){.epoch = judging->trees.epoch, .from = first ? 0 : load_be64(bounds.low.at + 4)};
-    }
-}
-
 status_t env_judge(env_t *env, uint32_t index, bytes_t lmdb) {
     judging_t *judging = &env->judging;
-    if (judging->trees.map == NULL || LEAF_LIKELY(in_span(span_of(judging, index), index, lmdb))
-        || in_tail(judging, index, lmdb)) {
+    if (judging->trees.map == NULL || LEAF_LIKELY(in_span(span_of(judging, index), index, lmdb))) {
         return STATUS_OK;
     }
     page_db_t db;
@@ -251,9 +241,45 @@ status_t env_judge(env_t *env, uint32_t index, bytes_t lmdb) {
     status = status == STATUS_OK ? tree_judge(&judging->trees, db, lmdb, &bounds) : status;
     if (status == STATUS_OK) {
         span_keep(span_of(judging, index), index, bounds);
-        tail_keep(judging, index, bounds);
     }
     return judged(env, status);
+}
+
+/* The sequence of a stream's own message; 0: it is none. */
+static inline uint64_t own_seq(uint32_t index, bytes_t key) {
+    return index >= DB_COUNT && key.size == MESSAGE_KEY_SIZE ? load_be64(key.at + 4) : 0;
+}
+
+/* STATUS_NOT_FOUND: the message does not come behind all others. */
+static status_t judge_tail(env_t *env, uint32_t index, bytes_t lmdb) {
+    judging_t *judging = &env->judging;
+    tail_t *tail = &judging->tails[index - DB_COUNT];
+    page_db_t db;
+    bytes_t last = BYTES_NONE;
+    status_t status = root_before(env, index, &db);
+    status = status == STATUS_OK ? tree_judge_end(&judging->trees, db, &last) : status;
+    if (status != STATUS_OK) {
+        return judged(env, status);
+    }
+    if (last.size != 0 && bytes_compare(last, lmdb) >= 0) {
+        return STATUS_NOT_FOUND;
+    }
+    *tail = (tail_t){.begun = judging->begun, .last = last.size != 0 ? own_seq(index, last) : 0};
+    return STATUS_OK;
+}
+
+status_t env_judge_put(env_t *env, uint32_t index, bytes_t lmdb) {
+    judging_t *judging = &env->judging;
+    uint64_t seq = own_seq(index, lmdb);
+    if (seq == 0 || LEAF_UNLIKELY(judging->trees.map == NULL)) {
+        return env_judge(env, index, lmdb);
+    }
+    const tail_t *tail = &judging->tails[index - DB_COUNT];
+    if (LEAF_LIKELY(tail->begun == judging->begun)) {
+        return LEAF_LIKELY(seq > tail->last) ? STATUS_OK : env_judge(env, index, lmdb);
+    }
+    status_t status = judge_tail(env, index, lmdb);
+    return status == STATUS_NOT_FOUND ? env_judge(env, index, lmdb) : status;
 }
 
 static status_t judge_tree(env_t *env, uint32_t index, bool leaves) {

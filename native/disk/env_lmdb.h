@@ -46,11 +46,11 @@ typedef struct span {
     store_key_t high; /* empty: to the end */
 } span_t;
 
-/* The tail of a stream: its own messages were judged from this sequence on to the end. Many streams are written to in
- * turn, each at its end. */
+/* The end of a stream, which was judged for a put behind it: LMDB has the way there in memory since. Many streams are
+ * written to in turn, each at its end. */
 typedef struct tail {
-    uint64_t epoch; /* in this write transaction */
-    uint64_t from;
+    uint64_t begun; /* in this write transaction */
+    uint64_t last;  /* sequence of the stream's last message in the commit before; 0: there was none */
 } tail_t;
 
 /* The keeper's knowledge of the commit before its write transaction: env_judge.c. */
@@ -60,6 +60,7 @@ typedef struct judging {
     page_db_t roots[DBS_MAX];
     bool large[DBS_MAX]; /* it has large values */
     span_t spans[2];     /* .. and these keys were judged: of what is kept a second time, and of all else */
+    uint64_t begun;      /* so many write transactions */
     tail_t tails[MESSAGE_DBS_MAX];
     uint8_t *kept; /* both first pages as the last commit left them */
     bool kept_any;
@@ -145,6 +146,7 @@ status_t env_get_as_stored(env_t *env, store_db_t db, bytes_t key, bytes_t *valu
 /* env_judge.c: before LMDB begins a write transaction, and before each of its calls on a database. */
 status_t env_judge_begin(env_t *env, bool looks); /* looks: without the list of free pages */
 status_t env_judge(env_t *env, uint32_t index, bytes_t lmdb);
+status_t env_judge_put(env_t *env, uint32_t index, bytes_t lmdb); /* a put follows at once, or the transaction ends */
 status_t env_judge_whole(env_t *env, uint32_t index);  /* as mdb_drop looks at it */
 status_t env_judge_leaves(env_t *env, uint32_t index); /* as a cursor that goes through it */
 /* How many there are on the list of free pages. */

@@ -485,6 +485,22 @@ status_t tree_judge(trees_t *trees, page_db_t db, bytes_t key, page_bounds_t *sp
     return known(trees, before, status == STATUS_OK ? judge_large(trees, cursor.page[db.depth - 1]) : status);
 }
 
+status_t tree_judge_end(trees_t *trees, page_db_t db, bytes_t *last) {
+    uint64_t before = unread_count(trees->watch);
+    tree_cursor_t cursor = {0};
+    tree_entry_t entry = {0};
+    page_bounds_t bounds = {0};
+    *last = BYTES_NONE;
+    if (db.root == PAGE_NONE) {
+        return STATUS_OK;
+    }
+    status_t status = descend(trees, db, 0, TO_LAST, BYTES_NONE, &cursor, &bounds);
+    unsigned leaf = db.depth - 1u;
+    status = status == STATUS_OK ? entry_of(trees, cursor.page[leaf], cursor.at[leaf], &entry) : status;
+    *last = entry.key;
+    return known(trees, before, status);
+}
+
 /* NOLINTNEXTLINE(misc-no-recursion): as deep as the tree */
 static status_t judge_below(trees_t *trees, size_t number, unsigned depth, bool leaves, page_bounds_t bounds) {
     const uint8_t *page;

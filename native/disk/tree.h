@@ -93,6 +93,9 @@ LEAF_MUST_USE status_t tree_step(trees_t *trees, tree_cursor_t *cursor, bool bac
 
 /* For who lets LMDB write: are the pages sound that a change at key reads or joins, the way down and the neighbours? */
 LEAF_MUST_USE status_t tree_judge(trees_t *trees, page_db_t db, bytes_t key, page_bounds_t *span);
+/* For who puts behind the last entry: the way there, which is all that LMDB reads then. last: its key; empty: there is
+ * no entry. */
+LEAF_MUST_USE status_t tree_judge_end(trees_t *trees, page_db_t db, bytes_t *last);
 /* All pages of a tree, but for leaves where `leaves` is not set. */
 LEAF_MUST_USE status_t tree_judge_all(trees_t *trees, page_db_t db, bool leaves);
 /* The list of free pages, and how many it names. */
