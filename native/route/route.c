@@ -1,13 +1,18 @@
 /* route.c: a routing domain = the trie and a cache of match results keyed by subject.
  *
- * Cache: a direct-mapped table that starts small and doubles while it is crowded. An entry owns one block of memory
- * with the subject's copy, the plain targets and the groups; the next entry of the slot reuses the block, so a steady
- * load allocates nothing. An entry counts only while its generation is the domain's. A result of more than
- * CACHE_ENTRY_MAX bytes is kept too, but only one of them, so that a few huge fan-outs cannot fill the memory.
+ * Cache: a table of pairs of entries that starts small and grows while it is crowded. A subject may lie at either place
+ * of its pair: with one place for each, a thousand subjects in turn evicted each other in a table of four thousand. An
+ * entry takes a line of the processor's cache, and owns one block of memory with the subject's copy, the plain targets
+ * and the groups; the next entry there reuses the block, so a steady load allocates nothing. An entry counts only while
+ * its generation is the domain's. A result of more than CACHE_ENTRY_MAX bytes is kept too, but only one of them, so
+ * that a few huge fan-outs cannot fill the memory.
  *
- * A subject gets a slot when it is asked for the second time; until then its result lies in `once`. Inboxes of requests
- * and PubAcks are asked for once and never again. When they got slots, they evicted everything else from the table, and
- * the table from the processor's cache (a fifth of the plane's time with unique reply subjects).
+ * A subject gets a place when it is asked for the second time; until then its result lies in `once`. Inboxes of
+ * requests and PubAcks are asked for once and never again. When they got places, they evicted everything else from the
+ * table, and the table from the processor's cache (a fifth of the plane's time with unique reply subjects). What was
+ * asked for lately is known by a small table, in which subjects that come in turn overwrite each other for ever: four
+ * of ten at a thousand. So by chance, one in LUCKY gets a place that was not known there. Whoever was asked for again
+ * since it came keeps its place once.
  */
 #include "route/route.h"
 
@@ -21,18 +26,26 @@
 
 #define CACHE_FIRST 64u
 #define CACHE_LAST 8192u
+#define CACHE_WAYS 2u
+#define CACHE_LINE 64u
+#define CROWDED 2u /* it grows when so many misses as half of its places met others' results */
+#define SUBJECT_SIZE_MASK UINT32_C(0x7fffffff)
 #define CACHE_ENTRY_MAX 4096u
 #define SEEN_SIZE 2048u
+#define LUCKY 16u
 #define GROUPS_FEW 16u
 
 typedef struct cache_entry {
     uint64_t hash;
     uint64_t generation;
-    uint8_t *block;
-    uint64_t block_size;
-    bytes_t subject;
+    uint8_t *block; /* the subject, then what the match points to */
+    uint32_t block_size;
+    uint32_t subject_size : 31;
+    bool asked : 1; /* for again, since it came or had to defend its place */
     route_match_t match;
 } cache_entry_t;
+
+_Static_assert(sizeof(void *) < 8 || sizeof(cache_entry_t) == CACHE_LINE, "an entry is a line");
 
 struct route {
     trie_node_t *root;
@@ -40,13 +53,22 @@ struct route {
     uint64_t generation;
     uint64_t count;
     cache_entry_t *cache;
-    uint32_t cache_size;
-    uint32_t conflicts; /* misses that evicted a live result since the last growth */
+    uint32_t cache_size; /* a power of two */
+    uint32_t conflicts;  /* misses that met two live results since the last growth */
     cache_entry_t large;
     cache_entry_t once;
+    uint64_t chance;
     uint16_t seen[SEEN_SIZE]; /* of subjects asked for lately: some bits of the hash */
     trie_found_t found;
 };
+
+static cache_entry_t *cache_new(uint32_t size) {
+    cache_entry_t *cache = aligned_alloc(CACHE_LINE, (size_t)size * CACHE_LINE);
+    if (cache != NULL) {
+        memset(cache, 0, (size_t)size * CACHE_LINE);
+    }
+    return cache;
+}
 
 route_t *route_new(route_watch_t *watch) {
     route_t *route = calloc(1, sizeof(*route));
@@ -55,7 +77,7 @@ route_t *route_new(route_watch_t *watch) {
     }
     route->watch = watch;
     route->root = trie_node_new(NULL, BYTES_NONE);
-    route->cache = calloc(CACHE_FIRST, sizeof(*route->cache));
+    route->cache = cache_new(CACHE_FIRST);
     route->cache_size = CACHE_FIRST;
     route->generation = 1;
     if (route->root == NULL || route->cache == NULL) {
@@ -215,13 +237,13 @@ static void members_copy(gathering_t *gathering, const trie_found_t *found, rout
 /* false: no memory; the entry stays as it was. */
 static bool entry_room(cache_entry_t *entry, uint64_t size) {
     if (entry->block_size < size) {
-        uint8_t *block = malloc(size);
+        uint8_t *block = size <= UINT32_MAX ? malloc(size) : NULL;
         if (block == NULL) {
             return false;
         }
         free(entry->block);
         entry->block = block;
-        entry->block_size = size;
+        entry->block_size = (uint32_t)size;
     }
     return true;
 }
@@ -244,26 +266,27 @@ static const route_match_t *entry_fill(route_t *route, cache_entry_t *entry, byt
         }
     }
     found->steps += group_max;
+    uint64_t text = ((uint64_t)subject.size + sizeof(void *) - 1) / sizeof(void *) * sizeof(void *);
     uint64_t pointers = (plain_count + member_count) * sizeof(route_target_t *);
-    uint64_t size = pointers + group_max * sizeof(route_group_t) + subject.size;
+    uint64_t size = text + pointers + group_max * sizeof(route_group_t);
     if (size > CACHE_ENTRY_MAX) {
         entry = &route->large;
     }
     if (!entry_room(entry, size < 64 ? 64 : size)) {
         return &no_memory;
     }
-    route_target_t **at = (route_target_t **)(void *)entry->block;
-    route_group_t *groups = (route_group_t *)(void *)(entry->block + pointers);
-    uint8_t *copy = entry->block + pointers + group_max * sizeof(route_group_t);
+    route_target_t **at = (route_target_t **)(void *)(entry->block + text);
+    route_group_t *groups = (route_group_t *)(void *)(entry->block + text + pointers);
     if (subject.size != 0) {
-        memcpy(copy, subject.at, subject.size);
+        memcpy(entry->block, subject.at, subject.size);
     }
     gathering_t gathering;
     if (gathering_open(&gathering, groups, group_max) != STATUS_OK) {
         entry->generation = 0;
         return &no_memory;
     }
-    entry->subject = bytes_of(copy, subject.size);
+    entry->subject_size = subject.size & SUBJECT_SIZE_MASK;
+    entry->asked = false;
     entry->hash = hash;
     entry->generation = route->generation;
     entry->match = (route_match_t){.plain = at, .plain_count = (uint32_t)plain_count, .groups = groups};
@@ -281,14 +304,49 @@ static const route_match_t *entry_fill(route_t *route, cache_entry_t *entry, byt
     return &entry->match;
 }
 
+/* ---- the cache -------------------------------------------------------------------------------------------------- */
+
+static bool entry_is(const route_t *route, const cache_entry_t *entry, bytes_t subject, uint64_t hash) {
+    return entry->generation == route->generation && entry->hash == hash
+           && bytes_equal(bytes_of(entry->block, entry->subject_size), subject);
+}
+
+static cache_entry_t *cache_pair(cache_entry_t *cache, uint32_t size, uint64_t hash) {
+    return &cache[(hash & (size / CACHE_WAYS - 1)) * CACHE_WAYS];
+}
+
+/* The place of a pair for another subject; NULL: whoever has one was asked for again, and has to be once more. */
+static cache_entry_t *cache_victim(const route_t *route, cache_entry_t *pair) {
+    for (uint32_t i = 0; i < CACHE_WAYS; i++) {
+        if (pair[i].generation != route->generation) {
+            return &pair[i];
+        }
+    }
+    for (uint32_t i = 0; i < CACHE_WAYS; i++) {
+        if (!pair[i].asked) {
+            return &pair[i];
+        }
+        pair[i].asked = false;
+    }
+    return NULL;
+}
+
+/* Results that count go along, where there is a place for them. */
 static void cache_grow(route_t *route) {
     uint32_t size = route->cache_size * 4;
-    cache_entry_t *grown = calloc(size, sizeof(*grown));
+    cache_entry_t *grown = cache_new(size);
     if (grown == NULL) {
         return; /* the smaller cache works too, only slower */
     }
     for (uint32_t i = 0; i < route->cache_size; i++) {
-        free(route->cache[i].block);
+        const cache_entry_t *entry = &route->cache[i];
+        cache_entry_t *place = cache_pair(grown, size, entry->hash);
+        place += place->block != NULL;
+        if (entry->generation == route->generation && place->block == NULL) {
+            *place = *entry;
+        } else {
+            free(entry->block);
+        }
     }
     free(route->cache);
     route->cache = grown;
@@ -296,32 +354,43 @@ static void cache_grow(route_t *route) {
     route->conflicts = 0;
 }
 
-/* Was the subject asked for lately? Records that it was asked for now. */
-static bool seen_before(route_t *route, uint64_t hash) {
+/* Was the subject asked for lately, or is it lucky? Records that it was asked for now. */
+static bool deserves_place(route_t *route, uint64_t hash) {
     uint16_t *seen = &route->seen[(hash >> 32) & (SEEN_SIZE - 1)];
     uint16_t tag = (uint16_t)((hash >> 48) | 1);
     bool before = *seen == tag;
     *seen = tag;
-    return before;
+    route->chance = route->chance * UINT64_C(6364136223846793005) + 1;
+    return before || route->chance >> 32 < (UINT64_C(1) << 32) / LUCKY;
+}
+
+/* The place for the result of a subject that has none. */
+static cache_entry_t *cache_place(route_t *route, cache_entry_t *pair, uint64_t hash) {
+    if (!deserves_place(route, hash)) {
+        return &route->once;
+    }
+    cache_entry_t *entry = cache_victim(route, pair);
+    bool crowded = entry == NULL || entry->generation == route->generation;
+    if (crowded && ++route->conflicts > route->cache_size / CROWDED && route->cache_size < CACHE_LAST) {
+        cache_grow(route);
+        entry = cache_victim(route, cache_pair(route->cache, route->cache_size, hash));
+    }
+    return entry != NULL ? entry : &route->once;
 }
 
 const route_match_t *route_match(route_t *route, bytes_t subject) {
     uint64_t hash = hash_bytes(subject.at, subject.size);
-    cache_entry_t *entry = &route->cache[hash & (route->cache_size - 1)];
-    bool live = entry->generation == route->generation;
-    if (live && entry->hash == hash && bytes_equal(entry->subject, subject)) {
-        return &entry->match;
+    cache_entry_t *pair = cache_pair(route->cache, route->cache_size, hash);
+    for (uint32_t i = 0; i < CACHE_WAYS; i++) {
+        if (entry_is(route, &pair[i], subject, hash)) {
+            pair[i].asked = true;
+            return &pair[i].match;
+        }
     }
-    if (!seen_before(route, hash)) {
-        entry = &route->once;
-    } else if (live && ++route->conflicts > route->cache_size * 2 && route->cache_size < CACHE_LAST) {
-        cache_grow(route);
-        entry = &route->cache[hash & (route->cache_size - 1)];
+    if (entry_is(route, &route->large, subject, hash)) {
+        return &route->large.match;
     }
-    const cache_entry_t *large = &route->large;
-    if (large->generation == route->generation && large->hash == hash && bytes_equal(large->subject, subject)) {
-        return &large->match;
-    }
+    cache_entry_t *entry = cache_place(route, pair, hash);
     if (trie_find(route->root, subject, &route->found) != STATUS_OK) {
         return &no_memory;
     }

@@ -229,6 +229,49 @@ static void steps_are_counted(void) {
     free(targets);
 }
 
+/* Each of the subjects in turn, and after each one that is asked for once, as an answer's is. Returns how many of them
+ * were searched for. */
+static uint32_t searched_in_turn(route_t *route, const route_target_t *targets, uint32_t count, uint32_t *once) {
+    char subject[32];
+    uint32_t searched = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        snprintf(subject, sizeof subject, "bench.%u", i);
+        uint64_t before = *route_steps(route);
+        const route_match_t *match = route_match(route, text(subject));
+        CHECK(match->plain_count == 1 && match->plain[0] == &targets[i]);
+        searched += *route_steps(route) != before;
+        snprintf(subject, sizeof subject, "answers.%u", ++*once);
+        CHECK_EQ_U64(0, route_match(route, text(subject))->plain_count);
+    }
+    return searched;
+}
+
+/* Four of ten were, where each subject had one place, and whether it was asked for lately was known of it or not. */
+static void many_subjects_in_turn(void) {
+    enum { MANY = 1000, ROUNDS = 120, FEW = MANY / 50 };
+    char subject[32];
+    uint32_t once = 0;
+    route_target_t *targets = calloc(MANY, sizeof(*targets));
+    route_t *route = route_new(NULL);
+    CHECK(targets != NULL && route != NULL);
+    for (uint32_t i = 0; i < MANY; i++) {
+        snprintf(subject, sizeof subject, "bench.%u", i);
+        CHECK_EQ_I64(STATUS_OK, route_add(route, &targets[i], text(subject), BYTES_NONE));
+    }
+    CHECK_EQ_U64(MANY, searched_in_turn(route, targets, MANY, &once));
+    for (uint32_t round = 1; round < ROUNDS; round++) {
+        (void)searched_in_turn(route, targets, MANY, &once);
+    }
+    uint32_t searched = searched_in_turn(route, targets, MANY, &once);
+    CHECK(searched <= FEW);
+    for (uint32_t i = 0; i < MANY; i++) {
+        route_remove(route, &targets[i]);
+    }
+    route_check(route);
+    route_free(route);
+    free(targets);
+}
+
 static bool count_visit(void *context, route_target_t *target) {
     (void)target;
     return ++*(uint32_t *)context < 2;
@@ -294,6 +337,8 @@ int main(void) {
     RUN("a fan-out too large for the cache is matched all the same", large_fan_out);
     RUN("tens of thousands of queue groups on a subject cost their number, not its square", many_groups);
     RUN("what a search for deep patterns costs is counted, so that its turn can end", steps_are_counted);
+    RUN("a thousand subjects in turn are found without a search, but for a few, whatever else is asked for between",
+        many_subjects_in_turn);
     RUN("wildcard tokens in a published subject are ordinary tokens, and an empty token matches nothing", odd_subjects);
     RUN("a watch counts the targets of all its domains that may match its pattern, and no others", watch_counts);
     return TEST_RESULT();
