@@ -44,7 +44,8 @@ bool tcp_look(int fd, tcp_look_t *out) {
                         .sent = info.tcpi_bytes_sent, /* these are 0 where the kernel is too old to tell them */
                         .resent = info.tcpi_bytes_retrans,
                         .received = info.tcpi_bytes_received,
-                        .rate = info.tcpi_delivery_rate_app_limited ? 0 : info.tcpi_delivery_rate};
+                        .rate = info.tcpi_delivery_rate_app_limited ? 0 : info.tcpi_delivery_rate,
+                        .recovers = info.tcpi_ca_state >= TCP_CA_Recovery};
     if (info.tcpi_min_rtt == 0 || info.tcpi_min_rtt == UINT32_MAX) {
         out->round_trip_min_ns = out->round_trip_ns;
     }

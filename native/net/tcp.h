@@ -20,6 +20,7 @@ typedef struct tcp_look {
     uint64_t resent;
     uint64_t received;
     uint64_t rate; /* bytes a second that it has carried of late while there was more to send; 0: not known */
+    bool recovers; /* it sends again what was lost, and has not ended with that */
 } tcp_look_t;
 
 /* false: it is not a TCP connection. */

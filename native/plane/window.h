@@ -12,13 +12,15 @@
  *
  * The rate is that of the bytes that arrived while something waited. It is also what tells a slow link from a dead one.
  * Where all that waited was given, fewer bytes prove nothing but that there were no more, unless they stood in a queue.
- * A time in which nothing arrives is an outage, and proves nothing of the rate. The shortest round trip is seen only
- * while nothing queues: a link that is busy all the time is given nothing for a moment now and then.
+ * A time in which nothing arrives is an outage, and proves nothing of the rate. Nor does the first round trip of a link
+ * by which nothing was under way: nothing can have arrived by then. The shortest round trip is seen only while nothing
+ * queues: a link that is busy all the time is given nothing for a moment now and then.
  *
  * A way may become longer while it is used. The kernel keeps its shortest round trip for five minutes, and a window
  * that is too small for the new one looks like a slow link with a queue: rate, window and round trip agree. So the time
- * of one piece after another is taken, from when it is given until it is acknowledged. If that is much longer than the
- * shortest round trip, the link is let run empty, and the next piece tells, alone: a queue, or the way itself.
+ * of one piece after another is taken, from when it is given until it is acknowledged; half of it, if a packet was sent
+ * again meanwhile, which takes a round trip more. If that is much longer than the shortest round trip, the link is let
+ * run empty, and the next piece tells, alone: a queue, or the way itself.
  *
  * A box may have ten links, for ten accounts, and has one line. What each may have under way beyond its own rate is
  * what all of those together may that have something waiting, and the queue that one of them sees is the others': none
@@ -55,6 +57,7 @@ typedef struct budget budget_t;
 #define WINDOW_LEVEL 3u
 #define WINDOW_DRAIN_NS (120 * NS_PER_SECOND)  /* so long a queue may stand before it is let run empty */
 #define WINDOW_PROBE_NS (8 * NS_PER_SECOND)    /* BBR looks for a shorter round trip when ten seconds are over */
+#define WINDOW_CALM_NS (2 * NS_PER_SECOND)     /* where nothing is being sent again it begins anew so early */
 #define WINDOW_PROBE_TRIP_NS (300 * NS_PER_MS) /* which costs a round trip or two: much, from here on */
 #define WINDOW_PROBE_WORTH 3 /* so many times the least round trip is more than BBR allows for: it has to look */
 #define WINDOW_LONGER 2      /* so many times the least round trip for a piece: a queue, or a longer way .. */
@@ -84,6 +87,8 @@ typedef struct window {
     bool dry;          /* all that waited was given since then */
     bool crowded;      /* so much waits that the link is nearly a slow consumer: it has a window, near or not */
     bool waits;        /* in plane->narrows */
+    bool flows;        /* something has waited since all was given last */
+    bool recovers;     /* what was lost is being sent again */
     bool doubted;      /* control was told that it is in doubt */
     bool counted;      /* in plane->narrows_dialled */
     bool counted_busy; /* in plane->narrows_busy */
@@ -96,6 +101,7 @@ typedef struct window {
     uint64_t acked;
     uint64_t arrived; /* acked, and what came behind a gap */
     int64_t looked_ns;
+    int64_t begun_ns;    /* when a link by which nothing was under way was given something last */
     int64_t progress_ns; /* when something arrived, or nothing had to */
     uint64_t heard;      /* arrived, at the last look of all, .. */
     int64_t heard_ns;    /* .. and when it was more than at the one before */
@@ -172,7 +178,7 @@ uint64_t window_piece(const window_t *window);
 /* The bytes that a narrow window may give to the kernel now; some of them urgent. 0: none. */
 uint64_t window_gives(window_t *window, const tcp_look_t *look, uint64_t waiting, uint64_t urgent, int64_t mono_ns);
 /* True when it is time to spare the link BBR's look for a shorter round trip (net/tcp.h), which the window makes
- * itself. */
+ * itself. Sooner where nothing is being sent again: who begins anew in that state forgets how much was under way. */
 bool window_spares(window_t *window, bool waiting, int64_t mono_ns);
 
 /* The bytes that a link with a pace may be sent now, of so many that wait. A quarter of a second's, or two packets, may

@@ -155,8 +155,9 @@ static void ask_again(window_t *window) {
     window->emptied_trip_ns = 0;
 }
 
-/* Learns from a piece's time whether the way has become longer, or shorter again. least_ns: the kernel's. */
-static void learn_way(window_t *window, int64_t trip_ns, int64_t least_ns, int64_t mono_ns) {
+/* Learns from a piece's time whether the way has become longer, or shorter again. resent: something was sent again
+ * meanwhile, which came a round trip later. least_ns: the kernel's. */
+static void learn_way(window_t *window, int64_t trip_ns, bool resent, int64_t least_ns, int64_t mono_ns) {
     if (window->given_alone) {
         int64_t way_ns = travel_ns(window, trip_ns);
         bool longer = is_long(way_ns, least_ns);
@@ -167,18 +168,19 @@ static void learn_way(window_t *window, int64_t trip_ns, int64_t least_ns, int64
         window->empties = false;
     } else if (trip_ns < window->longer_ns) {
         window->longer_ns = trip_ns;
-    } else if (is_alone(window) && asks(window, trip_ns, mono_ns)) {
-        run_empty(window, trip_ns, mono_ns);
+    } else if (is_alone(window) && asks(window, resent ? trip_ns / 2 : trip_ns, mono_ns)) {
+        run_empty(window, resent ? trip_ns / 2 : trip_ns, mono_ns);
     }
 }
 
 static void time_piece(window_t *window, const tcp_look_t *look, int64_t mono_ns) {
     bool told = window->given_ns != 0 && look->acked > window->given_end;
     /* A piece that waited behind others only tells that it took longer. */
-    bool lost = window->given_ns != 0 && window->given_alone && look->resent != window->given_resent;
+    bool resent = window->given_ns != 0 && look->resent != window->given_resent;
+    bool lost = resent && window->given_alone;
     int64_t trip_ns = mono_ns - window->given_ns, unseen_ns = mono_ns - window->seen_ns;
     if (told && !lost && window->proven && unseen_ns <= trip_ns / 4) {
-        learn_way(window, trip_ns, look->round_trip_min_ns, mono_ns);
+        learn_way(window, trip_ns, resent, look->round_trip_min_ns, mono_ns);
     } else if (lost && window->empties) {
         ask_again(window);
     }
@@ -206,8 +208,25 @@ static void mark_piece(window_t *window, const tcp_look_t *look, int64_t mono_ns
     }
 }
 
+/* Notes when a link by which nothing is under way gets something to carry. */
+static void note_beginning(window_t *window, const tcp_look_t *look, bool waiting, int64_t mono_ns) {
+    if (waiting && !window->flows && look->held == 0) {
+        window->begun_ns = mono_ns;
+        window->arrived = look->acked + look->beyond;
+    }
+    window->flows = window->flows || waiting;
+}
+
+/* Since when something can have arrived that has not been counted. */
+static int64_t counts_from(const window_t *window) {
+    int64_t first_ns = window->begun_ns + window->round_trip_min_ns;
+    return first_ns > window->looked_ns ? first_ns : window->looked_ns;
+}
+
 void window_learn(window_t *window, const tcp_look_t *look, bool waiting, int64_t mono_ns) {
     window->round_trip_ns = look->round_trip_ns;
+    window->recovers = look->recovers;
+    note_beginning(window, look, waiting, mono_ns);
     time_piece(window, look, mono_ns);
     window->packet = look->packet != 0 ? look->packet : window->packet;
     window->wire = look->wire;
@@ -216,8 +235,8 @@ void window_learn(window_t *window, const tcp_look_t *look, bool waiting, int64_
     uint64_t arrived = look->acked + look->beyond;
     window->heard_ns = arrived > window->heard ? mono_ns : window->heard_ns;
     window->heard = arrived;
-    int64_t took_ns = mono_ns - window->looked_ns;
-    if (took_ns < window_look_after(window)) {
+    int64_t look_after_ns = window_look_after(window);
+    if (mono_ns - window->looked_ns < look_after_ns) {
         return;
     }
     if (look->acked != window->acked || arrived > window->arrived) {
@@ -229,9 +248,11 @@ void window_learn(window_t *window, const tcp_look_t *look, bool waiting, int64_
     }
     window->acked = look->acked;
     uint64_t moved = arrived > window->arrived ? arrived - window->arrived : 0;
-    if (window->busy && waiting && moved == 0 && look->held != 0) {
+    int64_t took_ns = mono_ns - counts_from(window);
+    if (window->busy && waiting && look->held != 0 && (moved == 0 || took_ns < look_after_ns / 2)) {
         return; /* the next time that something has arrived says how fast it was */
     }
+    took_ns = took_ns < look_after_ns / 2 ? look_after_ns / 2 : took_ns;
     uint64_t sample = (uint64_t)((double)moved * (double)NS_PER_SECOND / (double)took_ns);
     if (window->busy && waiting && !lacked(window, look, sample)) {
         learn_rate(window, sample, mono_ns);
@@ -245,6 +266,7 @@ void window_learn(window_t *window, const tcp_look_t *look, bool waiting, int64_
 
 void window_dried(window_t *window) {
     window->dry = window->narrow;
+    window->flows = false;
 }
 
 /* Is the queue to run empty, so that a round trip is seen without it? Then nothing but what is urgent goes for as long
@@ -335,7 +357,7 @@ bool window_spares(window_t *window, bool waiting, int64_t mono_ns) {
         || mono_ns - window->back_ns < WINDOW_SPARE_TRIPS * window->round_trip_min_ns
         || window->round_trip_min_ns < WINDOW_PROBE_TRIP_NS || window->longer_ns != 0
         || window->round_trip_ns > WINDOW_PROBE_WORTH * window->round_trip_min_ns
-        || mono_ns - window->spared_ns < WINDOW_PROBE_NS) {
+        || mono_ns - window->spared_ns < (window->recovers ? WINDOW_PROBE_NS : WINDOW_CALM_NS)) {
         return false;
     }
     window->spared_ns = mono_ns;

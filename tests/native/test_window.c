@@ -305,6 +305,7 @@ static void a_link_is_in_doubt_while_nothing_arrives(void) {
 static void a_long_trip_is_spared_what_a_short_one_is_not(void) {
     line_t far = line_of(6250, 2 * NS_PER_SECOND), near = line_of(6250, 200 * NS_PER_MS);
     int spared = 0;
+    far.window.recovers = true;
     for (int second = 0; second < 60; second++) {
         far.now += NS_PER_SECOND;
         near.now += NS_PER_SECOND;
@@ -325,6 +326,24 @@ static void a_long_trip_is_spared_what_a_short_one_is_not(void) {
     CHECK(window_spares(&far.window, true, far.now));
 }
 
+/* BBR that begins anew while it sends again what was lost goes on with what is under way in that moment. */
+static void bbr_begins_anew_where_nothing_is_sent_again(void) {
+    line_t far = line_of(6250, 2 * NS_PER_SECOND);
+    loaded(&far, 10 * NS_PER_SECOND);
+    CHECK(window_spares(&far.window, true, far.now));
+    far.look.recovers = true;
+    loaded(&far, 5 * NS_PER_SECOND);
+    CHECK(!window_spares(&far.window, true, far.now));
+    far.look.recovers = false;
+    loaded(&far, 20 * NS_PER_MS);
+    CHECK(window_spares(&far.window, true, far.now));
+    far.look.recovers = true; /* all the time: before it looks for a shorter round trip it does all the same */
+    loaded(&far, 7 * NS_PER_SECOND);
+    CHECK(!window_spares(&far.window, true, far.now));
+    loaded(&far, NS_PER_SECOND);
+    CHECK(window_spares(&far.window, true, far.now));
+}
+
 /* A line as it is: what is given stands in its queue, arrives later, and is acknowledged later still. */
 typedef struct way {
     window_t window;
@@ -334,21 +353,38 @@ typedef struct way {
     double rate;
     int64_t base_ns;
     struct {
-        int64_t at;
+        int64_t at, again_at; /* again_at: when it is sent again; 0: it is not */
         uint64_t upto;
     } acks[4096];
     int first, last;
     uint64_t given;
+    int loses; /* one packet of so many; 0: none */
+    int sent;
 } way_t;
+
+/* What has arrived: all of it up to the first gap, and behind that. */
+static void way_arrives(way_t *way) {
+    for (; way->first != way->last && way->acks[way->first].at <= way->now; way->first = (way->first + 1) % 4096) {
+        way->look.acked = way->acks[way->first].upto;
+    }
+    uint64_t before = way->look.acked;
+    way->look.beyond = 0;
+    for (int at = way->first; at != way->last; at = (at + 1) % 4096) {
+        way->look.beyond += way->acks[at].at <= way->now ? way->acks[at].upto - before : 0;
+        before = way->acks[at].upto;
+        if (way->acks[at].again_at != 0 && way->acks[at].again_at <= way->now) {
+            way->acks[at].again_at = 0;
+            way->look.resent += 1448;
+        }
+    }
+    way->look.held = way->given - way->look.acked;
+}
 
 static void way_runs(way_t *way, int64_t ns, uint64_t waiting) {
     const int64_t step = 20 * NS_PER_MS;
     for (int64_t end = way->now + ns; way->now < end;) {
         way->now += step;
-        for (; way->first != way->last && way->acks[way->first].at <= way->now; way->first = (way->first + 1) % 4096) {
-            way->look.acked = way->acks[way->first].upto;
-        }
-        way->look.held = way->given - way->look.acked;
+        way_arrives(way);
         window_learn(&way->window, &way->look, waiting != 0, way->now);
         uint64_t room = window_gives(&way->window, &way->look, waiting, 0, way->now);
         room = room < waiting ? room : waiting;
@@ -357,7 +393,10 @@ static void way_runs(way_t *way, int64_t ns, uint64_t waiting) {
             *way->free_at = *way->free_at > way->now ? *way->free_at : way->now;
             *way->free_at += (int64_t)((double)packet / way->rate * (double)NS_PER_SECOND);
             way->given += packet;
-            way->acks[way->last].at = *way->free_at + way->base_ns;
+            bool lost = way->loses != 0 && ++way->sent % way->loses == 0;
+            int64_t answer_ns = *way->free_at + way->base_ns;
+            way->acks[way->last].again_at = lost ? answer_ns : 0;
+            way->acks[way->last].at = answer_ns + (lost ? way->base_ns : 0);
             way->acks[way->last].upto = way->given;
             way->last = (way->last + 1) % 4096;
         }
@@ -397,11 +436,50 @@ static void a_way_that_becomes_longer_is_filled_all_the_same(void) {
     way_carries(way, 15 * NS_PER_SECOND);
     CHECK(way->look.round_trip_min_ns <= 200 * NS_PER_MS);
     CHECK(way_carries(way, 110 * NS_PER_SECOND) > 0.95);
-    CHECK(way->window.longer_ns >= 2 * NS_PER_SECOND && way->window.longer_ns < 3 * NS_PER_SECOND);
+    CHECK(way->window.longer_ns >= 1900 * NS_PER_MS && way->window.longer_ns < 3 * NS_PER_SECOND);
     way->base_ns = 200 * NS_PER_MS;
     way_carries(way, 150 * NS_PER_SECOND);
     CHECK(way->window.longer_ns < 600 * NS_PER_MS); /* or what is urgent would wait in its queue */
     CHECK(way->window.bytes < 6 * 1448);
+}
+
+/* What is sent again comes a round trip later, which is no proof of a longer way; a longer way is seen all the same. */
+static void what_is_lost_makes_no_way_longer(void) {
+    way_t *way = way_with(6250, 2 * NS_PER_SECOND);
+    way->loses = 20;
+    CHECK(way_carries(way, 110 * NS_PER_SECOND) > 0.93);
+    CHECK_EQ_I64(0, way->window.emptied_ns);
+    way_t *longer = way_with(6250, 200 * NS_PER_MS);
+    longer->loses = 20;
+    way_carries(longer, 30 * NS_PER_SECOND);
+    longer->base_ns = 2 * NS_PER_SECOND;
+    way_carries(longer, 30 * NS_PER_SECOND);
+    CHECK(longer->look.round_trip_min_ns <= 200 * NS_PER_MS);
+    CHECK(way_carries(longer, 110 * NS_PER_SECOND) > 0.9);
+}
+
+/* In the first round trip nothing can have arrived: what did by its end is no rate. */
+static void a_link_that_was_idle_begins_with_its_whole_window(void) {
+    const struct {
+        double rate;
+        int64_t round_trip_ns, idle_ns;
+    } lines[] = {{6250, 2 * NS_PER_SECOND, NS_PER_SECOND},
+                 {6250, 2 * NS_PER_SECOND, 2900 * NS_PER_MS},
+                 {12500, NS_PER_SECOND, 700 * NS_PER_MS}};
+    for (int i = 0; i < 3; i++) {
+        way_t *way = way_with(lines[i].rate, lines[i].round_trip_ns);
+        way_runs(way, lines[i].idle_ns, 0);
+        for (int64_t end = way->now + 10 * NS_PER_SECOND; way->now < end;) {
+            way_runs(way, 20 * NS_PER_MS, 1 << 20);
+            CHECK(way->window.bytes >= 12500 + 1448);
+        }
+        CHECK(way_carries(way, 20 * NS_PER_SECOND) > 0.98);
+    }
+    way_t *wide = way_with(50e3, NS_PER_SECOND); /* three times 16 KB are under way */
+    way_runs(wide, 1700 * NS_PER_MS, 0);
+    way_runs(wide, 2 * NS_PER_SECOND, 1 << 20);
+    CHECK(wide->window.bytes > 50000);
+    CHECK(way_carries(wide, 20 * NS_PER_SECOND) > 0.9);
 }
 
 /* For half a minute nothing gets through; what is under way arrives in the end. */
@@ -565,6 +643,9 @@ int main(void) {
     RUN("the window is what the link has under way, a quarter and two packets", follows_what_was_carried);
     RUN("an outage does not make a link slow", an_outage_proves_nothing);
     RUN("a way that becomes longer is filled as well", a_way_that_becomes_longer_is_filled_all_the_same);
+    RUN("a packet that was lost is not taken for a longer way", what_is_lost_makes_no_way_longer);
+    RUN("a link that was idle is not taken for slow by the round trip in which nothing can come",
+        a_link_that_was_idle_begins_with_its_whole_window);
     RUN("an outage is not taken for a longer way", an_outage_is_no_longer_way);
     RUN("a queue of its own making is not taken for a longer way", a_queue_is_no_longer_way);
     RUN("links beside each other fill their line, and take each other's queue for no longer way",
@@ -594,6 +675,7 @@ int main(void) {
     RUN("a link that was busy is given as long as an idle one", busy_and_idle_links_live_as_long);
     RUN("of a link that is far BBR is made to begin anew before it looks",
         a_long_trip_is_spared_what_a_short_one_is_not);
+    RUN("and as soon as nothing is being sent again", bbr_begins_anew_where_nothing_is_sent_again);
     RUN("a link is dead when nothing is acknowledged, however slow it is", slow_is_not_dead);
     return TEST_RESULT();
 }
