@@ -426,11 +426,11 @@ void command_limits(plane_t *plane, const plane_command_t *command) {
 
 /* row NULL: there is no such command. */
 static void command_refuse(plane_t *plane, const command_row_t *row, const plane_command_t *command) {
-    if (row != NULL && row->taker == TAKES_LOGIN) {
+    if (row != NULL && row->object == TAKES_LOGIN) {
         command_refuse_login(plane, peer_find(plane, command->target), command, STATUS_INVALID);
         return;
     }
-    if (row != NULL && row->taker == TAKES_DESCRIPTOR) {
+    if (row != NULL && row->object == TAKES_DESCRIPTOR) {
         close((int)command->arg);
     }
     command_done(plane, command, STATUS_INVALID);
@@ -475,7 +475,7 @@ static bool run_with_seat(js_t *js, const command_row_t *row, const plane_comman
 }
 
 static bool run_row(plane_t *plane, const command_row_t *row, const plane_command_t *command) {
-    switch (row->taker) {
+    switch (row->object) {
     case TAKES_PLANE:
     case TAKES_DESCRIPTOR: row->run.plane(plane, command); return true;
     case TAKES_JETSTREAM: row->run.jetstream(&plane->js, command); return true;

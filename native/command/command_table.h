@@ -13,7 +13,7 @@
 
 /* The object that a row's function takes: which of run's members the row has. command.c finds it, or answers
  * STATUS_NOT_FOUND. */
-typedef enum command_taker {
+typedef enum command_object {
     TAKES_PLANE = 0,
     TAKES_DESCRIPTOR, /* as TAKES_PLANE; arg is an open file that is the plane's to close from here on */
     TAKES_ACCOUNT,
@@ -22,7 +22,7 @@ typedef enum command_taker {
     TAKES_JETSTREAM,
     TAKES_STREAM,
     TAKES_SEAT,
-} command_taker_t;
+} command_object_t;
 
 typedef union command_function {
     void (*plane)(plane_t *plane, const plane_command_t *command);
@@ -35,7 +35,7 @@ typedef union command_function {
 
 typedef struct command_row {
     plane_command_row_t shape;
-    command_taker_t taker;
+    command_object_t object;
     command_function_t run;
 } command_row_t;
 

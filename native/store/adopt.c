@@ -1,7 +1,7 @@
 /* adopt.c: a start on a full disk. The journal's tail finds no room in LMDB, so it stays in the ring, and what the
- * process before had in memory about it is made anew: notes in the overlay, each stream's places, births and expiries.
- * From there on all is as in a running store whose keeper has no room: publishers are refused, the rest goes on, and a
- * checkpoint ends it.
+ * process before had in memory about it is made anew: notes in the overlay, each stream's ops by sequence, births and
+ * expiries. From there on all is as in a running store whose keeper has no room: publishers are refused, the rest goes
+ * on, and a checkpoint ends it.
  */
 #include <stdlib.h>
 

@@ -1,4 +1,4 @@
-/* giving.c: the giver's side of copying.h. */
+/* giving.c: the sender's side of copying.h. */
 #include <stdlib.h>
 
 #include "base/check.h"

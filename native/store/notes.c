@@ -10,7 +10,7 @@
 #include "store/message.h"
 
 status_t notes_reserve(store_stream_t *stream, uint64_t messages, uint64_t times) {
-    status_t status = places_reserve(&stream->notes.places, messages);
+    status_t status = op_index_reserve(&stream->notes.by_seq, messages);
     if (messages > 0 && status == STATUS_OK) {
         status = births_reserve(&stream->notes.births, messages);
     }
@@ -18,7 +18,7 @@ status_t notes_reserve(store_stream_t *stream, uint64_t messages, uint64_t times
 }
 
 void notes_message(store_stream_t *stream, uint64_t seq, uint64_t position, bool born) {
-    places_push(&stream->notes.places, seq, position);
+    op_index_push(&stream->notes.by_seq, seq, position);
     if (born) {
         births_push(&stream->notes.births, position);
     }
@@ -58,7 +58,7 @@ void notes_fill(store_stream_t *stream, uint64_t seq, uint64_t position) {
         memmove(&fills->at[i + 1], &fills->at[i], (fills->count - i) * sizeof *fills->at);
         fills->count++;
     }
-    fills->at[i] = (place_t){.seq = seq, .position = position};
+    fills->at[i] = (indexed_op_t){.seq = seq, .position = position};
     fills->ever++;
 }
 
@@ -96,7 +96,7 @@ uint64_t notes_hide(store_stream_t *stream) {
 
 void notes_rotate(store_stream_t *stream) {
     notes_t *notes = &stream->notes;
-    places_rotate(&notes->places);
+    op_index_rotate(&notes->by_seq);
     notes->deletes[1] = notes->deletes[0];
     notes->deletes[0] = 0;
     births_rotate(&notes->births);
@@ -104,7 +104,7 @@ void notes_rotate(store_stream_t *stream) {
 
 void notes_drop(store_stream_t *stream) {
     notes_t *notes = &stream->notes;
-    places_drop(&notes->places);
+    op_index_drop(&notes->by_seq);
     births_drop(&notes->births);
     if (LEAF_UNLIKELY(notes->fills.count > 0)) {
         fills_drop(&notes->fills, stream->store->batches.freed);
@@ -116,7 +116,7 @@ void notes_drop(store_stream_t *stream) {
 }
 
 void notes_free(store_stream_t *stream) {
-    places_free(&stream->notes.places);
+    op_index_free(&stream->notes.by_seq);
     free(stream->notes.fills.at);
     births_free(&stream->notes.births);
 }

@@ -1,20 +1,20 @@
 /* notes.h: what the overlay has of a stream: where the messages are that no checkpoint covers yet, which subjects came
  * with them, and how many were deleted.
  *
- *     places     messages behind all that LMDB has
+ *     by_seq     messages behind all that LMDB has
  *     fills      messages that were put, or written anew, in front of others (fill.c): few, by sequence
  */
 #ifndef LEAFD_STORE_NOTES_H
 #define LEAFD_STORE_NOTES_H
 
 #include "base/status.h"
-#include "store/places.h"
+#include "store/overlay_lists.h"
 #include "store/store.h"
 
 #define FILLS_MAX 256
 
 typedef struct fills { /* only notes.c writes to it */
-    place_t *at;       /* FILLS_MAX of them, NULL: there were none yet; ascending */
+    indexed_op_t *at;  /* FILLS_MAX of them, NULL: there were none yet; ascending */
     uint32_t count;
     uint64_t ever;         /* so many were there */
     uint64_t seek_of;      /* the message whose neighbour above is looked for, 0 = none .. */
@@ -23,7 +23,7 @@ typedef struct fills { /* only notes.c writes to it */
 } fills_t;
 
 typedef struct notes { /* only notes.c writes to it */
-    places_t places;
+    op_index_t by_seq;
     fills_t fills;
     births_t births;       /* only notes.c and walk.c */
     uint64_t deletes[2];   /* of deleted messages: current, previous */

@@ -3,7 +3,7 @@
  * subject.
  *
  *     sequences   first_seq ............ the overlay's first ............ last_seq
- *                 |---- LMDB (cursor) ---|---- places -> ops ------|
+ *                 |---- LMDB (cursor) ---|---- by_seq -> ops ------|
  *                 deletions out of the middle: notes in the overlay for both parts, GONE links in LMDB; long
  *                 rows of them are remembered once somebody has gone over them (gaps.h)
  *                 messages put into holes (fill.c): a short list of the overlay, asked before both parts
@@ -50,23 +50,23 @@ static bool is_link(bytes_t key, bytes_t value) {
     return value.size > VALUE_CRC_SIZE && (value.at[VALUE_CRC_SIZE] & MESSAGE_GONE) != 0 && value_sound(key, value);
 }
 
-static void take_from_overlay(store_stream_t *stream, place_t place, message_row_t *found) {
+static void take_from_overlay(store_stream_t *stream, indexed_op_t at, message_row_t *found) {
     batch_op_t op;
-    op_read(&stream->store->batches, place.position, &op);
-    found->seq = place.seq;
+    op_read(&stream->store->batches, at.position, &op);
+    found->seq = at.seq;
     found->value = op.value;
     found->sound = message_read(op.value, &found->message);
     check(found->sound);
 }
 
 /* false: it was deleted since. */
-static bool take_alive(store_stream_t *stream, place_t place, message_row_t *found) {
+static bool take_alive(store_stream_t *stream, indexed_op_t at, message_row_t *found) {
     store_key_t key;
-    key_message(&key, stream->id, place.seq);
-    if (found_deleted(stream, place.seq, key_bytes(&key), found) != STATUS_AGAIN) {
+    key_message(&key, stream->id, at.seq);
+    if (found_deleted(stream, at.seq, key_bytes(&key), found) != STATUS_AGAIN) {
         return false;
     }
-    take_from_overlay(stream, place, found);
+    take_from_overlay(stream, at, found);
     return true;
 }
 
@@ -126,16 +126,16 @@ status_t message_find(store_stream_t *stream, uint64_t seq, bool verify, message
     if (LEAF_UNLIKELY(stream->notes.fills.count > 0) && fill_at(stream, seq, found)) {
         return STATUS_OK;
     }
-    if (seq >= places_first(&stream->notes.places)) {
-        uint64_t index = places_find(&stream->notes.places, seq);
-        if (index == places_count(&stream->notes.places)) {
+    if (seq >= op_index_first(&stream->notes.by_seq)) {
+        uint64_t index = op_index_find(&stream->notes.by_seq, seq);
+        if (index == op_index_count(&stream->notes.by_seq)) {
             return STATUS_NOT_FOUND;
         }
-        place_t place = places_get(&stream->notes.places, index);
-        if (place.seq != seq) {
+        indexed_op_t at = op_index_get(&stream->notes.by_seq, index);
+        if (at.seq != seq) {
             return STATUS_NOT_FOUND;
         }
-        take_from_overlay(stream, place, found);
+        take_from_overlay(stream, at, found);
         return STATUS_OK;
     }
     if (stream->notes.hidden_until != 0) {
@@ -207,17 +207,17 @@ static status_t next_in_lmdb(store_stream_t *stream, uint64_t *from, uint64_t up
 
 static status_t next_in_overlay(store_stream_t *stream, uint64_t *from, uint64_t upto, uint32_t *budget,
                                 message_row_t *found) {
-    for (uint64_t i = places_find(&stream->notes.places, *from); i < places_count(&stream->notes.places); i++) {
-        place_t place = places_get(&stream->notes.places, i);
-        if (place.seq > upto) {
+    for (uint64_t i = op_index_find(&stream->notes.by_seq, *from); i < op_index_count(&stream->notes.by_seq); i++) {
+        indexed_op_t at = op_index_get(&stream->notes.by_seq, i);
+        if (at.seq > upto) {
             break;
         }
         if (*budget == 0) {
-            *from = place.seq;
+            *from = at.seq;
             return STATUS_AGAIN;
         }
         --*budget;
-        if (take_alive(stream, place, found)) {
+        if (take_alive(stream, at, found)) {
             return STATUS_OK;
         }
     }
@@ -237,7 +237,7 @@ static void learn_gap(store_stream_t *stream, uint64_t from, uint64_t to, uint32
 
 static status_t next_alive(store_stream_t *stream, uint64_t *from, uint64_t upto, bool verify, uint32_t *budget,
                            message_row_t *found) {
-    uint64_t overlay_from = places_first(&stream->notes.places);
+    uint64_t overlay_from = op_index_first(&stream->notes.by_seq);
     if (*from < overlay_from && stream->notes.hidden_until == 0) {
         status_t status =
             next_in_lmdb(stream, from, upto < overlay_from ? upto : overlay_from - 1, verify, budget, found);
@@ -319,23 +319,23 @@ static status_t back_in_lmdb(store_stream_t *stream, uint64_t *from, uint32_t *b
 }
 
 static status_t back_alive(store_stream_t *stream, uint64_t *from, uint32_t *budget, message_row_t *found) {
-    uint64_t overlay_from = places_first(&stream->notes.places);
+    uint64_t overlay_from = op_index_first(&stream->notes.by_seq);
     if (*from >= overlay_from) {
-        uint64_t i = places_find(&stream->notes.places, *from);
-        if (i == places_count(&stream->notes.places) || places_get(&stream->notes.places, i).seq > *from) {
+        uint64_t i = op_index_find(&stream->notes.by_seq, *from);
+        if (i == op_index_count(&stream->notes.by_seq) || op_index_get(&stream->notes.by_seq, i).seq > *from) {
             i--;
         }
         for (;; i--) {
-            place_t place = places_get(&stream->notes.places, i);
-            if (place.seq < stream->log.first_seq) {
+            indexed_op_t at = op_index_get(&stream->notes.by_seq, i);
+            if (at.seq < stream->log.first_seq) {
                 return STATUS_NOT_FOUND;
             }
-            *from = place.seq;
+            *from = at.seq;
             if (*budget == 0) {
                 return STATUS_AGAIN;
             }
             --*budget;
-            if (take_alive(stream, place, found)) {
+            if (take_alive(stream, at, found)) {
                 return STATUS_OK;
             }
             if (i == 0) {
@@ -501,18 +501,18 @@ static status_t stamp_in_lmdb(store_stream_t *stream, uint64_t from, uint64_t up
 }
 
 static status_t stamp_from(store_stream_t *stream, uint64_t from, uint64_t upto, message_row_t *found) {
-    uint64_t overlay_from = places_first(&stream->notes.places);
+    uint64_t overlay_from = op_index_first(&stream->notes.by_seq);
     if (from < overlay_from && stream->notes.hidden_until == 0) {
         status_t status = stamp_in_lmdb(stream, from, upto < overlay_from ? upto : overlay_from - 1, found);
         if (status != STATUS_NOT_FOUND) {
             return status;
         }
     }
-    uint64_t index = places_find(&stream->notes.places, from);
-    if (index == places_count(&stream->notes.places) || places_get(&stream->notes.places, index).seq > upto) {
+    uint64_t index = op_index_find(&stream->notes.by_seq, from);
+    if (index == op_index_count(&stream->notes.by_seq) || op_index_get(&stream->notes.by_seq, index).seq > upto) {
         return STATUS_NOT_FOUND;
     }
-    take_from_overlay(stream, places_get(&stream->notes.places, index), found);
+    take_from_overlay(stream, op_index_get(&stream->notes.by_seq, index), found);
     return STATUS_OK;
 }
 

@@ -1,4 +1,4 @@
-/* taking.c: the taker's side of copying.h. */
+/* taking.c: the receiver's side of copying.h. */
 #include "base/check.h"
 #include "store/append.h"
 #include "store/copying.h"

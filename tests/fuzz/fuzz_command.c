@@ -210,7 +210,7 @@ static uint32_t draw_extra(fuzz_input_t *input, const command_row_t *row, uint8_
 /* ---- steps ------------------------------------------------------------------------------------------------------- */
 
 static void check_login(const world_t *world, const command_row_t *row, const plane_command_t *command) {
-    if (row == NULL || row->taker != TAKES_LOGIN || shape_fits(&row->shape, command)) {
+    if (row == NULL || row->object != TAKES_LOGIN || shape_fits(&row->shape, command)) {
         return;
     }
     const peer_t *peer = peer_find(world->plane, command->target);

@@ -96,10 +96,10 @@ static void refused_without_effect(void) {
     const plane_command_row_t *row;
     for (uint32_t i = 0; (row = plane_command_row(i)) != NULL; i++) {
         static shape_t bad[SHAPES_MAX];
-        uint32_t count = command_row(row->op)->taker == TAKES_LOGIN ? 0 : bad_shapes(row, bad);
+        uint32_t count = command_row(row->op)->object == TAKES_LOGIN ? 0 : bad_shapes(row, bad);
         for (uint32_t k = 0; k < count; k++) {
             uint64_t target = row->needs == NEEDS_CONNECTION ? client->id : 1;
-            uint64_t arg = command_row(row->op)->taker == TAKES_DESCRIPTOR ? UINT64_MAX : 1;
+            uint64_t arg = command_row(row->op)->object == TAKES_DESCRIPTOR ? UINT64_MAX : 1;
             status_t status = run(
                 plane, (plane_command_t){.op = row->op, .account = RIG_ACCOUNT, .target = target, .arg = arg}, &bad[k]);
             if (status != STATUS_INVALID) FAIL("%s: bad shape %u: %d", row->name, k, status);

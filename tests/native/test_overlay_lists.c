@@ -1,9 +1,9 @@
-/* test_places.c: the lists of what no checkpoint covers yet: what is in them, in which order, while checkpoints begin
- * and end at any moment. */
+/* test_overlay_lists.c: the lists of what no checkpoint covers yet: what is in them, in which order, while checkpoints
+ * begin and end at any moment. */
 #include <stdlib.h>
 
 #include "base/visits.h"
-#include "store/places.h"
+#include "store/overlay_lists.h"
 #include "test.h"
 
 #define MANY 20000u
@@ -16,36 +16,36 @@ static uint64_t drawn(uint64_t below) {
 }
 
 /* Sequences with gaps, against a plain array: [older, newer, end) of it are in the list. */
-static void places_between_checkpoints(void) {
+static void ops_by_sequence_between_checkpoints(void) {
     static uint64_t seqs[MANY];
-    places_t places = {0};
+    op_index_t list = {0};
     uint64_t seq = 0;
     uint32_t begin = 0, newer = 0, end = 0;
     while (end < MANY) {
         if (drawn(500) == 0) {
             begin = newer;
-            places_drop(&places);
-            CHECK_EQ_U64(end - begin, places_count(&places));
+            op_index_drop(&list);
+            CHECK_EQ_U64(end - begin, op_index_count(&list));
             if (drawn(2) == 0) {
-                places_rotate(&places);
+                op_index_rotate(&list);
                 newer = end;
             }
         }
         seq += 1 + (drawn(10) == 0 ? drawn(50) : 0);
-        CHECK_EQ_I64(STATUS_OK, places_reserve(&places, 1));
-        places_push(&places, seq, seq * 3);
+        CHECK_EQ_I64(STATUS_OK, op_index_reserve(&list, 1));
+        op_index_push(&list, seq, seq * 3);
         seqs[end++] = seq;
-        CHECK_EQ_U64(seqs[begin], places_first(&places));
+        CHECK_EQ_U64(seqs[begin], op_index_first(&list));
         uint64_t asked = seqs[begin] + drawn(seq - seqs[begin] + 2);
-        uint64_t index = places_find(&places, asked);
-        CHECK(index == places_count(&places) || places_get(&places, index).seq >= asked);
-        CHECK(index == 0 || places_get(&places, index - 1).seq < asked);
+        uint64_t index = op_index_find(&list, asked);
+        CHECK(index == op_index_count(&list) || op_index_get(&list, index).seq >= asked);
+        CHECK(index == 0 || op_index_get(&list, index - 1).seq < asked);
         uint32_t any = (uint32_t)drawn(end - begin);
-        CHECK_EQ_U64(seqs[begin + any], places_get(&places, any).seq);
-        CHECK_EQ_U64(seqs[begin + any] * 3, places_get(&places, any).position);
+        CHECK_EQ_U64(seqs[begin + any], op_index_get(&list, any).seq);
+        CHECK_EQ_U64(seqs[begin + any] * 3, op_index_get(&list, any).position);
     }
-    places_free(&places);
-    CHECK_EQ_U64(UINT64_MAX, places_first(&places));
+    op_index_free(&list);
+    CHECK_EQ_U64(UINT64_MAX, op_index_first(&list));
 }
 
 /* What is not checkpointed comes up in the order of its time, from both halves; the rest is left to LMDB. */
@@ -117,7 +117,8 @@ static void an_end_costs_nothing(void) {
 }
 
 int main(void) {
-    RUN("a message is found by its sequence, whenever a checkpoint begins or ends", places_between_checkpoints);
+    RUN("a message is found by its sequence, whenever a checkpoint begins or ends",
+        ops_by_sequence_between_checkpoints);
     RUN("what expires comes in the order of its time, whenever a checkpoint begins or ends",
         expiries_between_checkpoints);
     RUN("no run of new subjects goes across the begin of a checkpoint", births_between_checkpoints);

@@ -1,7 +1,7 @@
-/* places.c: see places.h. The lists grow by doubling, which moves no bytes once they are large (the C library maps
- * their pages anew), and are bounded by the ops that the byte ring can hold.
+/* overlay_lists.c: see overlay_lists.h. The lists grow by doubling, which moves no bytes once they are large (the C
+ * library maps their pages anew), and are bounded by the ops that the byte ring can hold.
  */
-#include "store/places.h"
+#include "store/overlay_lists.h"
 
 #include <stdlib.h>
 
@@ -29,32 +29,32 @@
         (list)[which].count = (list)[which].capacity = 0;                                                              \
     } while (0)
 
-/* ---- places ------------------------------------------------------------------------------------------------------ */
+/* ---- ops by sequence --------------------------------------------------------------------------------------------- */
 
-status_t places_reserve(places_t *places, uint64_t more) {
-    return array_reserve(&places->half[NEWER].at, &places->half[NEWER].capacity, places->half[NEWER].count + more,
-                         CAPACITY_MIN, sizeof(place_t));
+status_t op_index_reserve(op_index_t *list, uint64_t more) {
+    return array_reserve(&list->half[NEWER].at, &list->half[NEWER].capacity, list->half[NEWER].count + more,
+                         CAPACITY_MIN, sizeof(indexed_op_t));
 }
 
-void places_push(places_t *places, uint64_t seq, uint64_t position) {
-    check(places->half[NEWER].count < places->half[NEWER].capacity);
-    places->half[NEWER].at[places->half[NEWER].count++] = (place_t){.seq = seq, .position = position};
+void op_index_push(op_index_t *list, uint64_t seq, uint64_t position) {
+    check(list->half[NEWER].count < list->half[NEWER].capacity);
+    list->half[NEWER].at[list->half[NEWER].count++] = (indexed_op_t){.seq = seq, .position = position};
 }
 
-uint64_t places_count(const places_t *places) {
-    return places->half[OLDER].count + places->half[NEWER].count;
+uint64_t op_index_count(const op_index_t *list) {
+    return list->half[OLDER].count + list->half[NEWER].count;
 }
 
-place_t places_get(const places_t *places, uint64_t index) {
-    uint64_t older = places->half[OLDER].count;
-    return index < older ? places->half[OLDER].at[index] : places->half[NEWER].at[index - older];
+indexed_op_t op_index_get(const op_index_t *list, uint64_t index) {
+    uint64_t older = list->half[OLDER].count;
+    return index < older ? list->half[OLDER].at[index] : list->half[NEWER].at[index - older];
 }
 
-uint64_t places_first(const places_t *places) {
-    return places_count(places) == 0 ? UINT64_MAX : places_get(places, 0).seq;
+uint64_t op_index_first(const op_index_t *list) {
+    return op_index_count(list) == 0 ? UINT64_MAX : op_index_get(list, 0).seq;
 }
 
-static uint64_t place_search(const place_t *at, uint64_t count, uint64_t seq) {
+static uint64_t op_search(const indexed_op_t *at, uint64_t count, uint64_t seq) {
     uint64_t low = 0;
     uint64_t high = count;
     if (count == 0 || seq <= at[0].seq) {
@@ -79,25 +79,25 @@ static uint64_t place_search(const place_t *at, uint64_t count, uint64_t seq) {
     return low;
 }
 
-uint64_t places_find(const places_t *places, uint64_t seq) {
-    uint64_t older = places->half[OLDER].count;
-    if (older > 0 && places->half[OLDER].at[older - 1].seq >= seq) {
-        return place_search(places->half[OLDER].at, older, seq);
+uint64_t op_index_find(const op_index_t *list, uint64_t seq) {
+    uint64_t older = list->half[OLDER].count;
+    if (older > 0 && list->half[OLDER].at[older - 1].seq >= seq) {
+        return op_search(list->half[OLDER].at, older, seq);
     }
-    return older + place_search(places->half[NEWER].at, places->half[NEWER].count, seq);
+    return older + op_search(list->half[NEWER].at, list->half[NEWER].count, seq);
 }
 
-void places_rotate(places_t *places) {
-    ROTATE(places->half);
+void op_index_rotate(op_index_t *list) {
+    ROTATE(list->half);
 }
 
-void places_drop(places_t *places) {
-    DROP(places->half, OLDER);
+void op_index_drop(op_index_t *list) {
+    DROP(list->half, OLDER);
 }
 
-void places_free(places_t *places) {
-    DROP(places->half, OLDER);
-    DROP(places->half, NEWER);
+void op_index_free(op_index_t *list) {
+    DROP(list->half, OLDER);
+    DROP(list->half, NEWER);
 }
 
 /* ---- expiries ---------------------------------------------------------------------------------------------------- */

@@ -1,12 +1,12 @@
-/* places.h: lists of positions of ops that no checkpoint covers yet, each for one question: where is the message of a
- * sequence, what expires next, which ops are new since the checkpoint began. Numbers only; knows neither the ring nor a
- * stream.
+/* overlay_lists.h: lists of positions of ops that no checkpoint covers yet, each for one question: where is the message
+ * of a sequence, what expires next, which ops are new since the checkpoint began. Numbers only; knows neither the ring
+ * nor a stream.
  *
  * Each list is two: what the running checkpoint covers, and what came since. A checkpoint begins: the newer one becomes
  * the older one. It is there: the older one goes as a whole, and nobody looks at its entries.
  */
-#ifndef LEAFD_STORE_PLACES_H
-#define LEAFD_STORE_PLACES_H
+#ifndef LEAFD_STORE_OVERLAY_LISTS_H
+#define LEAFD_STORE_OVERLAY_LISTS_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -17,19 +17,19 @@
 #define OLDER 0
 #define NEWER 1
 
-/* A message in the overlay: where its op is. Sequences ascend; skipped ones have no entry. */
-typedef struct place {
+/* A message in the overlay, and where in the log its op is. Sequences ascend; skipped ones have no entry. */
+typedef struct indexed_op {
     uint64_t seq;
     uint64_t position;
-} place_t;
+} indexed_op_t;
 
-typedef struct places {
+typedef struct op_index {
     struct {
-        place_t *at;
+        indexed_op_t *at;
         uint64_t count;
         uint64_t capacity;
     } half[HALVES];
-} places_t;
+} op_index_t;
 
 typedef struct expiry {
     int64_t expires;
@@ -74,18 +74,18 @@ typedef struct births {
 } births_t;
 
 /* Pushing needs room that was reserved before: what is noted of a message that was written cannot fail. */
-LEAF_MUST_USE status_t places_reserve(places_t *places, uint64_t more);
-void places_push(places_t *places, uint64_t seq, uint64_t position);
-void places_rotate(places_t *places);
-void places_drop(places_t *places);
-void places_free(places_t *places);
-/* How many there are: a place's index is below it, and holds until the next push or drop. */
-uint64_t places_count(const places_t *places);
-/* Index of the first place at or above seq; == places_count when there is none. */
-uint64_t places_find(const places_t *places, uint64_t seq);
-place_t places_get(const places_t *places, uint64_t index);
+LEAF_MUST_USE status_t op_index_reserve(op_index_t *list, uint64_t more);
+void op_index_push(op_index_t *list, uint64_t seq, uint64_t position);
+void op_index_rotate(op_index_t *list);
+void op_index_drop(op_index_t *list);
+void op_index_free(op_index_t *list);
+/* How many there are: an op's index is below it, and holds until the next push or drop. */
+uint64_t op_index_count(const op_index_t *list);
+/* Index of the first op at or above seq; == op_index_count when there is none. */
+uint64_t op_index_find(const op_index_t *list, uint64_t seq);
+indexed_op_t op_index_get(const op_index_t *list, uint64_t index);
 /* First sequence in the overlay, UINT64_MAX when there is none. */
-uint64_t places_first(const places_t *places);
+uint64_t op_index_first(const op_index_t *list);
 LEAF_MUST_USE status_t expiries_reserve(expiries_t *expiries, uint64_t more);
 void expiries_push(expiries_t *expiries, expiry_t entry);
 /* The soonest, NULL: there is none. Holds until the next push, pop or drop. */
