@@ -13,27 +13,7 @@
 #include "base/buffer.h"
 #include "base/check.h"
 #include "mqtt/read.h"
-
-static inline void transcript_text(buffer_t *out, const char *text) {
-    check(buffer_append(out, text, strlen(text)) == STATUS_OK);
-}
-
-static inline void transcript_field(buffer_t *out, const char *name, bytes_t value) {
-    if (value.size > 0) {
-        transcript_text(out, " ");
-        transcript_text(out, name);
-        transcript_text(out, "=");
-        check(buffer_append(out, value.at, value.size) == STATUS_OK);
-    }
-}
-
-static inline void transcript_number(buffer_t *out, const char *name, uint64_t value) {
-    if (value > 0) {
-        char text[64];
-        snprintf(text, sizeof text, " %s=%llu", name, (unsigned long long)value);
-        transcript_text(out, text);
-    }
-}
+#include "transcript.h"
 
 static inline void transcript_properties(buffer_t *out, const mqtt_properties_t *properties) {
     static const char *const numbers[MQTT_PROPERTY_COUNT] = {

@@ -1,5 +1,5 @@
-/* test_budget.c: which ranks may go at which count of bytes, and what is held when one may not. What does not live
- * here: days and months (tests/unit/links/test_ledger.py). */
+/* test_budget.c: which ranks may go at which count of bytes, and what is held when one may not. Not here: days and
+ * months (tests/unit/links/test_ledger.py). */
 #include "plane/budget.h"
 
 #include <stdlib.h>

@@ -7,34 +7,12 @@
 #ifndef LEAFD_TESTS_WIRE_TRANSCRIPT_H
 #define LEAFD_TESTS_WIRE_TRANSCRIPT_H
 
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/buffer.h"
 #include "base/check.h"
+#include "transcript.h"
 #include "wire/parse.h"
-
-static inline void transcript_text(buffer_t *out, const char *text) {
-    check(buffer_append(out, text, strlen(text)) == STATUS_OK);
-}
-
-static inline void transcript_field(buffer_t *out, const char *name, bytes_t value) {
-    if (value.size > 0) {
-        transcript_text(out, " ");
-        transcript_text(out, name);
-        transcript_text(out, "=");
-        check(buffer_append(out, value.at, value.size) == STATUS_OK);
-    }
-}
-
-static inline void transcript_number(buffer_t *out, const char *name, uint64_t value) {
-    if (value > 0) {
-        char text[64];
-        snprintf(text, sizeof text, " %s=%llu", name, (unsigned long long)value);
-        transcript_text(out, text);
-    }
-}
 
 static inline bool transcript_is_routes(const op_t *op) {
     return op->kind == OP_ROUTE_SUB || op->kind == OP_ROUTE_UNSUB || op->kind == OP_ROUTE_MSG;

@@ -19,10 +19,11 @@ from leafd.links import servers as room
 from leafd.links.gateway import Supercluster
 from leafd.links.gateways import CLUSTERS_MAX, FIRST_S, Gateways, Remote, Terms
 from leafd.links.route_info import URLS_MAX, Place
-from leafd.links.servers import DIALS_MAX, LOGINS_MAX
+from leafd.links.servers import DIALS_MAX
 
 from tests.rig.logs import KeptLog
 from tests.rig.planes import Unwilling
+from tests.unit.links.logging_in import logins_are_bounded
 
 
 class Plane(Unwilling):
@@ -275,23 +276,7 @@ def test_logins_at_a_time_are_bounded_and_have_to_end_in_time(monkeypatch: pytes
     """Whoever connects and says nothing takes neither memory nor a place for long, and not the place of another one:
     the oldest that has not logged in makes room."""
     stage = Stage(login_s=2.0)
-
-    async def scene() -> None:
-        for number in range(1, LOGINS_MAX + 11):
-            stage.accept(number)
-            if number == 5:
-                stage.hear(number, t.LineKind.CONNECT)
-        assert list(stage.plane.closed) == [number for number in range(1, 12) if number != 5]
-        last = LOGINS_MAX + 10
-        await trio.sleep(1)
-        stage.hear(last, t.LineKind.CONNECT)
-        stage.hear(last, t.LineKind.INFO)
-        await trio.sleep(2)
-        assert last not in stage.plane.closed
-        assert stage.plane.closed[last - 1] == "Authentication Timeout"
-        assert len(stage.plane.closed) == last - 1
-
-    play(stage, scene, monkeypatch)
+    play(stage, lambda: logins_are_bounded(stage), monkeypatch)
 
 
 def test_the_own_clusters_addresses_are_told_to_who_came_and_not_to_who_was_dialled(

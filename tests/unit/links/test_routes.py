@@ -23,10 +23,11 @@ from leafd.links.route import Cluster
 from leafd.links.route_info import Place, places_of
 from leafd.links.route_links import Terms
 from leafd.links.routes import Routes
-from leafd.links.servers import DIALS_MAX, LOGINS_MAX
+from leafd.links.servers import DIALS_MAX
 
 from tests.rig.logs import KeptLog
 from tests.rig.planes import Unwilling
+from tests.unit.links.logging_in import logins_are_bounded
 
 THERE = Place("10.0.0.2", 6222)
 
@@ -287,23 +288,7 @@ def test_logins_at_a_time_are_bounded_and_have_to_end_in_time(monkeypatch: pytes
     """Whoever connects and says nothing takes neither memory nor a place for long, and not the place of another one:
     the oldest that has not logged in makes room."""
     stage = Stage(login_s=2.0)
-
-    async def scene() -> None:
-        for number in range(1, LOGINS_MAX + 11):
-            stage.accept(number)
-            if number == 5:
-                stage.hear(number, t.LineKind.CONNECT)
-        assert list(stage.plane.closed) == [number for number in range(1, 12) if number != 5]
-        last = LOGINS_MAX + 10
-        await trio.sleep(1)
-        stage.hear(last, t.LineKind.CONNECT)
-        stage.hear(last, t.LineKind.INFO)
-        await trio.sleep(2)
-        assert last not in stage.plane.closed
-        assert stage.plane.closed[last - 1] == "Authentication Timeout"
-        assert len(stage.plane.closed) == last - 1
-
-    play(stage, scene, monkeypatch)
+    play(stage, lambda: logins_are_bounded(stage), monkeypatch)
 
 
 def test_a_server_whose_connect_has_come_is_not_silent(monkeypatch: pytest.MonkeyPatch) -> None:
