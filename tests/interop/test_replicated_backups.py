@@ -15,12 +15,11 @@ import pytest
 from tests import servers
 from tests.interop.test_backup import ask, send, take
 from tests.interop.test_meta_group import L, R, led
-from tests.interop.test_replicated_queues import consumer, everywhere, patiently
+from tests.interop.test_replicated_queues import CONFIRMED, consumer, everywhere, patiently, some_confirmed
 from tests.interop.test_replicated_streams import made_by
 from tests.rig.official import one_each
 
 MESSAGES = 30
-CONFIRMED = 10
 
 
 async def walk(made: list[servers.Server]) -> None:
@@ -29,8 +28,7 @@ async def walk(made: list[servers.Server]) -> None:
         pull = await consumer(first, "C")
         for number in range(MESSAGES):
             await first.jetstream().publish("s.a", str(number).encode())
-        for message in await pull.fetch(CONFIRMED, timeout=5):
-            await message.ack_sync(timeout=5)
+        await some_confirmed(pull)
         reply, archive = await take(second, "S")
         taken: dict[str, Any] = await ask(
             third, "STREAM.RESTORE.S", {"config": reply["config"], "state": reply["state"]}
