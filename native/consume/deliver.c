@@ -38,7 +38,7 @@ static bool consumer_acks(const consumer_t *consumer) {
     return consumer->setup.config.ack_policy != ACK_NONE;
 }
 
-/* ---- what comes next --------------------------------------------------------------------------------------------- */
+/* ---- the next message to deliver --------------------------------------------------------------------------------- */
 
 static bool deliveries_used_up(const consumer_t *consumer, uint32_t deliveries) {
     int32_t most = consumer->setup.config.max_deliver;
@@ -173,7 +173,7 @@ static search_end_t find_new(consumer_t *consumer, outgoing_t *out) {
     }
 }
 
-/* ---- its shape --------------------------------------------------------------------------------------------------- */
+/* ---- headers of a delivery --------------------------------------------------------------------------------------- */
 
 /* The header block with one more line, in that buffer. */
 static status_t header_add(buffer_t *buffer, bytes_t stored, bytes_t name, bytes_t value, bytes_t *out) {

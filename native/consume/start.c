@@ -227,7 +227,7 @@ static bool step_verify(consumer_t *consumer) {
     return true;
 }
 
-/* ---- steps ------------------------------------------------------------------------------------------------------- */
+/* ---- steps of a survey ------------------------------------------------------------------------------------------- */
 
 /* A message left. VERIFY sees it by itself if it has not come that far. */
 void survey_removed(consumer_t *consumer, uint64_t seq) {

@@ -414,7 +414,7 @@ static void cipher_hide(const void *context, sealer_side_t side, uint8_t place, 
     tag_of(cipher, &cipher->lanes[side], place | HIDE, name, text, hidden);
 }
 
-/* ---- life -------------------------------------------------------------------------------------------------------- */
+/* ---- opening and closing a cipher -------------------------------------------------------------------------------- */
 
 /* In pages of its own, so that keys are neither in a core dump nor, as far as the system lets a process lock memory, in
  * swap. */

@@ -14,7 +14,7 @@ typedef struct work {
     uint32_t done;         /* in the open piece */
 } work_t;
 
-/* ---- what comes later -------------------------------------------------------------------------------------------- */
+/* ---- ops that a later one takes back ----------------------------------------------------------------------------- */
 
 static status_t drain_note(void *context, const batch_op_t *op, uint64_t position) {
     work_t *work = context;

@@ -47,7 +47,7 @@ status_t env_twin_put(env_t *env, store_db_t twin, bytes_t key, bytes_t value) {
     return env_translate(mdb_put(env->write, env->dbs[twin], &k, &v, 0));
 }
 
-/* ---- alike ------------------------------------------------------------------------------------------------------- */
+/* ---- bringing two copies to one state ---------------------------------------------------------------------------- */
 
 typedef struct leveling {
     env_t *env;

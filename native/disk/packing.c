@@ -8,7 +8,7 @@
 #define NUMBER_MAX 10              /* bytes of a LEB128 */
 #define NUMBERS_MAX (6 * NUMBER_MAX)
 
-/* ---- numbers ----------------------------------------------------------------------------------------------------- */
+/* ---- numbers of variable length ---------------------------------------------------------------------------------- */
 
 static uint8_t *leb_put(uint8_t *to, uint64_t number) {
     for (; number >= 0x80; number >>= 7) {
@@ -75,7 +75,7 @@ bytes_t packing_prime(s2_primer_t *primer, const dictionary_t *dictionary, uint3
     return size == 0 ? value : finish_packed(value, to, head + size, MESSAGE_PACKED | MESSAGE_PRIMED);
 }
 
-/* ---- and back ---------------------------------------------------------------------------------------------------- */
+/* ---- unpacking --------------------------------------------------------------------------------------------------- */
 
 static bytes_t finish_unpacked(bytes_t packed, uint8_t *to, uint32_t size) {
     memcpy(to, packed.at, PLAIN);

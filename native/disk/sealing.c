@@ -214,7 +214,7 @@ static status_t resume_change(sealing_t *sealing, env_t *env, const uint8_t *rec
     return status;
 }
 
-/* ---- without the record ------------------------------------------------------------------------------------------ */
+/* ---- a change of keys whose record is lost ----------------------------------------------------------------------- */
 
 /* The keys and ciphers that entries may be sealed with: the key or the one before it, by either cipher; first the one
  * that is wanted. */
@@ -382,7 +382,7 @@ status_t sealing_resume(sealing_t *sealing, env_t *env, const uint8_t id[CIPHER_
                   : resume_without_record(sealing, env, id, true, accepted, why, why_size);
 }
 
-/* ---- the change -------------------------------------------------------------------------------------------------- */
+/* ---- a change of keys -------------------------------------------------------------------------------------------- */
 
 status_t sealing_change(sealing_t *sealing, env_t *env) {
     sealing->state = SEALING_TEXTS;

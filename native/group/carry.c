@@ -2,7 +2,7 @@
 #include "base/check.h"
 #include "group/private.h"
 
-/* ---- writes ------------------------------------------------------------------------------------------------------ */
+/* ---- writing what raft asks for ---------------------------------------------------------------------------------- */
 
 /* That write is in the open batch. Where more batches are on their way than there are places, the last place has
  * several: it is true later, and never too early. */

@@ -118,7 +118,7 @@ void group_hold(group_t *group, raft_disk_t to, raft_index_t index, moment_t now
     }
 }
 
-/* ---- in parts, as the owner says --------------------------------------------------------------------------------- */
+/* ---- parts of a copy --------------------------------------------------------------------------------------------- */
 
 bool group_say(group_t *group, raft_disk_t to, raft_index_t index, bytes_t bytes) {
     uint8_t members[FRAME_MEMBERS_SIZE_MAX];

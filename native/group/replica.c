@@ -472,7 +472,7 @@ static void replica_answer(void *context, uint64_t token, bool applied) {
     replica->hooks.answered(replica->hooks.context, token, applied ? &replica->last : NULL);
 }
 
-/* ---- its life ---------------------------------------------------------------------------------------------------- */
+/* ---- opening and closing a replica ------------------------------------------------------------------------------- */
 
 replica_t *replica_open(store_stream_t *stream, replica_hooks_t hooks) {
     replica_t *replica = calloc(1, sizeof *replica);

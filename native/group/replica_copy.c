@@ -177,7 +177,7 @@ static void hear_ask(replica_t *replica, const group_said_t *said, moment_t now)
     }
 }
 
-/* ---- one who needs a copy ---------------------------------------------------------------------------------------- */
+/* ---- a member that needs a copy ---------------------------------------------------------------------------------- */
 
 /* Its leader has said so, and lately. */
 static bool is_offered(const copier_t *copier, moment_t now) {
@@ -377,7 +377,7 @@ static void take_part(replica_t *replica, moment_t now) {
     }
 }
 
-/* ---- both -------------------------------------------------------------------------------------------------------- */
+/* ---- both ends of a copy ----------------------------------------------------------------------------------------- */
 
 void copier_hear(void *context, const group_said_t *said, moment_t now) {
     replica_t *replica = context;

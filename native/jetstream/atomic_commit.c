@@ -271,7 +271,7 @@ static const refusal_t *look_at_all(commit_t *commit, bool mark, atomic_refusal_
     return refusal;
 }
 
-/* ---- all of them ------------------------------------------------------------------------------------------------- */
+/* ---- committing a batch ------------------------------------------------------------------------------------------ */
 
 static void committed_text(const stream_t *stream, bytes_t id, uint32_t count, uint64_t seq, text_t *text) {
     text->size = 0;

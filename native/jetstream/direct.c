@@ -430,7 +430,7 @@ static uint64_t multi_upto(const direct_t *direct) {
     return direct->asked.up_to_seq != 0 && direct->asked.up_to_seq < visible ? direct->asked.up_to_seq : visible;
 }
 
-/* ---- steps ------------------------------------------------------------------------------------------------------- */
+/* ---- gets of many messages, step by step ------------------------------------------------------------------------- */
 
 typedef struct direct_job {
     job_t job;

@@ -19,7 +19,7 @@
  * their order, when it is applied. Until then `ahead_seq` is where the batch is going to be. Where a message may be
  * refused, and a refusal ends the batch, none comes behind it before that is known: it would be stored.
  *
- * What does not live here: checks and the append itself (publish.c: js_take), atomic batches (atomic.c).
+ * Not here: checks and the append itself (publish.c: js_take), atomic batches (atomic.c).
  */
 #include <stdlib.h>
 

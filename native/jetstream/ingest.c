@@ -275,7 +275,7 @@ status_t ingest_source(js_t *js, const ingest_t *ingest, uint64_t seq, append_t 
     return status;
 }
 
-/* ---- what headers order ------------------------------------------------------------------------------------------ */
+/* ---- orders in a message's headers ------------------------------------------------------------------------------- */
 
 /* At a mirror a message has the age that it has at its origin. */
 static int64_t expiry_of(const js_t *js, const ingest_t *ingest, int64_t ttl_ns, int64_t origin_ts) {

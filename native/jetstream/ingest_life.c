@@ -67,7 +67,7 @@ static void ingest_free(js_t *js, ingest_t **place) {
     free(ingest);
 }
 
-/* ---- life -------------------------------------------------------------------------------------------------------- */
+/* ---- silence and the end of an ingest ---------------------------------------------------------------------------- */
 
 /* Only time counts in which its link brought something: in an outage nothing can come, and a copy's messages are not
  * what goes first afterwards. Those that share a link wait for each other. */

@@ -1,7 +1,7 @@
 /* intake.c: see intake.h. The "Nats-" fields of a header block, read once; nothing else of it is looked at.
  *
- * Features that this daemon does not have are refused with the reference's own "disabled" errors. What does not live
- * here: what only the store knows (store/append.c), schedules (schedule.c).
+ * Features that this daemon does not have are refused with the reference's own "disabled" errors. Not here: what only
+ * the store knows (store/append.c), schedules (schedule.c).
  */
 #include "jetstream/intake.h"
 
@@ -207,7 +207,7 @@ bytes_t intake_header(js_t *js, const intake_t *intake, bytes_t header) {
     return changed ? changed_header(js, intake, header) : stored_header(js, header);
 }
 
-/* ---- all of it --------------------------------------------------------------------------------------------------- */
+/* ---- reading a publish ------------------------------------------------------------------------------------------- */
 
 const refusal_t *intake_read(js_t *js, const stream_t *stream, const message_t *message, intake_t *intake) {
     intake_headers(intake, stream, message->header, *js->now);

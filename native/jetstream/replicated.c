@@ -270,7 +270,7 @@ void replicated_purge(js_t *js, const plane_command_t *command, const stream_t *
     }
 }
 
-/* ---- its life ---------------------------------------------------------------------------------------------------- */
+/* ---- opening and removing a replicated stream -------------------------------------------------------------------- */
 
 status_t replicated_open(js_t *js, stream_t *stream, bytes_t subjects) {
     replicated_t *replicated = calloc(1, sizeof *replicated);
@@ -360,7 +360,7 @@ void replicated_free(js_t *js, stream_t *stream) {
     stream->replicated = NULL;
 }
 
-/* ---- its group --------------------------------------------------------------------------------------------------- */
+/* ---- the group of a replicated stream ---------------------------------------------------------------------------- */
 
 /* Its ledger has a number beside the stream's own, and 1 is the group's of all servers. */
 static group_options_t options_of(js_t *js, const stream_t *stream, uint64_t name, const raft_config_t *founders) {

@@ -17,7 +17,7 @@
  * up by it, it is only who is to lead next. */
 #define HEIR_HEARD_NS (3 * NS_PER_SECOND)
 
-/* ---- its group --------------------------------------------------------------------------------------------------- */
+/* ---- the group of a replicated stream ---------------------------------------------------------------------------- */
 
 void stream_group_look(js_t *js, const plane_command_t *command, stream_t *stream) {
     const replicated_t *replicated = stream->replicated;

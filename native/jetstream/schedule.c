@@ -253,7 +253,7 @@ status_t js_schedule_resume(js_t *js, stream_t *stream, bytes_t header) {
     return status == STATUS_NOT_FOUND ? STATUS_OK : status;
 }
 
-/* ---- due --------------------------------------------------------------------------------------------------------- */
+/* ---- firing a schedule ------------------------------------------------------------------------------------------- */
 
 typedef struct firing {
     js_t *js;

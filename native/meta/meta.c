@@ -133,7 +133,7 @@ static void meta_mail(plane_t *plane, peer_t *from, const account_t *account, by
     (void)pressure_offer(plane, from, entry);
 }
 
-/* ---- its log ----------------------------------------------------------------------------------------------------- */
+/* ---- entries of the log ------------------------------------------------------------------------------------------ */
 
 static store_t *rows_store(const meta_t *meta) {
     return meta->plane->js.stores[STORE_FILE];
@@ -174,7 +174,7 @@ static group_options_t meta_options(meta_t *meta, uint64_t name, const raft_conf
                              .at_once = founders != NULL && founders->count > 0};
 }
 
-/* ---- its life ---------------------------------------------------------------------------------------------------- */
+/* ---- opening and closing ----------------------------------------------------------------------------------------- */
 
 /* The ledgers of all other groups have numbers of streams. */
 static bool number_look(void *context, uint32_t group) {
@@ -313,7 +313,7 @@ status_t meta_anew(plane_t *plane, uint64_t name, bool alone, uint64_t index) {
     return status;
 }
 
-/* ---- what is asked of it ----------------------------------------------------------------------------------------- */
+/* ---- what control asks ------------------------------------------------------------------------------------------- */
 
 status_t meta_put(plane_t *plane, const plane_command_t *command, bytes_t key, bytes_t value) {
     meta_t *meta = plane->meta;

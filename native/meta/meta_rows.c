@@ -125,7 +125,7 @@ bool meta_rows_apply(store_t *store, uint64_t index, bytes_t entry, meta_verdict
     return made;
 }
 
-/* ---- all of them ------------------------------------------------------------------------------------------------- */
+/* ---- saving and restoring all rows ------------------------------------------------------------------------------- */
 
 typedef struct saving {
     buffer_t *to;

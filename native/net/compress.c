@@ -11,7 +11,7 @@
 
 #define PACK_MIN 32u /* bytes; fewer are not worth a block */
 
-/* ---- the desk ---------------------------------------------------------------------------------------------------- */
+/* ---- the desk: what all connections share ------------------------------------------------------------------------ */
 
 compress_desk_t *compress_desk_open(void) {
     return calloc(1, sizeof(compress_desk_t));

@@ -7,8 +7,8 @@
  *     > DONE, or FAILED
  *
  * Not a byte behind the header is taken from the socket, since TLS looks for its first record there. What is sent is
- * not changed: a server speaks first. With DONE it has nothing left to do, and whoever put it there takes it away. What
- * does not live here: who may send such a header (control), and for how long it is waited for (command/proxied.c).
+ * not changed: a server speaks first. With DONE it has nothing left to do, and whoever put it there takes it away. Not
+ * here: who may send such a header (control), and for how long it is waited for (command/proxied.c).
  */
 #ifndef LEAFD_NET_PROXIED_H
 #define LEAFD_NET_PROXIED_H

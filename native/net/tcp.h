@@ -1,5 +1,5 @@
-/* tcp.h: what the kernel knows of a TCP connection, and what it is told for one that is to live on a bad link. What
- * does not live here: what follows from it (plane/window.c). */
+/* tcp.h: what the kernel knows of a TCP connection, and what it is told for one that is to live on a bad link. Not
+ * here: what follows from it (plane/window.c). */
 #ifndef LEAFD_NET_TCP_H
 #define LEAFD_NET_TCP_H
 

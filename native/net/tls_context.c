@@ -43,7 +43,7 @@ static status_t wrong(char reason[TLS_REASON_SIZE], const char *what) {
     return STATUS_INVALID;
 }
 
-/* ---- what is offered --------------------------------------------------------------------------------------------- */
+/* ---- ciphers and curves that are offered ------------------------------------------------------------------------- */
 
 static bool list_add(char list[LIST_SIZE], const char *name) {
     size_t size = strlen(list);
@@ -211,7 +211,7 @@ void tls_context_forget(tls_context_t *context, bytes_t name) {
     }
 }
 
-/* ---- which certificate ------------------------------------------------------------------------------------------- */
+/* ---- choosing a certificate -------------------------------------------------------------------------------------- */
 
 static int name_asked(SSL *ssl, int *alert, void *argument) {
     (void)alert;

@@ -298,7 +298,7 @@ static status_t shake(tls_t *tls, int fd) {
     return status;
 }
 
-/* ---- all of it --------------------------------------------------------------------------------------------------- */
+/* ---- the handshake, step by step --------------------------------------------------------------------------------- */
 
 static status_t step(tls_t *tls, int fd) {
     look_t look;

@@ -15,7 +15,7 @@
 #include "net/loop.h"
 #include "net/websocket_private.h"
 
-/* ---- the desk ---------------------------------------------------------------------------------------------------- */
+/* ---- the desk: what all connections share ------------------------------------------------------------------------ */
 
 websocket_desk_t *websocket_desk_open(void) {
     websocket_desk_t *desk = calloc(1, sizeof(*desk));

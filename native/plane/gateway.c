@@ -65,7 +65,7 @@ status_t gateways_name(plane_t *plane, bytes_t cluster, bytes_t server) {
     return STATUS_OK;
 }
 
-/* ---- the ways that a reply's name says --------------------------------------------------------------------------- */
+/* ---- ways of replies, by their names ----------------------------------------------------------------------------- */
 
 peer_t *gateway_towards(const plane_t *plane, bytes_t subject) {
     for (peer_t *peer = plane->gateways->outbound; peer != NULL; peer = peer->gateway->next_gateway) {

@@ -39,7 +39,7 @@ struct gateway_replies {
     holder_t holder;
 };
 
-/* ---- requests of ours -------------------------------------------------------------------------------------------- */
+/* ---- requests of this cluster's clients -------------------------------------------------------------------------- */
 
 /* When whoever listens there began to; false: nobody asks by it. */
 static bool target_born(const route_target_t *target, uint32_t *born) {

@@ -42,7 +42,7 @@ static inline uint32_t gateway_born(const plane_t *plane) {
     return (uint32_t)((uint64_t)plane->now.mono_ns >> GATEWAY_TICK_SHIFT);
 }
 
-/* ---- requests of ours -------------------------------------------------------------------------------------------- */
+/* ---- requests of this cluster's clients -------------------------------------------------------------------------- */
 
 /* The name of a reply on its way to another cluster: in out where it has to say the way. */
 bytes_t gateway_reply(plane_t *plane, const account_t *account, bytes_t reply, text_t *out);

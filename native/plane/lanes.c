@@ -496,7 +496,7 @@ bool lanes_drained(lanes_t *lanes, uint64_t most) {
     return drained;
 }
 
-/* ---- how much ---------------------------------------------------------------------------------------------------- */
+/* ---- counts ------------------------------------------------------------------------------------------------------ */
 
 uint64_t lanes_ranked(const lanes_t *lanes, lane_rank_t lowest) {
     uint64_t bytes = 0;

@@ -100,7 +100,7 @@ void latency_forget(plane_t *plane, reply_t *reply) {
     reply->measure = NULL;
 }
 
-/* ---- its end ----------------------------------------------------------------------------------------------------- */
+/* ---- the end of a measured request ------------------------------------------------------------------------------- */
 
 /* As Nats-Request-Info has it; with everything that is known of it, or without. */
 static bool add_connection(buffer_t *out, const peer_t *peer, const account_t *account, bool whole, uint32_t *size) {

@@ -111,7 +111,7 @@ void link_choose_named(plane_t *plane, const publication_t *publication, chosen_
     }
 }
 
-/* ---- over links alone -------------------------------------------------------------------------------------------- */
+/* ---- messages that go over links alone --------------------------------------------------------------------------- */
 
 void publish_over_link(plane_t *plane, peer_t *peer, const publication_t *publication) {
     peer->queue_count = 0;

@@ -24,7 +24,7 @@
 #include "route/permissions.h"
 #include "wire/op.h"
 
-/* ---- may it go over it ------------------------------------------------------------------------------------------- */
+/* ---- which links take a message ---------------------------------------------------------------------------------- */
 
 /* True if the link's rights let the publication leave. The rights of a route are about interest alone. */
 static inline bool link_may_leave(const peer_t *peer, const publication_t *publication) {
@@ -77,7 +77,7 @@ static inline bool link_takes(const subscription_t *one, const publication_t *pu
            && (LEAF_LIKELY(one->sid_size == 0) || !routed_is_from(publication, bytes_of(one->sid, one->sid_size)));
 }
 
-/* ---- it was chosen ----------------------------------------------------------------------------------------------- */
+/* ---- choosing links for a message -------------------------------------------------------------------------------- */
 
 /* The links that one message goes to, in the room that publish_reserve_links made. */
 typedef struct chosen {
@@ -105,7 +105,7 @@ static inline void link_choose(chosen_t *chosen, peer_t *peer, const bytes_t *qu
 /* An answer under its whole name chooses the gateway that it names. */
 void link_choose_named(plane_t *plane, const publication_t *publication, chosen_t *chosen);
 
-/* ---- it is sent -------------------------------------------------------------------------------------------------- */
+/* ---- sending over the links that were chosen --------------------------------------------------------------------- */
 
 void link_send(plane_t *plane, peer_t *peer, const publication_t *publication);
 void link_send_traced(plane_t *plane, peer_t *peer, const publication_t *publication);

@@ -316,7 +316,7 @@ bool memory_for_interest(plane_t *plane, uint64_t count, uint32_t cost) {
     return false;
 }
 
-/* ---- the whole --------------------------------------------------------------------------------------------------- */
+/* ---- all shares together ----------------------------------------------------------------------------------------- */
 
 void memory_open(plane_t *plane) {
     uint64_t limit = plane->limits.memory_limit;

@@ -503,7 +503,7 @@ void peer_chores(plane_t *plane, peer_t *peer) {
     conn_idle(&peer->conn);
 }
 
-/* ---- the end ----------------------------------------------------------------------------------------------------- */
+/* ---- the end of a peer ------------------------------------------------------------------------------------------- */
 
 /* Keeps the first of a peer's subscriptions for later reports. */
 static void keep_rows(peer_t *peer) {

@@ -47,7 +47,7 @@
 #define SWEEP_REPLY 8u         /* and so does an outstanding reply, of some KB perhaps */
 #define LEAF_PENDING_FACTOR 4u /* a link may queue more than a client: many wait behind it */
 
-/* ---- what is known of it ----------------------------------------------------------------------------------------- */
+/* ---- what is known of a peer ------------------------------------------------------------------------------------- */
 
 typedef enum peer_state {
     PEER_GREETING = 1, /* waits for its handshake line */
@@ -164,7 +164,7 @@ struct peer {
     peer_t *next_shedding, *previous, *next;
 };
 
-/* ---- its life ---------------------------------------------------------------------------------------------------- */
+/* ---- the life of a peer ------------------------------------------------------------------------------------------ */
 
 /* Takes over fd (-1 in tests). NULL: no memory; fd is still the caller's. */
 peer_t *peer_new(plane_t *plane, int fd, uint32_t kind, uint64_t listener, bytes_t address);

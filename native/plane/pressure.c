@@ -66,7 +66,7 @@ static bool peer_floods(const plane_t *plane, const peer_t *peer) {
     return peer->flooding_ns != 0 && plane->now.mono_ns - peer->flooding_ns > peer->protocol->credit->flood_ns;
 }
 
-/* ---- paying ------------------------------------------------------------------------------------------------------ */
+/* ---- debts that are paid ----------------------------------------------------------------------------------------- */
 
 static void peer_let_go(plane_t *plane, peer_t *peer) {
     peer_release(plane, peer, WAITS_CONTROL);
@@ -109,7 +109,7 @@ static void settle_all(plane_t *plane) {
     }
 }
 
-/* ---- owing ------------------------------------------------------------------------------------------------------- */
+/* ---- debts that are made ----------------------------------------------------------------------------------------- */
 
 static bool leaves_room(const plane_t *plane, const owed_t *owed) {
     const owed_t *all = &plane->exchange.owed;

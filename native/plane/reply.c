@@ -267,7 +267,7 @@ reply_t *reply_new(plane_t *plane, import_t *import, account_t *requester, accou
     return reply;
 }
 
-/* ---- many -------------------------------------------------------------------------------------------------------- */
+/* ---- the end of many replies ------------------------------------------------------------------------------------- */
 
 bool replies_forget_some(plane_t *plane, peer_t *peer, uint32_t *budget) {
     reply_t *next;

@@ -84,7 +84,7 @@ const protocol_t protocol_http = {.input = http_input,
                                   .greeting_max = HTTP_HEAD_MAX,
                                   .wire = WIRE_CLIENT};
 
-/* ---- the change -------------------------------------------------------------------------------------------------- */
+/* ---- the upgrade to WebSocket ------------------------------------------------------------------------------------ */
 
 static bytes_t stack(plane_t *plane, peer_t *peer, uint32_t flags) {
     conn_t *conn = &peer->conn;
@@ -133,7 +133,7 @@ void web_upgrade(plane_t *plane, peer_t *peer, uint32_t flags, uint32_t kind, by
     }
 }
 
-/* ---- the end ----------------------------------------------------------------------------------------------------- */
+/* ---- the end of a connection ------------------------------------------------------------------------------------- */
 
 void web_farewell(peer_t *peer) {
     if (peer->web == NULL) {

@@ -135,7 +135,7 @@ typedef struct window {
     uint64_t told;   /* .. and how many had been then */
 } window_t;
 
-/* ---- pure -------------------------------------------------------------------------------------------------------- */
+/* ---- calculations ------------------------------------------------------------------------------------------------ */
 
 /* Is so much waiting, of at most so much, that a near link needs a window? crowded: it has one for that. */
 bool window_crowds(bool crowded, uint64_t waits, uint64_t most);
@@ -185,7 +185,7 @@ bool window_spares(window_t *window, bool waiting, int64_t mono_ns);
  * be saved up. */
 uint64_t window_saved(window_t *window, uint64_t waiting, int64_t mono_ns);
 
-/* ---- of a link --------------------------------------------------------------------------------------------------- */
+/* ---- the window of a link ---------------------------------------------------------------------------------------- */
 
 void window_admitted(plane_t *plane, peer_t *peer);
 void window_chores(plane_t *plane, peer_t *peer);

@@ -189,7 +189,7 @@ status_t meta_look(opening_t *opening, meta_t *meta) {
     return status == STATUS_OK ? status : opening_fail(opening, status, "cannot read the store in", 0);
 }
 
-/* ---- without one of them ----------------------------------------------------------------------------------------- */
+/* ---- writing, unsealing and replacing ---------------------------------------------------------------------------- */
 
 status_t meta_put_format(env_t *env, const uint8_t store_id[STORE_ID_SIZE], bool sealed) {
     uint8_t value[VALUE_CRC_SIZE + 4 + STORE_ID_SIZE];

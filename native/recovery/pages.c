@@ -311,7 +311,7 @@ status_t pages_tree(pages_t *pages, tree_t tree) {
     return status;
 }
 
-/* ---- the whole --------------------------------------------------------------------------------------------------- */
+/* ---- all pages --------------------------------------------------------------------------------------------------- */
 
 static bool pages_open(pages_t *pages, const char *path) {
     struct stat file;

@@ -498,7 +498,7 @@ status_t rebuild_pieces(rebuild_t *rebuild, const uint8_t *batch, uint32_t end, 
     return status;
 }
 
-/* ---- the end ----------------------------------------------------------------------------------------------------- */
+/* ---- finishing a store ------------------------------------------------------------------------------------------- */
 
 static status_t finish_stream(rebuild_t *rebuild, rebuilt_t *rebuilt) {
     log_t *log = &rebuilt->log;

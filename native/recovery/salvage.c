@@ -327,7 +327,7 @@ static bool survey_repair(const survey_t *survey) {
     return done;
 }
 
-/* ---- walking ----------------------------------------------------------------------------------------------------- */
+/* ---- walking along the batches ----------------------------------------------------------------------------------- */
 
 static status_t begin_writing(survey_t *survey) {
     status_t status = survey->opening->writing ? STATUS_OK : env_write_begin(survey->store->env);
@@ -438,7 +438,7 @@ static status_t survey_walk(survey_t *survey) {
     return status;
 }
 
-/* ---- the whole --------------------------------------------------------------------------------------------------- */
+/* ---- a whole journal --------------------------------------------------------------------------------------------- */
 
 static status_t journal_distrust(opening_t *opening, const char *what) {
     if (opening->accepted) {

@@ -335,7 +335,7 @@ static void set_give(permission_pool_t *pool, permission_set_t *set) {
     }
 }
 
-/* ---- life -------------------------------------------------------------------------------------------------------- */
+/* ---- making and freeing permissions ------------------------------------------------------------------------------ */
 
 bool permissions_forget_some(permissions_t *permissions, uint32_t *budget) {
     if (permissions == NULL) {

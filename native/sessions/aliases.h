@@ -3,8 +3,8 @@
  *     from the client   it names the number; a number may get another topic     alias_set, alias_topic
  *     to the client     we number topics in the order in which they come, until all numbers are given   alias_of
  *
- * The numbers are 1 to the maximum that the receiver has named, which the sender must not go beyond. What does not live
- * here: packets, and what memory all tables may take.
+ * The numbers are 1 to the maximum that the receiver has named, which the sender must not go beyond. Not here: packets,
+ * and what memory all tables may take.
  */
 #ifndef LEAFD_SESSIONS_ALIASES_H
 #define LEAFD_SESSIONS_ALIASES_H

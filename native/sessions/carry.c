@@ -11,7 +11,7 @@
 #define OWN BYTES_LITERAL("Nmqtt-")
 #define STREAMS BYTES_LITERAL("Nats-") /* JetStream's own words */
 
-/* ---- to headers -------------------------------------------------------------------------------------------------- */
+/* ---- from MQTT's properties to headers --------------------------------------------------------------------------- */
 
 static bool plain_byte(uint8_t byte) {
     return byte >= 0x20 && byte != 0x7f;
@@ -126,7 +126,7 @@ status_t carry_to_headers(buffer_t *out, const carry_t *carried, const mqtt_prop
     return status == STATUS_OK ? buffer_append(out, "\r\n", 2) : status;
 }
 
-/* ---- from headers ------------------------------------------------------------------------------------------------ */
+/* ---- from headers to MQTT's properties --------------------------------------------------------------------------- */
 
 /* The findings in a block so far; the bytes are in scratch, which may move. */
 typedef struct carrying {

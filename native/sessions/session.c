@@ -14,7 +14,7 @@ void session_forget_will(session_t *session) {
     }
 }
 
-/* ---- life -------------------------------------------------------------------------------------------------------- */
+/* ---- making and reading a session -------------------------------------------------------------------------------- */
 
 session_t *session_new(const mqtt_login_t *login, const mqtt_properties_t *properties, const session_terms_t *terms) {
     session_t *session = calloc(1, sizeof(*session));

@@ -167,7 +167,7 @@ static status_t ahead_subjects(store_stream_t *stream, store_ahead_list_t *list,
     return status;
 }
 
-/* ---- the way back ------------------------------------------------------------------------------------------------ */
+/* ---- going back along the chain ---------------------------------------------------------------------------------- */
 
 /* In its order; the farthest gives way. */
 static void ahead_note(store_ahead_list_t *list, uint64_t seq) {
@@ -256,7 +256,7 @@ static status_t ahead_take(store_stream_t *stream, store_ahead_list_t *list, uin
     return STATUS_AGAIN;
 }
 
-/* ---- both -------------------------------------------------------------------------------------------------------- */
+/* ---- the newest, or the next one ahead --------------------------------------------------------------------------- */
 
 static bool is_one_subject(filters_t filters) {
     return filters.count == 1 && !subject_has_wildcard(filters.patterns[0]);

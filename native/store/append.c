@@ -415,7 +415,7 @@ appended_t store_append_timed(store_stream_t *stream, const append_t *append) {
     return append_at(stream, append, stream->timeline.age, stream->timeline.wall);
 }
 
-/* ---- several at once --------------------------------------------------------------------------------------------- */
+/* ---- appends that happen together -------------------------------------------------------------------------------- */
 
 uint64_t store_group_need(uint32_t subject_size, uint64_t message_size) {
     return GROUP_SLACK + 3 * (uint64_t)subject_size + message_size;

@@ -73,7 +73,7 @@ appended_t store_append(store_stream_t *stream, const append_t *append, moment_t
 /* The same at the stream's own time (timeline.h). */
 appended_t store_append_timed(store_stream_t *stream, const append_t *append);
 
-/* ---- several at once --------------------------------------------------------------------------------------------- */
+/* ---- appends that happen together -------------------------------------------------------------------------------- */
 
 /* Appends that happen together: in one batch of the journal, or not at all. All of these calls come in one tick:
  *

@@ -96,7 +96,7 @@ status_t store_holes_forget(store_stream_t *stream) {
     return status_unknown(status) ? status : STATUS_OK;
 }
 
-/* ---- is it wanted? ----------------------------------------------------------------------------------------------- */
+/* ---- does a message fit the hole? -------------------------------------------------------------------------------- */
 
 static bool fits_form(const filling_t *filling) {
     const append_t *append = filling->append;
@@ -169,7 +169,7 @@ static bool fits_stamps(const filling_t *filling) {
            || found.message.ts <= filling->append->force_ts;
 }
 
-/* ---- its place on its subject ------------------------------------------------------------------------------------ */
+/* ---- the neighbours on the subject ------------------------------------------------------------------------------- */
 
 /* Back along the chain, down to the lowest link above the message. */
 static status_t seek_back(const filling_t *filling, uint64_t *at, message_row_t *above) {

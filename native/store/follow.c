@@ -77,7 +77,7 @@ void follows_end(store_stream_t *stream) {
     }
 }
 
-/* ---- questions --------------------------------------------------------------------------------------------------- */
+/* ---- following a pattern ----------------------------------------------------------------------------------------- */
 
 static follow_t *follow_find(const store_stream_t *stream, bytes_t pattern) {
     follow_t *follow = stream->follows;

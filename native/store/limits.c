@@ -257,7 +257,7 @@ void limits_subject(store_stream_t *stream, bytes_t subject, uint32_t own) {
     }
 }
 
-/* ---- what is over ------------------------------------------------------------------------------------------------ */
+/* ---- messages beyond a limit ------------------------------------------------------------------------------------- */
 
 /* A limit that is lowered takes nothing from a stream that refuses what is new instead of discarding what is old. */
 static bool stream_is_over(const store_stream_t *stream) {

@@ -207,7 +207,7 @@ void log_settle(store_stream_t *stream) {
     (void)log_write(log, key_bytes(&key), value);
 }
 
-/* ---- more -------------------------------------------------------------------------------------------------------- */
+/* ---- growth ------------------------------------------------------------------------------------------------------ */
 
 static inline void log_took(store_stream_t *stream, uint64_t seq, const message_record_t *message, bytes_t id) {
     log_t *log = &stream->log;
@@ -266,7 +266,7 @@ void log_subject_born(store_stream_t *stream) {
     stream->log.subjects++;
 }
 
-/* ---- less, and what is first then -------------------------------------------------------------------------------- */
+/* ---- removal, and the first sequence ----------------------------------------------------------------------------- */
 
 static void alarm_lost(store_stream_t *stream, uint64_t count) {
     store_alarm(stream->store, ALARM_CORRUPT, stream->id, stream->log.last_seq,

@@ -71,7 +71,7 @@ void log_follow(log_t *log, const log_t *said);
 void log_set_first(log_t *log, uint64_t seq);
 void log_set_empty(log_t *log);
 
-/* ---- of an open stream ------------------------------------------------------------------------------------------- */
+/* ---- the log of an open stream ----------------------------------------------------------------------------------- */
 
 void log_join(store_stream_t *stream); /* its numbers are part of the sums from now on, and judged */
 void log_leave(store_stream_t *stream);

@@ -28,7 +28,7 @@ void notes_deleted(store_stream_t *stream, uint64_t count) {
     stream->notes.deletes[0] += count;
 }
 
-/* ---- in front of others ------------------------------------------------------------------------------------------ */
+/* ---- messages put in front of others ----------------------------------------------------------------------------- */
 
 uint32_t notes_fill_from(const notes_t *notes, uint64_t seq) {
     uint32_t low = 0;

@@ -1,5 +1,5 @@
-/* retention.h: what the retention of a stream means: one row a kind, read wherever kinds differ. What does not live
- * here: which messages go (consume/retention.c), limits (limits.c), which hold for every kind.
+/* retention.h: what the retention of a stream means: one row a kind, read wherever kinds differ. Not here: which
+ * messages go (consume/retention.c), limits (limits.c), which hold for every kind.
  */
 #ifndef LEAFD_STORE_RETENTION_H
 #define LEAFD_STORE_RETENTION_H

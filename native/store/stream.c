@@ -21,7 +21,7 @@ void stream_drop(store_stream_t *stream) {
     dedupe_look_again(stream);
 }
 
-/* ---- life -------------------------------------------------------------------------------------------------------- */
+/* ---- opening and closing a stream -------------------------------------------------------------------------------- */
 
 void stream_release(store_stream_t *stream) {
     check(stream->tallies == NULL);

@@ -18,7 +18,7 @@ typedef struct taken_message {
     append_t append;
 } taken_message_t;
 
-/* ---- what goes --------------------------------------------------------------------------------------------------- */
+/* ---- messages and records that the sender has not ---------------------------------------------------------------- */
 
 /* Of its own messages behind clean_seq, those up to `upto`. */
 static status_t take_out(store_stream_t *stream, taking_t *taking, uint64_t upto, uint32_t *steps) {
@@ -84,7 +84,7 @@ static status_t take_clean(store_stream_t *stream, taking_t *taking, uint32_t *s
     return status;
 }
 
-/* ---- what comes -------------------------------------------------------------------------------------------------- */
+/* ---- messages and records that come ------------------------------------------------------------------------------ */
 
 static status_t put_id(store_stream_t *stream, bytes_t id, uint64_t seq, int64_t born) {
     if (stream->config.duplicate_window_ns <= 0 || id.size == 0) {

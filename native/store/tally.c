@@ -102,7 +102,7 @@ void tallies_removed(store_stream_t *stream, const message_row_t *found) {
     }
 }
 
-/* ---- ways -------------------------------------------------------------------------------------------------------- */
+/* ---- ways of counting -------------------------------------------------------------------------------------------- */
 
 static void tally_scan(store_tally_t *tally, tally_way_t way, uint64_t begin, uint64_t upto) {
     tally->way = way;
@@ -303,7 +303,7 @@ uint64_t store_tally_now(const store_tally_t *tally) {
     }
 }
 
-/* ---- life -------------------------------------------------------------------------------------------------------- */
+/* ---- opening and closing a tally --------------------------------------------------------------------------------- */
 
 store_tally_t *store_tally_open(store_stream_t *stream, filters_t filters, uint64_t from) {
     uint64_t size = 0;

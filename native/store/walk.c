@@ -294,7 +294,7 @@ static void lmdb_open(store_walk_t *walk) {
     }
 }
 
-/* ---- the walk ---------------------------------------------------------------------------------------------------- */
+/* ---- the walk along subjects ------------------------------------------------------------------------------------- */
 
 static status_t walk_subject_lives(const store_walk_t *walk, bytes_t subject, bool from_lmdb, head_t *head) {
     store_stream_t *stream = walk->stream;

@@ -88,7 +88,7 @@ static bool encode_fast(s2_encoder_t *encoder, encoding_t *encoding) {
     return true;
 }
 
-/* ---- better and best --------------------------------------------------------------------------------------------- */
+/* ---- higher levels: chains of matches ---------------------------------------------------------------------------- */
 
 typedef struct match {
     uint32_t at;

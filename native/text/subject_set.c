@@ -123,7 +123,7 @@ static bool has_rest(const subject_set_t *set, range_t range) {
     return range_narrow(set, range, BYTES_LITERAL(">"), &rest);
 }
 
-/* ---- questions --------------------------------------------------------------------------------------------------- */
+/* ---- look-ups ---------------------------------------------------------------------------------------------------- */
 
 /* literal: a '>' at the end of the subject is a token as any other. No token of it is empty. */
 static bool range_covers(const subject_set_t *set, range_t range, bytes_t left, bool literal) {

@@ -355,7 +355,7 @@ static void client_unsubscribe(plane_t *plane, peer_t *peer, const op_t *op) {
     client_ok(plane, peer);
 }
 
-/* ---- the switch -------------------------------------------------------------------------------------------------- */
+/* ---- dispatch by verb -------------------------------------------------------------------------------------------- */
 
 static bool client_dispatch(plane_t *plane, peer_t *peer, const op_t *op) {
     account_t *account = peer->account;

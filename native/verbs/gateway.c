@@ -125,7 +125,7 @@ static bool gateway_message(plane_t *plane, peer_t *peer, const op_t *op) {
     return true;
 }
 
-/* ---- the switch -------------------------------------------------------------------------------------------------- */
+/* ---- dispatch by verb -------------------------------------------------------------------------------------------- */
 
 static void gateway_takes_pong(plane_t *plane, peer_t *peer) {
     peer_ponged(plane, peer);

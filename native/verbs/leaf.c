@@ -161,7 +161,7 @@ static void verb_message(plane_t *plane, peer_t *peer, account_t *account, const
     }
 }
 
-/* ---- the switch -------------------------------------------------------------------------------------------------- */
+/* ---- dispatch by verb -------------------------------------------------------------------------------------------- */
 
 static bool leaf_dispatch(plane_t *plane, peer_t *peer, const op_t *op) {
     account_t *account = peer->account;

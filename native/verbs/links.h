@@ -30,7 +30,7 @@ bool link_greets(plane_t *plane, peer_t *peer, uint8_t first);
 bool link_greet(plane_t *plane, peer_t *peer, const op_t *op);
 void link_close(plane_t *plane, peer_t *peer, uint32_t reason, const char *before, bytes_t subject, const char *after);
 
-/* ---- what is sent over it ---------------------------------------------------------------------------------------- */
+/* ---- messages over a link ---------------------------------------------------------------------------------------- */
 
 /* A delivery keeps its routing subject on the wire and carries the stored one, if there is one, behind the ack subject.
  * false: both together are longer than a line. */

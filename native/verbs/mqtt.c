@@ -30,7 +30,7 @@
 #include "verbs/turn.h"
 #include "verbs/verbs.h"
 
-/* ---- what all share ---------------------------------------------------------------------------------------------- */
+/* ---- the desk: what all devices share ---------------------------------------------------------------------------- */
 
 mqtt_desk_t *mqtt_desk_of(plane_t *plane) {
     if (plane->mqtt_desk != NULL) {
@@ -90,7 +90,7 @@ void mqtt_close(plane_t *plane) {
     plane->mqtt_desk = NULL;
 }
 
-/* ---- what is said to it ------------------------------------------------------------------------------------------ */
+/* ---- packets to a device ----------------------------------------------------------------------------------------- */
 
 void mqtt_emitted(plane_t *plane, peer_t *peer, status_t status) {
     if (status == STATUS_OK) {

@@ -20,7 +20,7 @@
 #include "verbs/mqtt_lasting.h"
 #include "verbs/mqtt_share.h"
 
-/* ---- who gets it ------------------------------------------------------------------------------------------------- */
+/* ---- who gets a message, and how --------------------------------------------------------------------------------- */
 
 static bool is_current(const mqtt_desk_t *desk, const publication_t *publication, const message_t *shown) {
     const mqtt_current_t *current = &desk->current;
@@ -276,7 +276,7 @@ void mqtt_deliver_retained(plane_t *plane, subscription_t *one, const message_t 
     plane->stats.out_bytes += message->payload.size;
 }
 
-/* ---- what it answers --------------------------------------------------------------------------------------------- */
+/* ---- acknowledgements of a device -------------------------------------------------------------------------------- */
 
 void mqtt_send_waiting(plane_t *plane, peer_t *peer) {
     session_t *session = peer->session;

@@ -58,7 +58,7 @@ status_t mqtt_far_begin(plane_t *plane, const mqtt_desk_t *desk, account_t *acco
     return sink_add(plane, account, sink, TARGET_MQTT_FAR, text_bytes(&text), 0, NULL);
 }
 
-/* ---- is there such a stream -------------------------------------------------------------------------------------- */
+/* ---- does another server keep such a stream? --------------------------------------------------------------------- */
 
 static bool routed_wants(plane_t *plane, const account_t *account) {
     return routed_wanting(plane, account, BYTES_LITERAL(MQTT_MESSAGES ">"), NULL) != 0;
@@ -140,7 +140,7 @@ mqtt_where_t mqtt_far_sessions(plane_t *plane, mqtt_account_t *keeper, const acc
     return WHERE_AWAY;
 }
 
-/* ---- what is sent there ------------------------------------------------------------------------------------------ */
+/* ---- notes to the server with the sessions ----------------------------------------------------------------------- */
 
 uint32_t mqtt_far_mark(mqtt_desk_t *desk) {
     desk->mark = desk->mark == UINT32_MAX ? 1 : desk->mark + 1;
@@ -263,7 +263,7 @@ bool mqtt_far_beat(plane_t *plane, peer_t *peer) {
     return left_ns <= 0;
 }
 
-/* ---- what comes from there --------------------------------------------------------------------------------------- */
+/* ---- notes from another server ----------------------------------------------------------------------------------- */
 
 /* Is there room for what sessions here wait for? As where it is published by one of ours. */
 static bool sessions_have_room(const plane_t *plane, const account_t *account) {

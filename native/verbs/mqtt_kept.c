@@ -31,7 +31,7 @@
 #define EXPIRED_A_TURN 64u
 #define RETRY_NS (1 * NS_PER_SECOND)
 
-/* ---- who it is --------------------------------------------------------------------------------------------------- */
+/* ---- the identity of a session ----------------------------------------------------------------------------------- */
 
 uint64_t mqtt_client_hash(uint32_t account, bytes_t client) {
     return hash_bytes(client.at, client.size) ^ ((uint64_t)account * UINT64_C(0x9E3779B97F4A7C15));
@@ -156,7 +156,7 @@ bool mqtt_kept_note(plane_t *plane, kept_t *kept, uint32_t record, uint16_t id, 
            == STATUS_OK;
 }
 
-/* ---- its life ---------------------------------------------------------------------------------------------------- */
+/* ---- the end of a session, and what is loaded of it -------------------------------------------------------------- */
 
 static int64_t expires_ns(const plane_t *plane, const kept_t *kept, int64_t age_ns) {
     int64_t left_ns = kept->left_age_ns + (int64_t)kept->expiry * NS_PER_SECOND - age_ns;

@@ -278,7 +278,7 @@ status_t mqtt_admitted(plane_t *plane, peer_t *peer, const conn_verdict_t *verdi
     return STATUS_OK;
 }
 
-/* ---- its session ------------------------------------------------------------------------------------------------- */
+/* ---- the session of a client that logs in ------------------------------------------------------------------------ */
 
 /* No session is kept for it: whoever says so in CONNACK is told, and who cannot be told is not let in. */
 static bool do_without(plane_t *plane, peer_t *peer) {
@@ -463,7 +463,7 @@ void mqtt_beat(plane_t *plane, peer_t *peer) {
     }
 }
 
-/* ---- the end ----------------------------------------------------------------------------------------------------- */
+/* ---- the end of a connection ------------------------------------------------------------------------------------- */
 
 /* Ends a connection with its will, unless the client says otherwise. */
 void mqtt_disconnect(plane_t *plane, peer_t *peer, const mqtt_packet_t *packet) {

@@ -191,7 +191,7 @@ mqtt_reason_t mqtt_retain(plane_t *plane, mqtt_desk_t *desk, const publication_t
     return mqtt_keep(plane, desk, publication, SUBJECTS, message->payload.size == 0 ? ended : expiry, message, far);
 }
 
-/* ---- for a new subscription -------------------------------------------------------------------------------------- */
+/* ---- retained messages for a new subscription -------------------------------------------------------------------- */
 
 static uint64_t read_size(bytes_t sid, bytes_t pattern) {
     return sizeof(retained_read_t) + sid.size + pattern.size;

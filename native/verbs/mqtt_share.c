@@ -164,7 +164,7 @@ status_t mqtt_share_found(plane_t *plane, mqtt_account_t *keeper, uint32_t numbe
     return STATUS_OK;
 }
 
-/* ---- its life ---------------------------------------------------------------------------------------------------- */
+/* ---- making and loading a shared subscription -------------------------------------------------------------------- */
 
 static mqtt_share_t *share_find(const mqtt_desk_t *desk, uint32_t account, bytes_t text) {
     uint64_t hash = mqtt_client_hash(account, text);

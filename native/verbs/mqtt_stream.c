@@ -29,7 +29,7 @@
 #define KEY_SIZE 4u     /* number of the session */
 #define ID_KEY_SIZE 6u  /* and a packet identifier */
 
-/* ---- asked for --------------------------------------------------------------------------------------------------- */
+/* ---- streams that are asked for ---------------------------------------------------------------------------------- */
 
 void mqtt_stream_begin(plane_t *plane, peer_t *peer) {
     mqtt_account_t *keeper = mqtt_account_of(plane, peer->session->shared, peer->account);
@@ -127,7 +127,7 @@ void mqtt_republished(plane_t *plane, publication_t *publication) {
     }
 }
 
-/* ---- what is there ----------------------------------------------------------------------------------------------- */
+/* ---- reading the records of a stream ----------------------------------------------------------------------------- */
 
 /* NULL: the stream has another name. */
 static mqtt_account_t *stream_keeper(plane_t *plane, const stream_t *stream, bytes_t name) {

@@ -25,7 +25,7 @@
 #define A_TURN 1024u
 #define KEY_SIZE 4u
 
-/* ---- its record -------------------------------------------------------------------------------------------------- */
+/* ---- the record of a will ---------------------------------------------------------------------------------------- */
 
 static status_t drop_note(plane_t *plane, const stream_t *stream, uint32_t number) {
     uint8_t key[KEY_SIZE];
@@ -48,7 +48,7 @@ static status_t put_note(plane_t *plane, kept_t *kept, const will_t *will) {
                                : status;
 }
 
-/* ---- its client is here ------------------------------------------------------------------------------------------ */
+/* ---- a will whose client is connected ---------------------------------------------------------------------------- */
 
 static void forget(mqtt_desk_t *desk, will_t *will) {
     due_take(&desk->wills, &will->due);
@@ -81,7 +81,7 @@ void mqtt_will_taken_over(session_t *older, const session_t *newer) {
     }
 }
 
-/* ---- its client goes --------------------------------------------------------------------------------------------- */
+/* ---- a will whose client goes ------------------------------------------------------------------------------------ */
 
 /* From when its client left; what remains of its time is waited for. */
 static status_t wait_for_time(plane_t *plane, kept_t *kept, int64_t least_ns) {
@@ -128,7 +128,7 @@ void mqtt_will_left(plane_t *plane, peer_t *peer) {
     }
 }
 
-/* ---- it waits ---------------------------------------------------------------------------------------------------- */
+/* ---- wills that wait for their time ------------------------------------------------------------------------------ */
 
 void mqtt_will_outlive(plane_t *plane, kept_t *kept) {
     mqtt_desk_t *desk = kept->shared;

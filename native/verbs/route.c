@@ -123,7 +123,7 @@ static void route_takes_message(plane_t *plane, peer_t *peer, account_t *account
     }
 }
 
-/* ---- the switch -------------------------------------------------------------------------------------------------- */
+/* ---- dispatch by verb -------------------------------------------------------------------------------------------- */
 
 static void route_takes_pong(plane_t *plane, peer_t *peer) {
     peer_ponged(plane, peer);

@@ -3,8 +3,8 @@ server knows of it: over a route, and over a gateway, beside a pair of nats-serv
 [messages [subscriptions]]`
 
 Each pair is measured in turn, so that other work on the machine meets both. The processor time is that of both servers
-together; where the load generator or other work has the processors, it says more than the rate. What does not live
-here: leaf links (links.py), one server alone (rows.py).
+together; where the load generator or other work has the processors, it says more than the rate. Not here: leaf links
+(links.py), one server alone (rows.py).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Mirrors and sources of an origin that lies: a leaf by hand is asked for a consumer, and delivers what no server does.
 
-What is stored of it is what nats-server stores, but for what is named below, and it is the same after a kill -9. What
-does not live here: answers of an origin that cannot be read (test_causes.py), names (interop/test_names_attacks.py).
+What is stored of it is what nats-server stores, but for what is named below, and it is the same after a kill -9. Not
+here: answers of an origin that cannot be read (test_causes.py), names (interop/test_names_attacks.py).
 """
 
 from __future__ import annotations

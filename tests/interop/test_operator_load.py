@@ -1,7 +1,7 @@
 """Many accounts, and many strangers, of an operator: nobody waits for them.
 
-Turns are measured in processor time, which other programs on the machine do not change; leafd alone tells them. What
-does not live here: that it is right what happens (test_operator.py, test_resolver.py).
+Turns are measured in processor time, which other programs on the machine do not change; leafd alone tells them. Not
+here: that it is right what happens (test_operator.py, test_resolver.py).
 """
 
 from __future__ import annotations

@@ -6,9 +6,9 @@
     Trust.judge_again(...)   the same for a user who has proven its identity before: after a change of its account
 
 Pure but for the clock, which is handed in. Judging takes two or three checks of signatures, a tenth of a millisecond
-each, so it is for a worker thread, but for the short JWTs of leaves, which come in slices (logins/arrivals.py). What
-does not live here: how accounts get here (resolver*.py), how a verdict is put into words (verdict.py), what an account
-may use (accounts/claims.py).
+each, so it is for a worker thread, but for the short JWTs of leaves, which come in slices (logins/arrivals.py). Not
+here: how accounts get here (resolver*.py), how a verdict is put into words (verdict.py), what an account may use
+(accounts/claims.py).
 """
 
 from __future__ import annotations

@@ -6,9 +6,9 @@
     3  it was done, and something needs attention: status found a problem, check has a warning, doctor a fault or a
        warning
 
-What a command needs is imported when it runs: a command line is answered in a fraction of a second. What does not live
-here: what a command finds out (init.py, leafd.status), how it is shown (tables.py, views.py), and the daemon's start
-and check, which __main__ hands over: this room knows nothing of the daemon.
+What a command needs is imported when it runs: a command line is answered in a fraction of a second. Not here: what a
+command finds out (init.py, leafd.status), how it is shown (tables.py, views.py), and the daemon's start and check,
+which __main__ hands over: this room knows nothing of the daemon.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@ ACLs as permissions. What cannot be taken is named, line by line: nothing is lef
 
     read(file) --> Taken(blocks, left)        blocks: text behind that of a leaf or a hub (init.py)
 
-Topics become subjects as the daemon makes them: `/` is `.`, `.` is `//`, an empty level is `/`. What does not live
-here: bridges, which are leaf links here, and what mosquitto has stored.
+Topics become subjects as the daemon makes them: `/` is `.`, `.` is `//`, an empty level is `/`. Not here: bridges,
+which are leaf links here, and what mosquitto has stored.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The addresses of a running daemon's pages.
 
-The address comes from the command line, or from the `http` or `https` line of the daemon's own configuration file. What
-does not live here: what the pages mean (status.py).
+The address comes from the command line, or from the `http` or `https` line of the daemon's own configuration file. Not
+here: what the pages mean (status.py).
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The records that the store keeps for the rooms of the control side, handed to each at the start. What does not live
-here: definitions of streams and consumers (jetstream/service.py)."""
+"""The records that the store keeps for the rooms of the control side, handed to each at the start. Not here:
+definitions of streams and consumers (jetstream/service.py)."""
 
 from __future__ import annotations
 

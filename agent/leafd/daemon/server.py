@@ -5,8 +5,8 @@
     an event of the plane --one table--> room        stop: listeners -> plane (all durable) -> end
 
 Each room gets what it needs when it is made, in an order in which most of that is there already. What comes later is
-handed over as a method of this class. Every task lives in one nursery; what fails travels up and ends the process. What
-does not live here: decisions of any room; listeners (listening.py); how a reload takes effect (takeover.py).
+handed over as a method of this class. Every task lives in one nursery; what fails travels up and ends the process. Not
+here: decisions of any room; listeners (listening.py); how a reload takes effect (takeover.py).
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The declared streams, consumers and buckets, as requests of the JetStream API, each with its place in the file. What
-does not live here: how it is read (read.py), what is to be done about it (plan.py)."""
+"""The declared streams, consumers and buckets, as requests of the JetStream API, each with its place in the file. Not
+here: how it is read (read.py), what is to be done about it (plan.py)."""
 
 from __future__ import annotations
 

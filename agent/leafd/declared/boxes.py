@@ -4,8 +4,8 @@
     sources: [ { name: TELEMETRY, external { api: "$JS.box-0001.API" } }, { ... "$JS.box-0002.API" } ]
 
 While there is no such box, a stream that would have no source and no subject is left as it is: it is made with the
-first box, and keeps the source of the last one that was retired, which has nobody at its other end. What does not live
-here: who is enrolled (leafd/enrol).
+first box, and keeps the source of the last one that was retired, which has nobody at its other end. Not here: who is
+enrolled (leafd/enrol).
 """
 
 from __future__ import annotations

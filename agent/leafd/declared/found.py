@@ -1,5 +1,5 @@
-"""The streams of a JetStream in another process: from a store's records, or from a daemon's report. What does not live
-here: reading the files or the pages (leafd/cli)."""
+"""The streams of a JetStream in another process: from a store's records, or from a daemon's report. Not here: reading
+the files or the pages (leafd/cli)."""
 
 from __future__ import annotations
 

@@ -3,8 +3,8 @@
     first    side by side: the daemon's pages, each address of each hub, what expires
     then     with what that brought: links, probes, mirrors and sources, clock, disk
 
-Whatever hangs costs its own finding and no more: every step has a bound, and the whole has one. What does not live
-here: any step's meaning.
+Whatever hangs costs its own finding and no more: every step has a bound, and the whole has one. Not here: any step's
+meaning.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The machine: the disk's speed and room, memory, certificates and credentials, the clock, the service's restarts. What
-does not live here: anything of the way to a hub but its clock (hub.py, flows.py)."""
+"""The machine: the disk's speed and room, memory, certificates and credentials, the clock, the service's restarts. Not
+here: anything of the way to a hub but its clock (hub.py, flows.py)."""
 
 from __future__ import annotations
 

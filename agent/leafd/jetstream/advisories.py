@@ -2,7 +2,7 @@
 
 Where nobody listens, they are neither written nor given to the plane: a request then costs it one message and not
 three. Streams that capture them, links and imports are listeners, too (plane_advised). Only the audit of API calls can
-be large, and is cut off beyond a size. What does not live here: when something happened.
+be large, and is cut off beyond a size. Not here: when something happened.
 """
 
 from __future__ import annotations

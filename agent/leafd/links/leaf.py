@@ -6,8 +6,8 @@
                Bind                                                 (at once when the first INFO promised none)
                                                        any          -ERR -> Close with the delay its text asks for
 
-After Bind the C plane exchanges interest and messages; later INFO and -ERR lines come as events of their own. What
-does not live here: sockets, dialling (leafs.py), messages (native/plane), who may log in (auth/).
+After Bind the C plane exchanges interest and messages; later INFO and -ERR lines come as events of their own. Not here:
+sockets, dialling (leafs.py), messages (native/plane), who may log in (auth/).
 Reference: tests/wire/leaf.md.
 
 Where both ends want compression (compression.py), an INFO of the end that dialled and another one of the end that

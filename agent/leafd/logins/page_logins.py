@@ -2,8 +2,8 @@
 
 A password is judged as a client's CONNECT is, with the same limits on guessing: each check waits in the queue of its
 address, on a thread, and refusals after several failures come late. In operator mode the password is a bearer JWT.
-Where a callout service judges logins, it is asked as for a client without a connection (number 0). What does not live
-here: the page and how a browser asks for it (monitor/page/).
+Where a callout service judges logins, it is asked as for a client without a connection (number 0). Not here: the page
+and how a browser asks for it (monitor/page/).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The tls block, the same for every listener and for remotes: certificates, whom to trust, how to shake hands.
 
 As in the reference the files are read with the block, so that `leafd -t` says what is wrong with them and where they
-were named, and a reload has all of them before it changes anything. What they hold is `material`. What does not live
-here: reading the files (config/tls_files.py), what OpenSSL makes of it (native/net).
+were named, and a reload has all of them before it changes anything. What they hold is `material`. Not here: reading the
+files (config/tls_files.py), what OpenSSL makes of it (native/net).
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
     every 10 s    counters of the plane: one call, no listing
                   LOOKS_MAX mirrors, sources and consumers in turn: a round of all may take several samples
 
-The backlog is the sum over the last whole round, so what a sample costs does not grow with the number of streams. What
-does not live here: what the page shows of this moment (view.py).
+The backlog is the sum over the last whole round, so what a sample costs does not grow with the number of streams. Not
+here: what the page shows of this moment (view.py).
 """
 
 from __future__ import annotations
