@@ -12,7 +12,7 @@
  * Packed strings ("strings" below): for each string a 4-byte little-endian length and its bytes, one after the other.
  */
 
-#define PLANE_ABI 41
+#define PLANE_ABI 42
 #define PLANE_REASON_SIZE 512 /* bytes of the text that plane_open fills in when it fails */
 #define TLS_REASON_SIZE 512   /* likewise plane_tls_context */
 
@@ -176,7 +176,7 @@ const plane_event_row_t *plane_event_row(uint32_t index);
  * who it is, for Nats-Schedule-Author (may be missing: nobody can be told from others) */
 #define COMMAND_ADMIT 7
 /* target = leaf connection, account; body = conn_verdict_t, extra = strings: origin cluster, own $LDS subject of the
- * account, remote domain, then the four lists as in ADMIT where pub = what may be sent over the link, sub = what may
+ * account, then the four lists as in ADMIT where pub = what may be sent over the link, sub = what may
  * come in and be asked for; and a fifth: where a mapping or the domain's name must not lead what came in; then who it
  * is, as in ADMIT */
 #define COMMAND_ADMIT_LEAF 8

@@ -193,6 +193,8 @@ class ConnVerdict:
     expires_wall_ns: int = 0
     ping_interval_ns: int = 0
     """0: the limits'."""
+    domain: int = 0
+    """Of a leaf link: that at its other end, its name's hash8 as a number; 0: none, or it is not known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,8 @@
  * the absolute weight). No state is kept for a link: before and after of a change say what to send. Permissions of a
  * link never change in its life, so they filter both sides alike. The table exists from an account's beginning where
  * links may come (ACCOUNT_LINKED), else from its first leaf link on.
- * A target that names one link, by which alone its messages can come, is told to that link and is in no entry.
+ * A target that names one link, by which alone its messages can come, is told to that link and is in no entry. One that
+ * names a domain (text/aim.h) is told to links to it, and to those that ask for APIs of others.
  *
  * A new link is told in slices, in the order of the entries' places in the map (base/map.h), which they keep however
  * much it grows meanwhile. Of changes it hears when they are behind the place that it has got to; what is before it
@@ -55,6 +56,7 @@ typedef struct interest_entry {
     uint64_t hubs;
     uint32_t subject_size;
     uint32_t queue_size;
+    aim_t aim;
     uint8_t bytes[];
 } interest_entry_t;
 
@@ -62,6 +64,7 @@ struct interest {
     map_t *all;
     map_t *here; /* those that have something of here, in a cluster also of its other servers */
     const plane_t *plane;
+    uint64_t aimed; /* of all */
     bool clustered;
     bool failed; /* while it is made: no memory for all of it */
 };
@@ -124,6 +127,8 @@ static interest_entry_t *entry_make(interest_t *interest, uint64_t hash, bytes_t
     }
     entry->subject_size = subject.size;
     entry->queue_size = queue.size;
+    entry->aim = aim_of_subject(subject);
+    interest->aimed += entry->aim != 0;
     memcpy(entry->bytes, subject.at, subject.size);
     if (queue.size != 0) {
         memcpy(entry->bytes + subject.size, queue.at, queue.size);
@@ -170,6 +175,7 @@ status_t interest_reserve(account_t *account, bytes_t subject, bytes_t queue) {
 
 static void entry_drop(interest_t *interest, interest_entry_t *entry) {
     map_take(interest->all, &entry->link);
+    interest->aimed -= entry->aim != 0;
     free(entry);
 }
 
@@ -291,14 +297,19 @@ void interest_tell_link(plane_t *plane, uint64_t link, bytes_t subject, bytes_t 
     }
 }
 
-/* Tells one link of a change of an entry that, without the weight that changes, is as it stands. Who changes it is told
- * nothing. */
+/* Is it for links to other domains? Each of a thousand boxes would hear of the copies of all others. */
+static bool is_for_others(const hearing_t *hearing, const interest_entry_t *entry) {
+    return entry->aim != 0 && hearing->aim != 0 && entry->aim != hearing->aim && !hearing->leads_on;
+}
+
+/* The entry is as it stands without the weight that changes. Who changes it is told nothing. */
 static void tell_change(plane_t *plane, peer_t *peer, const question_t *question, uint32_t before, uint32_t after) {
     const interest_entry_t *entry = question->entry;
     const peer_t *origin = question->changing;
     bool sees =
         origin == NULL || (peer != origin && !same_cluster(peer, origin) && !(peer_is_hub(peer) && is_beyond(origin)));
-    if (!sees || (!peer->link->hearing.told_all && map_place(entry->link.hash) >= peer->link->hearing.told_below)) {
+    if (!sees || is_for_others(&peer->link->hearing, entry)
+        || (!peer->link->hearing.told_all && map_place(entry->link.hash) >= peer->link->hearing.told_below)) {
         return;
     }
     uint64_t others = seen_by(plane, peer, question);
@@ -471,17 +482,36 @@ static void leave_mates(peer_t *peer) {
     peer->link->hearing.next_mate = NULL;
 }
 
+static void tell_entry(plane_t *plane, peer_t *peer, const interest_entry_t *entry) {
+    question_t question = question_of(plane, entry, NULL);
+    uint64_t weight = is_for_others(&peer->link->hearing, entry) ? 0 : seen_by(plane, peer, &question);
+    if (weight != 0) {
+        interest_line(plane, peer, entry_subject(entry), entry_queue(entry), weight);
+    }
+}
+
+void interest_leaf_asks(plane_t *plane, peer_t *peer, bytes_t pattern) {
+    hearing_t *hearing = &peer->link->hearing;
+    const interest_t *interest = peer->account->interest;
+    if (hearing->aim == 0 || hearing->leads_on || !aim_is_beyond(pattern, hearing->aim)) {
+        return;
+    }
+    hearing->leads_on = true;
+    map_walk_t walk = {0};
+    for (map_link_t *link; interest->aimed != 0 && (link = map_next(interest->all, &walk)) != NULL;) {
+        if (interest_entry(link)->aim != 0) {
+            tell_entry(plane, peer, interest_entry(link));
+        }
+    }
+}
+
 /* One bucket; returns what it cost. */
 static uint32_t tell_bucket(plane_t *plane, peer_t *peer, map_link_t *link) {
     uint32_t cost = 1, each = peer->link->hearing.next_mate == NULL ? 1 : peer->account->leaf_count;
     for (; link != NULL; link = link->next) {
         const interest_entry_t *entry =
             peer_is_isolated(peer) ? MAP_ENTRY(link, interest_entry_t, here) : interest_entry(link);
-        question_t question = question_of(plane, entry, NULL);
-        uint64_t weight = seen_by(plane, peer, &question);
-        if (weight != 0) {
-            interest_line(plane, peer, entry_subject(entry), entry_queue(entry), weight);
-        }
+        tell_entry(plane, peer, entry);
         cost += each;
     }
     return cost;
@@ -502,7 +532,7 @@ static bool tell_more(plane_t *plane, peer_t *peer, uint32_t *budget) {
     return peer->link->hearing.told_all || peer->state == PEER_DOOMED;
 }
 
-status_t interest_leaf_joined(plane_t *plane, peer_t *peer) {
+status_t interest_leaf_joined(plane_t *plane, peer_t *peer, uint64_t domain) {
     account_t *account = peer->account;
     status_t status = publish_reserve_links(plane, account->leaf_count + 1);
     if (status == STATUS_OK) {
@@ -515,6 +545,7 @@ status_t interest_leaf_joined(plane_t *plane, peer_t *peer) {
     account->leaf_count++;
     peer->link->hearing.cluster = cluster_hash(peer->link->cluster);
     peer->link->hearing.next_mate = NULL;
+    peer->link->hearing.aim = aim_of_domain(domain);
     if (!peer_is_isolated(peer)) {
         join_mates(account, peer);
     }

@@ -10,6 +10,7 @@
 #include "base/bytes.h"
 #include "base/status.h"
 #include "route/route.h"
+#include "text/aim.h"
 
 typedef struct peer peer_t;
 typedef struct account account_t;
@@ -22,6 +23,8 @@ typedef struct interest interest_t;
  * writes it. */
 typedef struct hearing {
     bool told_all;
+    bool leads_on;       /* other domains than its own are behind it, as far as is known */
+    aim_t aim;           /* its own domain */
     uint64_t told_below; /* of entries, those whose place in the map is below this */
     uint64_t cluster;    /* hash of its cluster's name, 0 = it has none */
     uint64_t mates_look; /* number of the look that the weight is of */
@@ -45,8 +48,10 @@ void interest_withdraw_domain(plane_t *plane, account_t *account);
 /* From now on the account's subscriptions are counted for links that come later. Those that are there already are
  * counted in this turn, so it is called while there are few. STATUS_NO_MEMORY: the first link asks for it again. */
 LEAF_MUST_USE status_t interest_expect_links(plane_t *plane, account_t *account);
-/* The first burst. STATUS_NO_MEMORY: it has not joined. */
-LEAF_MUST_USE status_t interest_leaf_joined(plane_t *plane, peer_t *peer);
+/* The first burst. domain: that at its other end, as conn_verdict_t has it. STATUS_NO_MEMORY: it has not joined. */
+LEAF_MUST_USE status_t interest_leaf_joined(plane_t *plane, peer_t *peer, uint64_t domain);
+/* It has told us of its own interest. Where other domains are behind it, it hears from now on of what is for them. */
+void interest_leaf_asks(plane_t *plane, peer_t *peer, bytes_t pattern);
 void interest_tell(plane_t *plane); /* once a tick: the next slice for new links */
 void interest_leaf_left(plane_t *plane, peer_t *peer);
 void interest_free(interest_t *interest);

@@ -30,10 +30,9 @@
 
 /* Begins to tell the link of interest, as its account is known. */
 static status_t leaf_admitted(plane_t *plane, peer_t *peer, const conn_verdict_t *verdict) {
-    (void)verdict;
     plane->stats.leafs++;
     plane->interest_changed = true;
-    return interest_leaf_joined(plane, peer);
+    return interest_leaf_joined(plane, peer, verdict->domain);
 }
 
 /* ---- interest ---------------------------------------------------------------------------------------------------- */
@@ -84,6 +83,7 @@ static void leaf_subscribe(plane_t *plane, peer_t *peer, account_t *account, con
     status_t status = subscription_add(plane, account, &peer->table, TARGET_LEAF, peer, op->subject, op->queue,
                                        BYTES_NONE, weight, 0, &one);
     if (status == STATUS_OK) {
+        interest_leaf_asks(plane, peer, op->subject);
         link_tell_reached(plane, peer, account, op->subject);
     }
     if (status == STATUS_NO_MEMORY) {

@@ -9,6 +9,7 @@
     python -m tests.bench.fleet storing 300 --hubs 2      what boxes have is stored in one stream (in two)
     python -m tests.bench.fleet trickle 300               each box has a message a second
     python -m tests.bench.fleet silent 1000               all links say nothing more, until they are given up
+    python -m tests.bench.fleet apart 1000                three servers: one has the links, another one the stream
     ... [--kinds leafd] [--isolate] [--rounds 3] [--subscriptions 10] [--login nkey|jwt|bcrypt] [--tls]
 
 Boxes and servers share the machine, so times tell how two servers compare and how a figure grows, not what a hub with
@@ -34,10 +35,10 @@ from pathlib import Path
 from typing import Final
 
 from tests.bench.identities import KINDS as LOGINS, identities, tls, unknown
-from tests.bench.process import Api, Login, Process, api, running
-from tests.bench.simulated import Boxes, simulated
+from tests.bench.process import START_SECONDS_MAX, Api, Login, Process, api, running
+from tests.bench.simulated import Boxes, Seen, simulated
 from tests.hostile.wires import Wire
-from tests.servers import KINDS
+from tests.servers import KINDS, LEAFD, free_port
 
 HUB: Final = """
 server_name: hub
@@ -48,6 +49,11 @@ max_pending: 256MB
 leafnodes { listen: "127.0.0.1:{leaf_port}" ISOLATE TLS }
 LOGINS
 """
+APART: Final = HUB.replace("server_name: hub", 'server_name: "{name}"\nserver_tags: [ "{name}" ]') + (
+    'cluster { name: hub, listen: "127.0.0.1:{route_port}", routes: [ "nats-route://127.0.0.1:<first>" ] }\n'
+)
+SERVERS: Final = ("links", "stream", "third")
+ASK_S: Final = 5.0
 WAITING: Final = 10
 """Messages of each box before the hub dies, and as many while it is away."""
 SECONDS_MAX: Final = 180.0
@@ -108,9 +114,9 @@ def source(number: int) -> dict[str, object]:
     return {"name": "T", "external": {"api": f"$JS.box-{number}.API"}}
 
 
-def collect(connection: Api, count: int) -> None:
+def collect(connection: Api, count: int, **more: object) -> None:
     """One stream that takes from every box."""
-    config = {"name": "ALL", "storage": "file", "sources": [source(number) for number in range(count)]}
+    config = {"name": "ALL", "storage": "file", "sources": [source(number) for number in range(count)]} | more
     connection.must("$JS.API.STREAM.CREATE.ALL", config)
 
 
@@ -451,6 +457,66 @@ def silent(kind: str, count: int, way: Way) -> Figures:
         }
 
 
+@contextlib.contextmanager
+def three(kind: str, way: Way) -> Iterator[list[Process]]:
+    """A hub of three servers, each with its name as its tag, whose streams can be made."""
+    with tempfile.TemporaryDirectory(prefix="leafd-bench-") as folder, contextlib.ExitStack() as stack:
+        first = free_port()
+        text = APART.replace("ISOLATE", ", isolate_leafnode_interest: true" if way.isolate else "")
+        text = text.replace("TLS", "").replace("LOGINS", "").replace("<first>", str(first))
+        text = text.replace("jetstream {", "jetstream { meta_size: 3,") if kind == LEAFD else text
+        servers = list[Process]()
+        for name in SERVERS:
+            port = {} if servers else {"route_port": first}
+            servers.append(stack.enter_context(running(kind, text, Path(folder) / name, name=name, **port)))
+        deadline = time.monotonic() + START_SECONDS_MAX
+        while not makes_streams(servers[0]):
+            if time.monotonic() > deadline:
+                raise TimeoutError("three servers have no leader")
+            time.sleep(0.1)
+        yield servers
+
+
+def makes_streams(server: Process) -> bool:
+    """Whether it has the others that a stream of three needs. Without a leader a nats-server answers nothing."""
+    with contextlib.suppress(TimeoutError), api(server, patience=ASK_S) as connection:
+        return "error" not in connection.request("$JS.API.STREAM.CREATE.NONE", {"name": "NONE", "num_replicas": 3})
+    return False
+
+
+def apart(kind: str, count: int, way: Way) -> Figures:
+    """Boxes are linked to one of three servers, and another one has the stream that takes from all of them. Then the
+    server with the links dies and is started. Lines are those that a box is told."""
+    figures: Figures = {}
+    with three(kind, way) as (links, stream, _), contextlib.ExitStack() as stack:
+        boxes = stack.enter_context(simulated(links.server.ports["leaf_port"], count, subscriptions=way.subscriptions))
+        boxes.wait(lambda seen: seen.up == count)
+        before, cpu = boxes.settled(), links.cpu_seconds()
+        connection = stack.enter_context(api(stream))
+        begun = time.monotonic()
+        collect(connection, count, placement={"tags": [SERVERS[1]]})
+        figures["whole s"] = boxes.wait(lambda seen: seen.whole == count, SECONDS_MAX).at - begun
+        figures |= lines(boxes, before, count) | {"CPU s": links.cpu_seconds() - cpu}
+        boxes.tell(f"publish {WAITING}")
+        wait_for_messages(connection, WAITING * count)
+        links.server.kill()
+        boxes.wait(lambda seen: seen.up == 0)
+        before = boxes.tell(f"publish {WAITING}")
+        begun = time.monotonic()
+        links.start()
+        figures["back: linked s"] = boxes.wait(lambda seen: seen.up == count).at - begun
+        figures["back: whole s"] = wait_for_messages(connection, 2 * WAITING * count) - begun
+        figures |= {f"back: {name}": value for name, value in lines(boxes, before, count).items()}
+        return figures | {"back: CPU s": links.cpu_seconds()}
+
+
+def lines(boxes: Boxes, before: Seen, count: int) -> Figures:
+    """Lines of interest that a box was told since then."""
+    seen = boxes.settled()
+    told, untold = seen.told - before.told, seen.untold - before.untold
+    return {"LS+": told / count, "LS-": untold / count, "KB": (seen.bytes - before.bytes) / count / 1000}
+
+
 def ask(monitor: http.client.HTTPConnection, path: str) -> None:
     """One report, to its end."""
     monitor.request("GET", path)
@@ -462,7 +528,8 @@ def ask(monitor: http.client.HTTPConnection, path: str) -> None:
 
 Case = Callable[[str, int, Way], Figures]
 CASES: Final[dict[str, Case]] = {
-    one.__name__: one for one in (storm, unreachable, creation, interest, enrol, reports, storing, trickle, silent)
+    one.__name__: one
+    for one in (storm, unreachable, creation, interest, enrol, reports, storing, trickle, silent, apart)
 }
 DEFAULT_SUBSCRIPTIONS: Final = {"interest": 10}
 

@@ -252,7 +252,11 @@ static inline peer_t *rig_client(plane_t *plane) {
     return rig_client_with(plane, (conn_verdict_t){.flags = RIG_FLAGS}, NULL);
 }
 
-static inline peer_t *rig_leaf(plane_t *plane, uint32_t flags, const char *cluster, const char *const lists[4]) {
+/* domain: hash8 of that at its other end; NULL: it says none. */
+static inline peer_t *rig_leaf_of(plane_t *plane, uint32_t flags, const char *cluster, const char *domain,
+                                  const char *const lists[4]) {
+    conn_verdict_t verdict = {.flags = flags | VERDICT_HEADERS};
+    for (uint32_t i = 0; domain != NULL && i < 8; i++) verdict.domain = verdict.domain << 8 | (uint8_t)domain[i];
     rig_strings_t strings = {.size = 0};
     rig_pack(&strings, cluster);
     rig_pack(&strings, "$LDS.own");
@@ -261,8 +265,11 @@ static inline peer_t *rig_leaf(plane_t *plane, uint32_t flags, const char *clust
         rig_pack(&strings, "");
     }
     rig_pack(&strings, ""); /* nothing is denied to mappings */
-    return rig_admit(plane, COMMAND_ADMIT_LEAF, CONN_LEAF, (conn_verdict_t){.flags = flags | VERDICT_HEADERS},
-                     &strings);
+    return rig_admit(plane, COMMAND_ADMIT_LEAF, CONN_LEAF, verdict, &strings);
+}
+
+static inline peer_t *rig_leaf(plane_t *plane, uint32_t flags, const char *cluster, const char *const lists[4]) {
+    return rig_leaf_of(plane, flags, cluster, NULL, lists);
 }
 
 #define RIG_BYTE_BY_BYTE(promises)                                                                                     \

@@ -24,6 +24,60 @@ static peer_t *joined(uint32_t flags, const char *cluster, const char *const lis
     return peer;
 }
 
+/* The domains "one" and "two": SHA-256 by another program. */
+#define OF_ONE "uM9nr214"
+#define OF_TWO "1AI6sQoe"
+
+static peer_t *joined_of(uint32_t flags, const char *domain) {
+    peer_t *peer = rig_leaf_of(plane, flags, domain, domain, NULL);
+    rig_heard(peer);
+    return peer;
+}
+
+static void told_to_its_domain(void) {
+    peer_t *one = joined_of(VERDICT_ISOLATED, OF_ONE), *two = joined_of(0, OF_TWO), *other = joined(0, "other", NULL);
+    peer_t *a = rig_client(plane);
+    rig_feed(plane, a, "SUB $JSC.R.12345678-uM9n 1\r\nSUB $JS.S.12345678-uM9n 2\r\nSUB $JS.M.12345678-uM9n 3\r\n");
+    const char *told = "LS+ $JSC.R.12345678-uM9n\r\nLS+ $JS.S.12345678-uM9n\r\nLS+ $JS.M.12345678-uM9n\r\n";
+    RIG_HEARD(told, one);
+    RIG_HEARD("", two);
+    RIG_HEARD(told, other);
+    const char *late = rig_heard(rig_leaf_of(plane, 0, "late", OF_ONE, NULL));
+    CHECK(strstr(late, "LS+ $JS.S.12345678-uM9n\r\n") != NULL && strstr(late, "LS+ $JSC.R.12345678-uM9n\r\n") != NULL);
+    RIG_HEARD("LS+ $LDS.own\r\n", rig_leaf_of(plane, 0, "late", OF_TWO, NULL));
+    rig_feed(plane, a, "UNSUB 2\r\n");
+    RIG_HEARD("LS- $JS.S.12345678-uM9n\r\n", one);
+    RIG_HEARD("", two);
+    /* names that say nothing of a domain, or are somebody else's */
+    rig_feed(plane, a, "SUB $JS.S.12345678 4\r\nSUB $JS.X.12345678-uM9n 5\r\nSUB $JS.S.12345.78-uM9n 6\r\n");
+    RIG_HEARD("LS+ $JS.S.12345678\r\nLS+ $JS.X.12345678-uM9n\r\nLS+ $JS.S.12345.78-uM9n\r\n", two);
+}
+
+static void told_to_who_leads_on(void) {
+    static const char *const patterns[] = {">",         "$JS.>",   "$JS.*.API.>",
+                                           "*.*.API.X", "*.*.*.X", "$JS.far.API.CONSUMER.>"};
+    static const char *const others[] = {"$JS.API.>",      "$JS.one.API.>", "$JS.far.ACK.>", "x.>",
+                                         "_INBOX.far.API", "$JS.far",       "$JS",           "$JS.one.*.X"};
+    peer_t *a = rig_client(plane);
+    rig_feed(plane, a, "SUB $JS.S.12345678-Jkm8 1\r\n");
+    for (uint32_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+        peer_t *one = joined_of(VERDICT_ISOLATED, OF_ONE);
+        rig_feed(plane, one, "LS+ ");
+        rig_feed(plane, one, others[i]);
+        rig_feed(plane, one, "\r\n");
+        RIG_HEARD("", one);
+    }
+    for (uint32_t i = 0; i < sizeof(patterns) / sizeof(patterns[0]); i++) {
+        peer_t *one = joined_of(VERDICT_ISOLATED, OF_ONE);
+        rig_feed(plane, one, "LS+ ");
+        rig_feed(plane, one, patterns[i]);
+        rig_feed(plane, one, "\r\n");
+        RIG_HEARD("LS+ $JS.S.12345678-Jkm8\r\n", one);
+        rig_feed(plane, a, "SUB $JSC.R.87654321-Jkm8 2\r\nUNSUB 2\r\n");
+        RIG_HEARD("LS+ $JSC.R.87654321-Jkm8\r\nLS- $JSC.R.87654321-Jkm8\r\n", one);
+    }
+}
+
 static void told_once(void) {
     peer_t *a = rig_client(plane);
     rig_feed(plane, a, "SUB early 1\r\n");
@@ -494,6 +548,8 @@ static void promises(void) {
                taken_over_by_a_copy);
     RUN_LINKED("control hears when a link asks for what makes consumers in a domain, and once", apis_in_reach);
     RUN_LINKED("an isolated link is told of what is wanted here, and nothing of what other links want", isolated);
+    RUN_LINKED("what a copy wants of its origin is told to links to the domain that its name says", told_to_its_domain);
+    RUN_LINKED("and to those behind which there are other domains", told_to_who_leads_on);
     RUN_LINKED("an isolated link that comes late is told of all that is wanted here, among much that is not",
                isolated_among_many);
     RUN_LINKED("a member here wins; a link serves the groups it is named, and is named the groups it serves",

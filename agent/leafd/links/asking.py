@@ -17,7 +17,7 @@ from collections.abc import Callable
 
 from leafd import native_types as t
 from leafd.links.answers import made
-from leafd.links.origin import random8
+from leafd.links.origin import inbox
 from leafd.links.replica import Slot
 from leafd.native_commands import Commands
 
@@ -59,7 +59,7 @@ class Asking:
         account = self._slot.account
         self.drop()
         if number != self._number:
-            self._number, self.inbox = number, f"$JSC.R.{random8()}"
+            self._number, self.inbox = number, inbox("" if link else self._slot.aim)
             self._unanswered, self._taken = 0, None
         self._link = link
         if deliver:

@@ -34,7 +34,7 @@ import trio
 from leafd import native_types as t
 from leafd.gojson import INT, TEXT, UINT64, JsonError, Nested, Struct, decode, wire
 from leafd.gotime import parse_time
-from leafd.links.origin import header_field, random8
+from leafd.links.origin import header_field, inbox
 from leafd.links.replica import Slot
 from leafd.links.source_holes import ID_HEADER, Candidate, Side, Span, fitting, merged, span_of, taken
 from leafd.links.told import SlotInfo
@@ -379,12 +379,12 @@ class Holes:
                 answers.append(message.payload)
                 came.set()
 
-        inbox = f"$JSC.R.{random8()}"
-        subscription = self._plane.subscribe(slot.account, inbox, answered)
+        to = inbox(slot.aim)
+        subscription = self._plane.subscribe(slot.account, to, answered)
         try:
             with trio.move_on_after(ANSWER_S):
                 if await self._plane.publish_counted(
-                    slot.account, subject, body, reply=inbox, flags=t.PublishFlag.REQUEST
+                    slot.account, subject, body, reply=to, flags=t.PublishFlag.REQUEST
                 ):
                     await came.wait()
         finally:

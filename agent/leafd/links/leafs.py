@@ -25,7 +25,7 @@ from leafd.links.addresses import certificate_name, dial_error, host_port, is_re
 from leafd.links.beside import Beside
 from leafd.links.compression import AUTO, NOT_SUPPORTED, UNCOMPRESSED, Compression, compresses
 from leafd.links.leaf_info import Advertised
-from leafd.links.link import Link, LinkStatus, RemoteStatus, age, either, flags_of, spoken_with, status_of, who
+from leafd.links.link import Link, LinkStatus, RemoteStatus, age, either, spoken_with, status_of, verdict_of, who
 from leafd.links.redial import Redial
 from leafd.links.sending import Sending
 from leafd.links.ways import Ways
@@ -407,13 +407,7 @@ class Leafs:
         self._plane.admit_leaf(
             link.connection,
             bind.account,
-            t.ConnVerdict(
-                flags=int(flags_of(bind)),
-                max_payload=bind.max_payload,
-                max_subscriptions=bind.max_subscriptions,
-                expires_wall_ns=bind.expires_wall_ns,
-                ping_interval_ns=self.web_ping_interval_ns if link.web else 0,
-            ),
+            verdict_of(bind, self.web_ping_interval_ns if link.web else 0),
             bind.permissions,
             cluster=bind.cluster,
             loop_subject=self._loop_subject(bind.account),

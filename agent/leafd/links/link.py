@@ -14,6 +14,7 @@ from leafd.auth.connect import claimed_user
 from leafd.links import leaf
 from leafd.links.compression import UNCOMPRESSED
 from leafd.links.hub_servers import HubServers, listed
+from leafd.links.origin import peer_number
 from leafd.links.packets import Packets
 from leafd.records import dataclass
 from leafd.versions import version_of
@@ -284,8 +285,19 @@ def who(link: Link, bind: leaf.Bind) -> tuple[object, ...]:
     return link.box, user, bind.remote_name, bind.cluster, bind.account, bind.remote_account
 
 
-def flags_of(bind: leaf.Bind) -> t.VerdictFlag:
-    """The flags of a link's verdict."""
+def verdict_of(bind: leaf.Bind, ping_interval_ns: int) -> t.ConnVerdict:
+    """A link that is bound, as the plane has to know it."""
+    return t.ConnVerdict(
+        flags=int(_flags_of(bind)),
+        max_payload=bind.max_payload,
+        max_subscriptions=bind.max_subscriptions,
+        expires_wall_ns=bind.expires_wall_ns,
+        ping_interval_ns=ping_interval_ns,
+        domain=peer_number(bind.remote_domain) if bind.remote_domain else 0,
+    )
+
+
+def _flags_of(bind: leaf.Bind) -> t.VerdictFlag:
     flags = t.VerdictFlag.HEADERS if bind.headers else t.VerdictFlag(0)
     for is_so, flag in (
         (bind.spoke, t.VerdictFlag.SPOKE),

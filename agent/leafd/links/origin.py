@@ -15,6 +15,7 @@ from leafd.records import dataclass
 _ALPHABET: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 DEFAULT_API: Final = "$JS.API"
 KEY_SIZE_MAX: Final = 500
+AIM_SIZE: Final = 4
 
 
 def hash8(text: str) -> str:
@@ -23,7 +24,7 @@ def hash8(text: str) -> str:
 
 
 def peer_number(name: str) -> int:
-    """A server, as groups of servers name it: its name's hash8 as a number."""
+    """A server, as groups of servers name it, or a domain: its name's hash8 as a number."""
     return int.from_bytes(hash8(name).encode(), "big")
 
 
@@ -36,6 +37,11 @@ def bounded(text: str, size_max: int) -> str:
 def random8() -> str:
     """Eight random characters of the same alphabet."""
     return "".join(_ALPHABET[byte % 62] for byte in secrets.token_bytes(8))
+
+
+def inbox(aim: str = "") -> str:
+    """A fresh subject for an origin to answer to. aim: nothing, or Origin.aim()."""
+    return f"$JSC.R.{random8()}{aim}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,9 +113,17 @@ class Origin:
         """The subject that deletes a consumer which is not needed any more."""
         return f"{self.api_prefix}.CONSUMER.DELETE.{self.stream}.{consumer}"
 
-    def deliver_subject(self, mirror: bool) -> str:
-        """A fresh subject for the origin to deliver to."""
-        return f"{self.deliver or '$JS'}.{'M' if mirror else 'S'}.{random8()}".replace("..", ".")
+    def aim(self, here: str) -> str:
+        """The end of a fresh name where no link of this server, whose domain is `here`, is known to lead to the origin:
+        the servers of its cluster tell of that name only the links to that domain (native/text/aim.h). Empty where the
+        domain is not known, or does not say where the origin is."""
+        domain = self.domain if self.api else here
+        return f"-{hash8(domain)[:AIM_SIZE]}" if domain else ""
+
+    def deliver_subject(self, mirror: bool, aim: str = "") -> str:
+        """A fresh subject for the origin to deliver to. aim: nothing, or aim()."""
+        aim = "" if self.deliver else aim  # somebody else's names
+        return f"{self.deliver or '$JS'}.{'M' if mirror else 'S'}.{random8()}{aim}".replace("..", ".")
 
 
 def consumer_name(mirror: bool, stream: str, account: str, domain: str, shared_name_index: str = "") -> str:

@@ -125,6 +125,11 @@ class Slot:
     """The name to ask for; the origin may give another one back."""
 
     @property
+    def aim(self) -> str:
+        """The end of names where no link is known to lead to the origin."""
+        return self.origin.aim(self.domain)
+
+    @property
     def identity_key(self) -> bytes:
         """The key of the record of its origin's identity."""
         return IDENTITY_RECORD + f"{self.stream}/{bounded(self.origin.key, IDENTITY_KEY_SIZE_MAX)}".encode()
@@ -313,7 +318,8 @@ class Replica:
         # so where a durable consumer is set back: the second order sets it back once more, behind the first answer.
         if self.state is not State.ASKING or origin.durable:
             self._number += 1
-            self._deliver = origin.durable_deliver or origin.deliver_subject(self.slot.mirror)
+            aim = "" if self.by_link else self.slot.aim
+            self._deliver = origin.durable_deliver or origin.deliver_subject(self.slot.mirror, aim)
         self.state = State.ASKING
         self._deadline_s = now_s + self._patience_s(now_s)
         return [self._ask()]

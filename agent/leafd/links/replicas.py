@@ -29,7 +29,7 @@ from leafd.links.asking import Asking
 from leafd.links.leaders import Key, Leaders
 from leafd.links.link import Link
 from leafd.links.orders import ASK, Job, Moments, Orders, Waiting
-from leafd.links.origin import header_field, random8
+from leafd.links.origin import header_field, inbox
 from leafd.links.replica import IDENTITY_RECORD, Replica, Slot, State, source_of
 from leafd.links.steps import Ask, Back, Forget, Order, PutBack, Run
 from leafd.links.told import Behind, SlotInfo, Told
@@ -510,9 +510,10 @@ class Replicas:
                 replica.put_back()
                 self._queue_restart(active)
 
-        inbox = f"$JSC.R.{random8()}"
-        active.asking.probe(inbox, told, self._only_link_of(active))
-        self._plane.publish(slot.account, slot.origin.info_subject, b"", reply=inbox, flags=t.PublishFlag.REQUEST)
+        link = self._only_link_of(active)
+        to = inbox("" if link else slot.aim)
+        active.asking.probe(to, told, link)
+        self._plane.publish(slot.account, slot.origin.info_subject, b"", reply=to, flags=t.PublishFlag.REQUEST)
 
     async def _remember(self, slot: Slot, identity: str) -> None:
         key = slot.identity_key

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from itertools import pairwise
 
@@ -191,6 +192,32 @@ async def test_only_the_link_to_an_origin_s_domain_is_told_where_answers_and_mes
     await take_up(plane, replicas, Slot(11, "B", 2, "A", 1, False, Origin("X", "$JS.behind.API"), "leaf", "JS_SRC_y"))
     assert set(plane.told.values()) == {0}
     assert len(plane.told) == 2
+
+
+@pytest.mark.parametrize(
+    ("origin", "linked", "aim"),
+    [
+        (Origin("X", "$JS.box-0.API"), "hub", "-tFF6"),
+        (Origin("X", "$JS.box-0.API"), "box-0", ""),
+        (Origin("X"), "hub", "-ZLMV"),
+        (Origin("X", "their.API"), "hub", ""),
+        (Origin("X", "$JS.box-0.API", deliver="theirs"), "hub", "-tFF6"),
+    ],
+    ids=["no link to it", "a link to it", "of this domain", "behind a prefix that names no domain", "deliver prefix"],
+)
+def test_what_is_wanted_of_an_origin_without_a_link_says_its_domain(origin: Origin, linked: str, aim: str) -> None:
+    """The server of the cluster that has the link tells no other one. How names are made that come with a prefix of
+    somebody's choice is his."""
+
+    @on_mock_clock
+    async def test(plane: FakePlane, replicas: Replicas) -> None:
+        replicas.link_up(link_to(linked))
+        await take_up(plane, replicas, Slot(11, "B", 2, "A", 1, False, origin, "leaf", "JS_SRC_y"))
+        answers, messages = plane.requests[0][3], plane.requests[0][2]["config"]["deliver_subject"]
+        assert re.fullmatch(r"\$JSC\.R\.\w{8}" + aim, answers)
+        assert re.fullmatch(r"theirs\.S\.\w{8}" if origin.deliver else r"\$JS\.S\.\w{8}" + aim, messages)
+
+    test()
 
 
 @on_mock_clock
