@@ -93,6 +93,13 @@ bool env_hides(const env_t *env);
 LEAF_MUST_USE status_t env_write_begin(env_t *env);
 /* The same for who only looks (env_write_get) and ends it with env_write_abort. The list of free pages is left out. */
 LEAF_MUST_USE status_t env_write_look(env_t *env);
+/* Is the list of free pages true? Until that is known, what is written makes the file grow. Goes on with it until then
+ * (thread_elapsed_ns), or to its end. STATUS_AGAIN: there is more to do. STATUS_CORRUPT: it is not, and the store is to
+ * be mended (env_blocked). */
+LEAF_MUST_USE status_t env_proof_step(env_t *env, int64_t until_ns);
+LEAF_MUST_USE status_t env_proof_whole(env_t *env);
+/* How long an open may take for it; for tests. */
+void env_proof_at_open(int64_t ns);
 /* In a write transaction that has lasted a while: pages that were judged before are judged once more when they are
  * used. */
 void env_write_lasts(env_t *env, int64_t now_ns);

@@ -35,8 +35,7 @@ static int reader_line(const char *line, void *context) {
     return 0;
 }
 
-static size_t oldest_needed(const env_t *env, MDB_txn *txn) {
-    size_t oldest = mdb_txn_id(txn);
+size_t env_oldest_reader(const env_t *env, size_t oldest) {
     return mdb_reader_list(env->env, reader_line, &oldest) >= 0 ? oldest : READERS_UNKNOWN;
 }
 
@@ -69,7 +68,7 @@ static int collect(env_t *env, MDB_txn *txn, env_free_place_t *place, env_run_t 
     size_t last = env->judging.trees.meta.last;
     MDB_val k = {.mv_size = sizeof from, .mv_data = &from};
     MDB_val v;
-    size_t oldest = oldest_needed(env, txn);
+    size_t oldest = env_oldest_reader(env, mdb_txn_id(txn));
     int code = mdb_cursor_open(txn, 0, &cursor);
     if (code != 0) {
         return code;

@@ -26,11 +26,15 @@
 
 #define AGAIN_NS (50 * NS_PER_MS)
 
+void env_tell_page(env_t *env, size_t page, const char *what) {
+    atomic_store(&env->wrong.page, page);
+    atomic_store(&env->wrong.what, what);
+    atomic_fetch_add(&env->wrong.count, 1);
+}
+
 void env_tell_wrong(env_t *env, trees_t *trees) {
     if (trees->wrong != NULL) {
-        atomic_store(&env->wrong.page, trees->where);
-        atomic_store(&env->wrong.what, trees->wrong);
-        atomic_fetch_add(&env->wrong.count, 1);
+        env_tell_page(env, trees->where, trees->wrong);
         trees->wrong = NULL;
     }
 }

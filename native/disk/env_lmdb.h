@@ -77,6 +77,12 @@ typedef struct wrong {
     _Atomic(const char *) what;
 } wrong_t;
 
+/* Of the list of free pages as it was opened: env_proof.c. */
+typedef struct proof {
+    struct reach *reach; /* NULL: it has come to its end */
+    MDB_txn *reader;     /* NULL: LMDB may use what is on the list */
+} proof_t;
+
 struct env {
     MDB_env *env;          /* NULL: it could not be opened again */
     unread_watch_t *watch; /* of LMDB's own map */
@@ -109,6 +115,7 @@ struct env {
     MDB_txn *write;
     uint64_t unread_before; /* .. begun: of LMDB's map */
     judging_t judging;
+    proof_t proof;
     MDB_cursor *writers[DBS_MAX];
     slots_t write_slots;
     willneed_t write_ahead;
@@ -131,6 +138,12 @@ struct env {
 /* Finds the root of a database's tree; PAGE_NONE: the database is not there yet. */
 status_t env_find_root(const env_t *env, trees_t *trees, uint32_t index, page_db_t *db, bool *large);
 void env_tell_wrong(env_t *env, trees_t *trees);
+void env_tell_page(env_t *env, size_t page, const char *what);
+/* env_proof.c: right behind LMDB's open, once judging.trees are; what is left is the keeper's / LMDB is closed. */
+status_t env_proof_begin(env_t *env);
+void env_proof_end(env_t *env);
+/* env_free.c: the commit of LMDB's oldest reader, or `oldest`. */
+size_t env_oldest_reader(const env_t *env, size_t oldest);
 /* A failed read of LMDB's as ours. */
 static inline status_t env_read_code(int code) {
     return code == 0              ? STATUS_OK

@@ -174,6 +174,16 @@ static status_t watch_lmdb(env_t *env, int *code) {
     return env_translate(*code);
 }
 
+/* Before the first write, which is one of this open's own. */
+static status_t open_judging(env_t *env) {
+    MDB_stat stat;
+    mdb_env_stat(env->env, &stat);
+    env->page_size = stat.ms_psize;
+    status_t status = trees_open(&env->judging.trees, env_file(env), env->map_size);
+    env->judging.trees.meta.page_size = env->page_size;
+    return status == STATUS_OK && !env->memory ? env_proof_begin(env) : status;
+}
+
 /* Opens what env->directory holds. *code: LMDB's, when it was LMDB that refused. */
 static status_t attach(env_t *env, bool tidy, int *code) {
     *code = mdb_env_create(&env->env);
@@ -187,6 +197,9 @@ static status_t attach(env_t *env, bool tidy, int *code) {
     }
     status_t status = env_translate(*code);
     if (status == STATUS_OK) {
+        status = open_judging(env);
+    }
+    if (status == STATUS_OK) {
         status = open_databases(env, tidy);
     }
     if (status == STATUS_NO_SPACE && tidy) { /* a full disk: what is there is opened as it is */
@@ -194,9 +207,6 @@ static status_t attach(env_t *env, bool tidy, int *code) {
         status = open_databases(env, false);
     }
     if (status == STATUS_OK) {
-        MDB_stat stat;
-        mdb_env_stat(env->env, &stat);
-        env->page_size = stat.ms_psize;
         *code = mdb_txn_begin(env->env, NULL, MDB_RDONLY, &env->read);
         status = env_translate(*code);
     }
@@ -212,8 +222,6 @@ static status_t attach(env_t *env, bool tidy, int *code) {
         status = watch_lmdb(env, code);
     }
     if (status == STATUS_OK) {
-        status = trees_open(&env->judging.trees, env_file(env), env->map_size);
-        env->judging.trees.meta.page_size = env->page_size;
         env_judge_committed(env);
     }
     return status;
@@ -226,6 +234,7 @@ static void detach(env_t *env) {
         mdb_txn_abort(env->read);
     }
     env_write_abort(env);
+    env_proof_end(env);
     trees_close(&env->reading);
     trees_close(&env->judging.trees);
     free(env->judging.kept);

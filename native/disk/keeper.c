@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/clock.h"
 #include "disk/drain.h"
 #include "disk/waiting.h"
 
@@ -23,7 +24,8 @@
  * may be. */
 #define SCATTERED 20
 #define SCATTERED_STILL 13
-#define SEAL_MS 5 /* between two slices of a change of key */
+#define SEAL_MS 5  /* between two slices of a change of key */
+#define PROOF_MS 5 /* so long is each step of LMDB's proof, and the time between two */
 /* a refusal is waited out RETRY_MS, doubling up to this: each try applies again what no checkpoint covers */
 #define RETRY_MS_MAX 1000
 #define GIVE_BACK_NS INT64_C(4000000000)
@@ -298,6 +300,9 @@ static void keeper_step(keeper_t *keeper) {
     status_t status = keeper_try(keeper, &due);
     if (status != STATUS_OK) {
         fall_back(keeper);
+        if (status == STATUS_NO_SPACE) {
+            (void)!env_proof_whole(keeper->env); /* it is told elsewhere */
+        }
         if (status == STATUS_NO_SPACE && !keeper->scarce) {
             keeper->scarce = true;
             keeper->piece = DRAIN_PIECE;
@@ -371,6 +376,15 @@ static bool keeper_seals_anew(keeper_t *keeper) {
     return status == STATUS_AGAIN;
 }
 
+/* Goes on with LMDB's proof; it reads alone. false: there is nothing more to do. */
+static bool keeper_proves(keeper_t *keeper) {
+    status_t status = env_proof_step(keeper->env, thread_elapsed_ns() + PROOF_MS * NS_PER_MS);
+    if (LEAF_UNLIKELY(status == STATUS_CORRUPT)) {
+        keeper_wake_plane(keeper);
+    }
+    return status == STATUS_AGAIN;
+}
+
 static void *keeper_main(void *context) {
     (void)pthread_setname_np(pthread_self(), "leafd-keeper");
     keeper_t *keeper = context;
@@ -392,7 +406,7 @@ static void *keeper_main(void *context) {
         } else {
             retry_ms = RETRY_MS;
             bool seals = keeper_seals_anew(keeper);
-            int digs_ms = seals ? SEAL_MS : keeper_digs(keeper);
+            int digs_ms = seals ? SEAL_MS : keeper_proves(keeper) ? PROOF_MS : keeper_digs(keeper);
             thread_sleep(keeper->keeper_fd, digs_ms >= 0 && digs_ms < chore_ms ? digs_ms : chore_ms);
         }
     }

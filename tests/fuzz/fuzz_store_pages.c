@@ -14,6 +14,7 @@
 
 #include "base/check.h"
 #include "disk/env.h"
+#include "disk/reach.h"
 #include "disk/tree.h"
 #include "recovery/look.h"
 
@@ -184,6 +185,19 @@ static void read_database(trees_t *trees, const char *name) {
     (void)!tree_judge_all(trees, db, true);
 }
 
+static void reach_all(const trees_t *trees) {
+    reach_t *reach;
+    size_t page;
+    status_t status = STATUS_AGAIN;
+    check(reach_open(trees, &reach) == STATUS_OK);
+    for (uint64_t steps = 0; status == STATUS_AGAIN; steps++) {
+        check(steps < 16 * MAP_SIZE / SMALL_PAGE); /* each page is told of a few times at most */
+        status = reach_step(reach, INT64_MAX);
+        (void)reach_wrong(reach, &page);
+    }
+    reach_close(reach);
+}
+
 static void read_trees(int fd, uint64_t end) {
     static const char *const names[] = {"meta", "records", "record_copies", "names", "m00000001", "m00000002", "heads"};
     trees_t trees = {0};
@@ -202,6 +216,7 @@ static void read_trees(int fd, uint64_t end) {
                 read_database(&trees, names[i]);
             }
             (void)!trees_judge_free(&trees, &pages);
+            reach_all(&trees);
         }
     }
     trees_close(&trees);

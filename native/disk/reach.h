@@ -1,0 +1,30 @@
+/* reach.h: which pages a commit of LMDB's file uses, and is none of them on its own list of free pages? In steps, for a
+ * store may have more pages than can be asked at once.
+ *
+ *     the list     all of it is read: each number is noted, once
+ *     the names    all of them
+ *     a database   branches alone: they have the numbers of their leaves. Where it has large values its leaves, too
+ *
+ * So a gigabyte of short messages is a hundredth of that to read. A page that is damaged, or that the disk does not
+ * give, is told and gone around: what hung from it is not known to be in use.
+ *
+ * Pages that a large value keeps behind its end, for it became shorter within the transaction that wrote it, are not
+ * seen. Knows no LMDB: that the commit stays as it is meanwhile is the caller's.
+ */
+#ifndef LEAFD_DISK_REACH_H
+#define LEAFD_DISK_REACH_H
+
+#include "disk/tree.h"
+
+typedef struct reach reach_t;
+
+/* Of the commit that trees read now; trees are the caller's, whose map this reads, until reach_close. */
+LEAF_MUST_USE status_t reach_open(const trees_t *trees, reach_t **out);
+void reach_close(reach_t *reach); /* NULL is fine */
+/* Goes on until that time (thread_elapsed_ns), or until there is damage to tell. STATUS_AGAIN: there is more to do.
+ * STATUS_CORRUPT, at the end: a page is both. STATUS_OK: none is, of all that could be reached. */
+LEAF_MUST_USE status_t reach_step(reach_t *reach, int64_t until_ns);
+/* The damage that the last step met, and where; NULL: none. */
+const char *reach_wrong(const reach_t *reach, size_t *page);
+
+#endif
