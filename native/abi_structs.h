@@ -68,7 +68,7 @@ typedef struct mqtt_limits {
     uint64_t max_retained_bytes; /* of an account; likewise the next one */
     uint64_t max_queued_bytes;   /* of messages that wait for sessions, 0 = no limit; likewise the next one */
     uint32_t max_queued;         /* messages that wait for one session, beside those in flight */
-    uint32_t reserved;
+    uint32_t replicas;           /* of streams that are made for them where a group of servers can have some */
 } mqtt_limits_t;
 
 #define MQTT_VERSION_3 1 /* 3.1.1 */

@@ -36,4 +36,4 @@ class MqttLimits:
     max_retained_bytes: int = 0
     max_queued_bytes: int = 0
     max_queued: int = 0
-    reserved: int = 0
+    replicas: int = 1

@@ -6,7 +6,9 @@
 #define HEAD 7u
 #define STREAM_ID 4u
 #define SEQUENCE 8u
-#define KEY_MAX 12u /* consumer, sequence */
+#define KEY_MAX 12u   /* consumer, sequence */
+#define ROW_NAME 4u   /* of a consumer or a session */
+#define SESSION_ID 6u /* session, packet identifier */
 
 static status_t change_write(buffer_t *changes, unsigned act, unsigned kind, bytes_t key, bytes_t value) {
     uint64_t size = HEAD + (uint64_t)key.size + value.size;
@@ -43,14 +45,28 @@ static bool is_removal(const record_change_t *change) {
     return (unsigned)change->act == CHANGE_REMOVE;
 }
 
+/* Of a record of that kind, behind the stream; 0: it is none of a consumer or a session. */
+static uint32_t change_key_size(uint32_t kind) {
+    switch (kind) {
+    case RECORD_CONSUMER:
+    case RECORD_CONSUMER_STATE:
+    case RECORD_SESSION:
+    case RECORD_SESSION_WILL: return ROW_NAME;
+    case RECORD_SESSION_IN:
+    case RECORD_SESSION_OUT:
+    case RECORD_SESSION_SHARED: return SESSION_ID;
+    case RECORD_CONSUMER_PENDING: return KEY_MAX;
+    default: return 0;
+    }
+}
+
 static bool change_allowed(const record_change_t *change, uint32_t key) {
     if (is_removal(change)) {
         return change->kind == 0 && key == SEQUENCE && change->value.size == 0;
     }
-    bool known = change->kind == RECORD_CONSUMER || change->kind == RECORD_CONSUMER_STATE
-                 || change->kind == RECORD_CONSUMER_PENDING;
-    bool whole = change->kind == RECORD_CONSUMER_PENDING && change->act != RECORD_DELETE_PREFIX;
-    return known && change->act >= RECORD_PUT && change->act <= RECORD_DELETE_PREFIX && key == (whole ? KEY_MAX : 4u)
+    uint32_t whole = change_key_size(change->kind);
+    return whole != 0 && change->act >= RECORD_PUT && change->act <= RECORD_DELETE_PREFIX
+           && key == (change->act == RECORD_DELETE_PREFIX ? ROW_NAME : whole)
            && (change->act == RECORD_PUT || change->value.size == 0);
 }
 
@@ -81,7 +97,8 @@ static status_t change_do(store_stream_t *stream, const record_change_t *change)
     return status_unknown(status) ? status : STATUS_OK; /* a limit may have taken it before */
 }
 
-status_t changes_apply(store_stream_t *stream, bytes_t changes) {
+/* back: what was put is taken out again. */
+static status_t change_all(store_stream_t *stream, bytes_t changes, bool back) {
     uint8_t full[STREAM_ID + KEY_MAX];
     record_change_t change;
     uint64_t count = 0;
@@ -93,7 +110,18 @@ status_t changes_apply(store_stream_t *stream, bytes_t changes) {
     status_t status = store_record_reserve(store_stream_store(stream), count);
     for (bytes_t left = changes; left.size > 0 && status == STATUS_OK;) {
         bool found = change_next(&left, store_stream_id(stream), full, &change); /* as above */
+        if (back) {
+            change = (record_change_t){.act = RECORD_DELETE, .kind = change.kind, .key = change.key};
+        }
         status = found ? change_do(stream, &change) : STATUS_INVALID;
     }
     return status == STATUS_INVALID ? STATUS_FULL : status;
+}
+
+status_t changes_apply(store_stream_t *stream, bytes_t changes) {
+    return change_all(stream, changes, false);
+}
+
+status_t changes_take_back(store_stream_t *stream, bytes_t changes) {
+    return change_all(stream, changes, true);
 }

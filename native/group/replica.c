@@ -15,6 +15,7 @@
 #define TOKEN_TIME UINT64_MAX
 #define TIME_NS (100 * NS_PER_MS) /* TIME entries of one stream are no closer */
 #define WRITING_KEEP (UINT64_C(64) << 10)
+#define NOTED_HEAD 4u
 #define PURGE_TURNS 2 /* steps of a purge in one call: a thousand messages in a tick */
 
 typedef enum entry_what {
@@ -25,7 +26,8 @@ typedef enum entry_what {
     ENTRY_CHANGES,
     ENTRY_DEFINE,
     ENTRY_BATCH,
-    ENTRY_FIRE
+    ENTRY_FIRE,
+    ENTRY_NOTED
 } entry_what_t;
 
 /* ---- proposals --------------------------------------------------------------------------------------------------- */
@@ -92,6 +94,28 @@ status_t replica_publish(replica_t *replica, const append_t *append, uint64_t to
     }
     entry_append_write(at, append, &numbers);
     return entry_propose(replica, token);
+}
+
+status_t replica_publish_noted(replica_t *replica, const append_t *append, bytes_t changes, uint64_t token,
+                               moment_t now) {
+    entry_numbers_t numbers = entry_numbers(append);
+    uint64_t size = replica_fits(replica, append, &numbers);
+    check(token <= REPLICA_TOKEN_MAX);
+    if (size == 0 || now.wall_ns < 0 || !replica_takes(replica, NOTED_HEAD + changes.size + size)) {
+        return STATUS_INVALID;
+    }
+    uint8_t *at =
+        may_lead(replica, now) ? entry_begin_write(replica, ENTRY_NOTED, NOTED_HEAD + changes.size + size, now) : NULL;
+    if (at == NULL) {
+        return STATUS_AGAIN;
+    }
+    store_be32(at, changes.size);
+    entry_append_write(bytes_write(at + NOTED_HEAD, changes), append, &numbers);
+    return entry_propose(replica, token);
+}
+
+int64_t replica_age(replica_t *replica, moment_t now) {
+    return may_lead(replica, now) ? lead_age(replica, now) : store_stream_age(replica->stream);
 }
 
 status_t replica_pack(const replica_t *replica, const append_t *append, buffer_t *packed) {
@@ -370,6 +394,26 @@ static bool apply_append(replica_t *replica, raft_index_t index, const append_t 
     return true;
 }
 
+/* STATUS_INVALID: these are no such bytes. The changes come first, and again with each try. */
+static status_t apply_noted(replica_t *replica, raft_index_t index, bytes_t body) {
+    append_t append;
+    uint32_t size = body.size < NOTED_HEAD ? UINT32_MAX : load_be32(body.at);
+    if (size > body.size - NOTED_HEAD || body.size < NOTED_HEAD
+        || !entry_append_read(bytes_after(body, NOTED_HEAD + size), &append)) {
+        return STATUS_INVALID;
+    }
+    bytes_t changes = bytes_of(body.at + NOTED_HEAD, size);
+    status_t status = replica->rolling != index ? changes_apply(replica->stream, changes) : STATUS_OK;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    if (!apply_append(replica, index, &append)) {
+        return STATUS_AGAIN;
+    }
+    bool taken = replica_took_place(replica) || replica->last.appended.verdict == APPEND_DUPLICATE;
+    return taken ? STATUS_OK : changes_take_back(replica->stream, changes);
+}
+
 static bool apply_delete(replica_t *replica, uint64_t seq) {
     status_t status = store_delete(replica->stream, seq);
     replica->last.found = status == STATUS_OK;
@@ -425,6 +469,13 @@ static bool apply_entry(replica_t *replica, raft_index_t index, entry_what_t wha
     }
     case ENTRY_FIRE: {
         status_t status = replica_apply_fire(replica, index, body);
+        if (status != STATUS_INVALID) {
+            return status == STATUS_OK;
+        }
+        break;
+    }
+    case ENTRY_NOTED: {
+        status_t status = apply_noted(replica, index, body);
         if (status != STATUS_INVALID) {
             return status == STATUS_OK;
         }

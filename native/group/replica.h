@@ -13,10 +13,11 @@
  *     DELETE    18 sequence 8
  *     PURGE     18 below 8  26 keep 8  34 filter
  *     TIME      nothing: what is due by then goes
- *     CHANGES   writes to the records of the stream's consumers (changes.h)
+ *     CHANGES   writes to the records of the stream's consumers and sessions (changes.h)
  *     DEFINE    the stream's definition, for control to read
  *     FIRE      a schedule: its sequence 8, the time that is over 8, the next one 8 (0: none); then what an APPEND has,
  *               the message that it makes, or nothing
+ *     NOTED     the size of changes 4, those changes (changes.h), then what an APPEND has
  *     BATCH     for each message its size 4, the place in the batch of the one before it on its subject 4 (1: the first
  *               one; 0: there is none), and then what an APPEND has
  *
@@ -108,6 +109,12 @@ void replica_close(replica_t *replica);
 /* STATUS_OK: the token is answered once. STATUS_AGAIN: it does not lead, does not know all yet, or has no room: later,
  * or elsewhere. STATUS_INVALID: it never takes such a one. */
 LEAF_MUST_USE status_t replica_publish(replica_t *replica, const append_t *append, uint64_t token, moment_t now);
+/* The same with puts of new records (changes_add), which each member has with the message, and not where that is
+ * refused. */
+LEAF_MUST_USE status_t replica_publish_noted(replica_t *replica, const append_t *append, bytes_t changes,
+                                             uint64_t token, moment_t now);
+/* The age of the stream's time, which a leader goes on from. */
+int64_t replica_age(replica_t *replica, moment_t now);
 /* The same in two steps: as bytes, which are kept while there is no room. One of a source without a subject is its
  * position alone. STATUS_INVALID: it never takes such a one. */
 LEAF_MUST_USE status_t replica_pack(const replica_t *replica, const append_t *append, buffer_t *packed);

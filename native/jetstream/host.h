@@ -75,6 +75,10 @@ typedef struct js_host {
     /* A stream was opened, or is about to go: what the host has in it does so, too. May be NULL. */
     void (*opened)(plane_t *plane, stream_t *stream);
     void (*removed)(plane_t *plane, stream_t *stream);
+    /* Likewise this server leads the group of a stream now, or does so no more. true: the host has consumers of its own
+     * there, and says when they are here (replicated_host_made). */
+    bool (*led)(plane_t *plane, stream_t *stream);
+    void (*lost)(plane_t *plane, stream_t *stream);
     bool (*interest)(plane_t *plane, js_account_t *account, bytes_t subject, bytes_t group);
     /* Does anybody but JetStream have that very subject, without wildcards? */
     bool (*exact_interest)(plane_t *plane, js_account_t *account, bytes_t subject, bytes_t group);

@@ -59,22 +59,36 @@ static void answer_command(js_t *js, const asked_t *head, bytes_t bytes, const r
     }
 }
 
-status_t replicated_say(replicated_t *replicated, asked_queue_t *queue, bytes_t subject, bytes_t header) {
+static status_t say_later(replicated_t *replicated, asked_queue_t *queue, asked_what_t what, bytes_t subject,
+                          bytes_t rest) {
     buffer_t *scratch = &replicated->js->scratch;
     uint8_t *at;
     scratch->size = 0;
-    if (buffer_reserve(scratch, 4 + (uint64_t)subject.size + header.size, &at) != STATUS_OK) {
+    if (buffer_reserve(scratch, 4 + (uint64_t)subject.size + rest.size, &at) != STATUS_OK) {
         return STATUS_NO_MEMORY;
     }
     store_be32(at, subject.size);
-    const uint8_t *end = bytes_write(bytes_write(at + 4, subject), header);
-    return asked_ride(queue, ASKED_SAY, bytes_of(at, (uint32_t)(end - at)));
+    const uint8_t *end = bytes_write(bytes_write(at + 4, subject), rest);
+    return asked_ride(queue, what, bytes_of(at, (uint32_t)(end - at)));
+}
+
+status_t replicated_say(replicated_t *replicated, asked_queue_t *queue, bytes_t subject, bytes_t header) {
+    return say_later(replicated, queue, ASKED_SAY, subject, header);
+}
+
+status_t replicated_tell_host(replicated_t *replicated, bytes_t subject, bytes_t payload) {
+    return say_later(replicated, &replicated->held, ASKED_TELL, subject, payload);
+}
+
+static void say_now(const replicated_t *replicated, bytes_t bytes, bool payload) {
+    uint32_t size = load_be32(bytes.at);
+    bytes_t subject = bytes_of(bytes.at + 4, size), rest = bytes_after(bytes, 4 + size);
+    js_say(replicated->js, replicated->stream->account, subject, payload ? BYTES_NONE : rest,
+           payload ? rest : BYTES_NONE);
 }
 
 void replicated_say_now(const replicated_t *replicated, bytes_t bytes) {
-    uint32_t size = load_be32(bytes.at);
-    bytes_t subject = bytes_of(bytes.at + 4, size);
-    js_say(replicated->js, replicated->stream->account, subject, bytes_after(bytes, 4 + size), BYTES_NONE);
+    say_now(replicated, bytes, false);
 }
 
 /* outcome NULL: it is not known what becomes of it. */
@@ -90,6 +104,10 @@ static void answer_one(js_t *js, const replicated_t *replicated, const asked_t *
     } else if (head->what == ASKED_FAST) {
         if (outcome != NULL) {
             js_fast_applied(js, replicated->stream, bytes, &outcome->appended);
+        }
+    } else if (head->what == ASKED_TELL) {
+        if (outcome != NULL) {
+            say_now(replicated, bytes, true);
         }
     } else if (head->what != ASKED_PUBLISH && head->what != ASKED_SAY) {
         answer_command(js, head, bytes, outcome);
@@ -167,7 +185,11 @@ status_t replicated_propose(js_t *js, stream_t *stream, const append_t *append, 
     if (token == 0) {
         return STATUS_AGAIN;
     }
-    status_t status = replica_publish(replicated->replica, &renamed, token, *js->now);
+    const buffer_t *riding = &replicated->riding;
+    status_t status = riding->size == 0
+                          ? replica_publish(replicated->replica, &renamed, token, *js->now)
+                          : replica_publish_noted(replicated->replica, &renamed,
+                                                  bytes_of(riding->at, (uint32_t)riding->size), token, *js->now);
     replicated_went(replicated, before, status);
     return status;
 }
@@ -204,7 +226,14 @@ void js_propose(js_t *js, stream_t *stream, const message_t *message) {
     if (!replicated_proposes(replicated)) {
         return; /* as if nobody had listened: this one will not in a moment */
     }
-    if (replicated->queued.count == 0 && propose_message(js, stream, message)) {
+    bool rides = replicated->riding.size != 0;
+    bool done = replicated->queued.count == 0 && propose_message(js, stream, message);
+    replicated->riding.size = 0;
+    if (done) {
+        return;
+    }
+    if (rides) {
+        js_answer_refused(js, stream, message->reply, &refused_crowded);
         return;
     }
     replicated_wake(replicated, ROW_TURNS);
@@ -292,6 +321,7 @@ status_t replicated_open(js_t *js, stream_t *stream, bytes_t subjects) {
     asked_init(&replicated->taken);
     buffer_count(&replicated->taken.bytes, &js->staged);
     buffer_init(&replicated->packed, UINT32_MAX);
+    buffer_init(&replicated->riding, UINT32_MAX);
     buffer_init(&replicated->ripe, UINT32_MAX);
     queued_init(&replicated->queued, &js->staged, QUEUED_MOST);
     replicated->replica = replica_open(stream->store, hooks);
@@ -354,6 +384,7 @@ void replicated_free(js_t *js, stream_t *stream) {
     asked_free(&replicated->held);
     asked_free(&replicated->taken);
     buffer_free(&replicated->packed);
+    buffer_free(&replicated->riding);
     buffer_free(&replicated->ripe);
     queued_free(&replicated->queued);
     free(replicated);
@@ -453,6 +484,9 @@ static void take_lead(js_t *js, replicated_t *replicated, bool ready) {
                             && stream_listen(js, replicated->stream, replicated->subjects) == STATUS_OK;
         replicated->listen_ns = replicated->leads ? 0 : js->now->mono_ns + LISTEN_AGAIN_NS;
         replicated->untold = replicated->untold && !replicated->leads; /* what it has told says that, too */
+        replicated->host_makes =
+            replicated->leads && js->host->led != NULL && js->host->led(js->plane, replicated->stream);
+        replicated->complete = replicated->complete && !replicated->host_makes;
     }
 }
 

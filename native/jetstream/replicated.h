@@ -24,6 +24,10 @@
  * proposed. A leader does neither before control has made all its consumers (STREAM_CONSUMERS_MADE): until then it
  * takes everything, and looks at that again.
  *
+ * The host may keep consumers and records of its own in a stream (plane/keeping.h). It makes them where the stream is
+ * led, and forgets them when that is over; what it writes is an entry as what consume/ writes. A write that stands for
+ * a message goes into that message's entry.
+ *
  * A batch is collected at the leader (atomic.c), and is one entry when it is committed: a leader that dies before that
  * leaves nothing of it. What its publisher is told follows from what has become of the entry.
  *
@@ -95,6 +99,15 @@ uint64_t replicated_coming(void *context, uint32_t stream_id);
 void replicated_flush(js_t *js);
 /* A client gets that empty message once all that was changed until now is committed. Without memory it gets none. */
 void replicated_hold(js_t *js, const stream_t *stream, bytes_t reply);
+/* Likewise the host a message. */
+LEAF_MUST_USE status_t replicated_hold_told(js_t *js, const stream_t *stream, bytes_t subject, bytes_t payload);
+/* A write to a record that goes into the entry of the next message that js_propose gets for the stream. It gets it or
+ * refuses it at once: one that has such a write does not wait for room. Then nothing rides any more. */
+LEAF_MUST_USE status_t replicated_ride(const stream_t *stream, const record_change_t *change);
+void replicated_ride_end(const stream_t *stream);
+int64_t replicated_age(const js_t *js, const stream_t *stream); /* the age of the stream's own time */
+/* js_host_t, led: the consumers that the host keeps in the stream are here. */
+void replicated_host_made(js_t *js, const stream_t *stream);
 /* Likewise a command its answer. Any status but STATUS_OK: it is to be answered otherwise. */
 LEAF_MUST_USE status_t replicated_complete(js_t *js, const plane_command_t *command, const stream_t *stream,
                                            uint64_t arg, bytes_t payload);

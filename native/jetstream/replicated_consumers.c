@@ -9,6 +9,7 @@
 #include "jetstream/replicated.h"
 
 #include "base/buffer.h"
+#include "group/changes.h"
 #include "group/replica.h"
 #include "jetstream/asked.h"
 #include "jetstream/commands.h"
@@ -67,16 +68,27 @@ uint64_t replicated_coming(void *context, uint32_t stream_id) {
 }
 
 static void consumers_are_here(js_t *js, replicated_t *replicated) {
-    replicated->complete = true;
-    consume_judge(js->consume, replicated->stream->id, replicated->led_from);
+    replicated->complete = replicated->control_made && !replicated->host_makes;
+    if (replicated->complete) {
+        consume_judge(js->consume, replicated->stream->id, replicated->led_from);
+    }
 }
 
 void stream_consumers_made(js_t *js, const plane_command_t *command, stream_t *stream) {
     replicated_t *replicated = stream->replicated;
     if (replicated_leads(stream) && command->arg == replicated->lead) {
+        replicated->control_made = true;
         consumers_are_here(js, replicated);
     }
     js_done(js, command, replicated == NULL ? STATUS_INVALID : STATUS_OK);
+}
+
+void replicated_host_made(js_t *js, const stream_t *stream) {
+    replicated_t *replicated = stream->replicated;
+    if (replicated_leads(stream) && replicated->host_makes) {
+        replicated->host_makes = false;
+        consumers_are_here(js, replicated);
+    }
 }
 
 static void flush_one(js_t *js, replicated_t *replicated) {
@@ -113,6 +125,26 @@ void replicated_hold(js_t *js, const stream_t *stream, bytes_t reply) {
     replicated_wake(stream->replicated, ROW_CHANGES);
     (void)status; /* no confirmation: the client acknowledges again */
     js->more = true;
+}
+
+status_t replicated_hold_told(js_t *js, const stream_t *stream, bytes_t subject, bytes_t payload) {
+    replicated_wake(stream->replicated, ROW_CHANGES);
+    js->more = true;
+    return replicated_tell_host(stream->replicated, subject, payload);
+}
+
+status_t replicated_ride(const stream_t *stream, const record_change_t *change) {
+    return replicated_leads(stream) ? changes_add(&stream->replicated->riding, change) : STATUS_AGAIN;
+}
+
+void replicated_ride_end(const stream_t *stream) {
+    if (stream->replicated != NULL) {
+        stream->replicated->riding.size = 0;
+    }
+}
+
+int64_t replicated_age(const js_t *js, const stream_t *stream) {
+    return replica_age(stream->replicated->replica, *js->now);
 }
 
 status_t replicated_complete(js_t *js, const plane_command_t *command, const stream_t *stream, uint64_t arg,
@@ -191,7 +223,7 @@ bool replicated_tell_consumers(replicated_t *replicated) {
                                    BYTES_NONE, tell_source, &telling);
         read = status == STATUS_OK || status == STATUS_NOT_FOUND;
     }
-    replicated->complete = read && !telling.some;
+    replicated->complete = replicated->control_made = read && !telling.some;
     return read && telling.told && replicated_tell(replicated, LED_WHOLE, replicated->lead, BYTES_NONE);
 }
 
@@ -201,7 +233,11 @@ void replicated_tell_lost(replicated_t *replicated) {
 
 void replicated_lose_consumers(js_t *js, replicated_t *replicated) {
     stream_t *stream = replicated->stream;
-    replicated->complete = false;
+    replicated->complete = replicated->control_made = replicated->host_makes = false;
+    replicated->riding.size = 0;
+    if (js->host->lost != NULL) {
+        js->host->lost(js->plane, stream);
+    }
     consume_stream_left(js->consume, stream->id, *js->now);
     while (stream->seats != NULL) {
         seat_free(js, stream->seats);

@@ -12,9 +12,9 @@
 #include "jetstream/replicated.h"
 
 /* In a queue of those who wait: of a command it, and of ASKED_DONE also its answer, arg (8) and payload; of ASKED_SAY
- * the subject (4: its size) and the header; of ASKED_BATCH how many messages (4), the batch's id (4: its size) and the
- * reply; of ASKED_FAST what fast.c put there. In `taken` what is to be proposed: the bytes of ASKED_TAKEN, and
- * of ASKED_FORGET those behind the command. */
+ * the subject (4: its size) and the header, of ASKED_TELL it and the payload; of ASKED_BATCH how many messages (4), the
+ * batch's id (4: its size) and the reply; of ASKED_FAST what fast.c put there. In `taken` what is to be proposed: the
+ * bytes of ASKED_TAKEN, and of ASKED_FORGET those behind the command. */
 typedef enum asked_what {
     ASKED_PUBLISH = 1,
     ASKED_DELETE,
@@ -25,7 +25,8 @@ typedef enum asked_what {
     ASKED_TAKEN,
     ASKED_FORGET,
     ASKED_BATCH,
-    ASKED_FAST
+    ASKED_FAST,
+    ASKED_TELL
 } asked_what_t;
 
 /* Thousands of streams are at rest while one is written to, so a tick goes to those alone that have something to do. */
@@ -43,7 +44,9 @@ struct replicated {
     bytes_t subjects;  /* own copy, packed */
     bool leads;        /* and listens */
     bool untold;       /* control does not know yet that it leads no more */
-    bool complete;     /* all its consumers are here, since it leads */
+    bool complete;     /* all its consumers are here, since it leads: */
+    bool control_made; /* those that control makes .. */
+    bool host_makes;   /* .. and the host has yet to make its own */
     uint32_t lead;     /* one more with each lead of this server */
     uint64_t led_from; /* the first sequence of this lead */
     int64_t listen_ns;
@@ -53,6 +56,7 @@ struct replicated {
     asked_queue_t held;  /* what is to be proposed with the next changes of consumers, and waits for them */
     asked_queue_t taken; /* of a mirror or sources: not proposed yet */
     buffer_t packed;     /* the next of these */
+    buffer_t riding;     /* writes that go with the next message (replicated_ride) */
     buffer_t ripe;       /* schedules that are due, at the leader (ripe_t) */
     bytes_t counted;     /* the value of the counter that was applied last; until it is answered */
     int64_t due_ns;      /* when it has something to do by itself */
@@ -91,6 +95,7 @@ void replicated_forget(js_t *js, asked_queue_t *queue);
 /* What is to be said: a client's, or another server's. */
 void replicated_say_now(const replicated_t *replicated, bytes_t bytes); /* the bytes of an ASKED_SAY */
 LEAF_MUST_USE status_t replicated_say(replicated_t *replicated, asked_queue_t *queue, bytes_t subject, bytes_t header);
+LEAF_MUST_USE status_t replicated_tell_host(replicated_t *replicated, bytes_t subject, bytes_t payload); /* `held` */
 
 /* replicated_group.c */
 /* replica_hooks_t's. */

@@ -6,6 +6,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "jetstream/publish.h"
+#include "jetstream/replicated.h"
 #include "jetstream/seat.h"
 
 #define CONSUMERS_FROM UINT32_C(0x80000000) /* control counts up from 1 */
@@ -25,18 +26,35 @@ static bytes_t whole_key(const stream_t *stream, bytes_t key, uint8_t to[PREFIX 
     return bytes_of(to, PREFIX + key.size);
 }
 
+static status_t keeping_change(plane_t *plane, const stream_t *stream, const record_change_t *change) {
+    plane->js.more = true;
+    return stream->replicated != NULL ? replicated_record(&plane->js, stream->id, change)
+                                      : store_record_change(keeping_store(plane, stream), change);
+}
+
 status_t keeping_put(plane_t *plane, const stream_t *stream, uint32_t kind, bytes_t key, bytes_t value) {
     uint8_t whole[PREFIX + KEEPING_KEY_MAX];
-    plane->js.more = true;
-    return store_record_put(keeping_store(plane, stream), kind, whole_key(stream, key, whole), value);
+    const record_change_t change = {
+        .act = RECORD_PUT, .kind = kind, .key = whole_key(stream, key, whole), .value = value};
+    return keeping_change(plane, stream, &change);
+}
+
+status_t keeping_ride(const stream_t *stream, uint32_t kind, bytes_t key, bytes_t value) {
+    uint8_t whole[PREFIX + KEEPING_KEY_MAX];
+    const record_change_t change = {
+        .act = RECORD_PUT, .kind = kind, .key = whole_key(stream, key, whole), .value = value};
+    return replicated_ride(stream, &change);
+}
+
+void keeping_sent(const stream_t *stream) {
+    replicated_ride_end(stream);
 }
 
 status_t keeping_drop(plane_t *plane, const stream_t *stream, uint32_t kind, bytes_t key, bool all) {
-    uint8_t at[PREFIX + KEEPING_KEY_MAX];
-    bytes_t whole = whole_key(stream, key, at);
-    store_t *store = keeping_store(plane, stream);
-    plane->js.more = true;
-    return all ? store_record_delete_prefix(store, kind, whole) : store_record_delete(store, kind, whole);
+    uint8_t whole[PREFIX + KEEPING_KEY_MAX];
+    const record_change_t change = {
+        .act = all ? RECORD_DELETE_PREFIX : RECORD_DELETE, .kind = kind, .key = whole_key(stream, key, whole)};
+    return keeping_change(plane, stream, &change);
 }
 
 typedef struct visit {
@@ -58,13 +76,28 @@ status_t keeping_each(plane_t *plane, const stream_t *stream, uint32_t kind, byt
                              after.size == 0 ? BYTES_NONE : whole_key(stream, after, whole), visit_record, &own);
 }
 
-status_t keeping_hold(plane_t *plane, const stream_t *stream, bytes_t subject, bytes_t payload) {
+status_t keeping_hold_here(plane_t *plane, const stream_t *stream, bytes_t subject, bytes_t payload) {
     plane->js.more = true;
     return js_try_hold(&plane->js, stream, subject, payload);
 }
 
+status_t keeping_hold(plane_t *plane, const stream_t *stream, bytes_t subject, bytes_t payload) {
+    return stream->replicated != NULL ? replicated_hold_told(&plane->js, stream, subject, payload)
+                                      : keeping_hold_here(plane, stream, subject, payload);
+}
+
 int64_t keeping_age_ns(plane_t *plane, const stream_t *stream) {
-    return store_age(keeping_store(plane, stream));
+    return stream->replicated != NULL ? replicated_age(&plane->js, stream) : store_age(keeping_store(plane, stream));
+}
+
+bool keeping_shared(const stream_t *stream) {
+    return stream->replicated != NULL;
+}
+
+void keeping_made(plane_t *plane, const stream_t *stream) {
+    if (stream->replicated != NULL) {
+        replicated_host_made(&plane->js, stream);
+    }
 }
 
 uint64_t keeping_last(const stream_t *stream) {

@@ -1,9 +1,10 @@
 /* keeping.h: what a protocol keeps on disk for its clients, in a stream of its own: records of that stream, and for
- * each client that is to have its messages a consumer, which control never hears of.
+ * each client that is to have its messages a consumer, which control never hears of. Where several servers keep the
+ * stream all of that is at the one that leads, and each write is an entry of its log (jetstream/replicated.h).
  *
  *     records    kind, key behind the stream's number      in the same batches as the stream's messages
  *     consumer   number, subjects, receiver                its deliveries come to the receiver (js_host_t, receive)
- *     hold       a message that leaves when all of that is on disk
+ *     hold       a message that leaves when all of that is on disk, or at a majority
  *
  * Not here: what the records say, who the clients are (verbs/).
  */
@@ -28,11 +29,20 @@ LEAF_MUST_USE status_t keeping_drop(plane_t *plane, const stream_t *stream, uint
  * number. */
 LEAF_MUST_USE status_t keeping_each(plane_t *plane, const stream_t *stream, uint32_t kind, bytes_t after,
                                     bool (*visit)(void *context, bytes_t key, bytes_t value), void *context);
-/* To that subject of the stream's account, when what is in the open batch is on disk. */
+/* The same of a shared stream, in one entry with the message that is published to it next, or not at all; keeping_sent
+ * when that was. Where one server keeps the stream alone what is written in a tick is in one batch. */
+LEAF_MUST_USE status_t keeping_ride(const stream_t *stream, uint32_t kind, bytes_t key, bytes_t value);
+void keeping_sent(const stream_t *stream);
+/* To that subject of the stream's account, when what was written until now is on disk, or at a majority. */
 LEAF_MUST_USE status_t keeping_hold(plane_t *plane, const stream_t *stream, bytes_t subject, bytes_t payload);
-int64_t keeping_age_ns(plane_t *plane, const stream_t *stream); /* now on the store's own clock */
-uint64_t keeping_last(const stream_t *stream);                  /* the sequence of its last message */
-uint64_t keeping_bytes(const stream_t *stream);                 /* of all its messages */
+/* Likewise when what is in this server's open batch is on its disk. */
+LEAF_MUST_USE status_t keeping_hold_here(plane_t *plane, const stream_t *stream, bytes_t subject, bytes_t payload);
+int64_t keeping_age_ns(plane_t *plane, const stream_t *stream); /* now on the store's own clock, or the log's */
+bool keeping_shared(const stream_t *stream);                    /* several servers keep it */
+/* The consumers of a stream that is led here are there (js_host_t, led). */
+void keeping_made(plane_t *plane, const stream_t *stream);
+uint64_t keeping_last(const stream_t *stream);  /* the sequence of its last message */
+uint64_t keeping_bytes(const stream_t *stream); /* of all its messages */
 /* Visits the receiver of each consumer that wants that subject, NULL if it is none of these; false from visit ends
  * it. */
 void keeping_wanted(plane_t *plane, const stream_t *stream, bytes_t subject,

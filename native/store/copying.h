@@ -11,8 +11,8 @@
  *                                                 too
  *     message    'M'  seq 8  ts 8  born 8  flags 1  sizes: id 2, subject 2, header 4, payload 4; then these
  *     id         'I'  seq 8  born 8  size 2  id   of a message that is gone, and may still be a duplicate's first
- *     record     'C'  kind 1  sizes: key 2, value 4; then these    of a consumer, schedule or source; its key behind
- *                                                                  the stream
+ *     record     'C'  kind 1  sizes: key 2, value 4; then these    of a consumer, schedule, session or source; its key
+ *                                                                  behind the stream
  *     expiry     'X'  expires 8  seq 8
  *     end        'E'  size 2  numbers (log.h, without their checksum)  size 2  what the ledger's owner noted
  *
@@ -24,8 +24,8 @@
  * - What the sender cannot read, a damaged message among it, ends the copy (STATUS_IO, STATUS_CORRUPT): it is never
  *   taken for "not there". The receiver holds what it has against the sender's numbers at the end.
  *
- * - Records of consumers, schedules and sources are all sent: the receiver's own go before. A sealed store gives the
- *   positions of sources as they are by then: the entries behind the copy say the same.
+ * - Records of consumers, schedules, sessions and sources are all sent: the receiver's own go before. A sealed store
+ *   gives the positions of sources as they are by then: the entries behind the copy say the same.
  *
  * Not here: streams in memory.
  */
@@ -35,8 +35,8 @@
 #include "base/buffer.h"
 #include "store/store.h"
 
-/* Kinds of records: those of a stream's consumers and schedules, then the positions of its sources. */
-#define COPIED_KINDS 5
+/* Kinds of records: those of a stream's consumers, schedules and sessions, then the positions of its sources. */
+#define COPIED_KINDS 10
 extern const uint8_t copied_kinds[COPIED_KINDS];
 
 typedef struct giving giving_t;

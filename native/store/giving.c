@@ -9,8 +9,9 @@
 #define GIVE_STEPS 4096u /* rows that one call looks at */
 #define GIVE_SOURCES_STEP 256u
 #define GIVE_RECORD (1u + 3 * 8 + 1 + 2 * 2 + 2 * 4)
-const uint8_t copied_kinds[COPIED_KINDS] = {RECORD_CONSUMER, RECORD_CONSUMER_STATE, RECORD_CONSUMER_PENDING,
-                                            RECORD_SCHEDULE, RECORD_SOURCE};
+const uint8_t copied_kinds[COPIED_KINDS] = {
+    RECORD_CONSUMER,   RECORD_CONSUMER_STATE, RECORD_CONSUMER_PENDING, RECORD_SCHEDULE,       RECORD_SESSION,
+    RECORD_SESSION_IN, RECORD_SESSION_OUT,    RECORD_SESSION_WILL,     RECORD_SESSION_SHARED, RECORD_SOURCE};
 #define APPLIED_MIN (VALUE_CRC_SIZE + 8u)
 
 typedef enum phase {

@@ -3,18 +3,16 @@
  *     mqtt.c            bytes to packets, which packet when; its value of protocol_t
  *     mqtt_login.c      CONNECT, CONNACK, who has that client identifier, the end and what is said of it, keep alive
  *     mqtt_publish.c    PUBLISH of a client, and what it is answered
- *     mqtt_subscribe.c  SUBSCRIBE, UNSUBSCRIBE
+ *     mqtt_subscribe.c  SUBSCRIBE, UNSUBSCRIBE                         mqtt_retain.c  retained messages
  *     mqtt_account.c    where an account's streams answer, and which
- *     mqtt_retain.c     retained messages
  *     mqtt_far.c        streams of ours that another server of the cluster has
  *     mqtt_stream.c     the stream of messages that sessions are to have, and its sessions when it is opened
  *     mqtt_kept.c       a session that outlives its connection: made, found, left, expired, ended
- *     mqtt_share.c/h    a shared subscription with such a session
- *     mqtt_will.c       the message that a client leaves behind
+ *     mqtt_share.c/h    a shared subscription with such a session      mqtt_will.c    its last message
  *     mqtt_receive.c    what such a session gets out of the stream
  *     mqtt_deliver.c    a message to a client, and what that answers
  *
- * Topics are subjects and back in text/topic.h, properties are headers and back in sessions/carry.h.
+ * Topics as subjects: text/topic.h. Properties as headers: sessions/carry.h.
  */
 #ifndef LEAFD_VERBS_MQTT_H
 #define LEAFD_VERBS_MQTT_H
@@ -93,8 +91,10 @@ typedef struct mqtt_account {
     bool elsewhere_wanted;  /* .. when there was a server that wants their messages, or one of its clients */
     mqtt_keeps_t sessions;  /* the same of sessions: KEEPS_ASKED also while they are read */
     bool unreadable;        /* some are there that could not be read */
-    stream_t *messages;     /* that they wait for; NULL: there is no such stream */
+    stream_t *messages;     /* that they wait for; NULL: there is none, or another server leads it */
     stream_t *retained;     /* likewise */
+    void *reading;          /* who reads the sessions */
+    bool lost;              /* this server led a stream of the account, and some may wait for its answer */
     uint32_t last_number;   /* of a session */
     table_t numbers;        /* of sessions > kept_t */
     table_t shares;         /* likewise of shared subscriptions (mqtt_share.h) */

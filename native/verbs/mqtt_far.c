@@ -48,6 +48,10 @@ bool mqtt_far_possible(const plane_t *plane) {
     return (plane->limits.clustered & CLUSTERED_META) != 0;
 }
 
+uint32_t mqtt_far_replicas(const plane_t *plane) {
+    return mqtt_far_possible(plane) && plane->mqtt.replicas > 1 ? plane->mqtt.replicas : 1;
+}
+
 status_t mqtt_far_begin(plane_t *plane, const mqtt_desk_t *desk, account_t *account, sink_t *sink) {
     text_t text = {0};
     if (!mqtt_far_possible(plane)) {
@@ -106,6 +110,34 @@ bool mqtt_far_untold(const plane_t *plane, mqtt_desk_t *desk) {
     return plane->placed_unknown;
 }
 
+/* Its connection is looked at again when an answer should have come. */
+static void expect_answer(const plane_t *plane, peer_t *peer, int64_t patience_ns) {
+    int64_t due_ns = plane->now.mono_ns + patience_ns;
+    peer->next_ping_ns = due_ns < peer->next_ping_ns ? due_ns : peer->next_ping_ns;
+}
+
+/* Who leads no more answers nobody: where no answer comes the client is closed, and says it again. */
+static void look_after_the_waiting(const plane_t *plane, const mqtt_desk_t *desk, mqtt_account_t *keeper) {
+    uint32_t account = keeper->sink.account->js.id;
+    map_walk_t walk = {0};
+    keeper->lost = false;
+    for (map_link_t *link; (link = map_next(desk->here, &walk)) != NULL;) {
+        session_t *session = MAP_ENTRY(link, session_t, link);
+        if (session->account == account && session->answers.count != 0 && session->far_since_ns == 0) {
+            session->far_since_ns = plane->now.mono_ns;
+            expect_answer(plane, session->owner, LOOK_NS);
+        }
+    }
+}
+
+void mqtt_far_lost(plane_t *plane, const stream_t *stream) {
+    const mqtt_desk_t *desk = plane->mqtt_desk;
+    mqtt_account_t *keeper = desk == NULL ? NULL : table_find(&desk->accounts, stream->account->id);
+    if (keeper != NULL) {
+        keeper->lost = true;
+    }
+}
+
 void mqtt_far_chores(plane_t *plane) {
     mqtt_desk_t *desk = plane->mqtt_desk;
     int64_t before_ns = plane->now.mono_ns - CONTROL_PATIENCE_NS;
@@ -116,6 +148,9 @@ void mqtt_far_chores(plane_t *plane) {
     bool told = desk->untold && !plane->placed_unknown;
     desk->untold &= plane->placed_unknown;
     for (mqtt_account_t *keeper; (keeper = table_next(&desk->accounts, &walk)) != NULL;) {
+        if (keeper->lost) {
+            look_after_the_waiting(plane, desk, keeper);
+        }
         if (told) {
             mqtt_wake(plane, keeper);
         }
@@ -145,12 +180,6 @@ mqtt_where_t mqtt_far_sessions(plane_t *plane, mqtt_account_t *keeper, const acc
 uint32_t mqtt_far_mark(mqtt_desk_t *desk) {
     desk->mark = desk->mark == UINT32_MAX ? 1 : desk->mark + 1;
     return desk->mark;
-}
-
-/* Its connection is looked at again when an answer should have come. */
-static void expect_answer(const plane_t *plane, peer_t *peer, int64_t patience_ns) {
-    int64_t due_ns = plane->now.mono_ns + patience_ns;
-    peer->next_ping_ns = due_ns < peer->next_ping_ns ? due_ns : peer->next_ping_ns;
 }
 
 /* The subject where an answer comes to this server, at another one. */

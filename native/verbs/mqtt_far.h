@@ -13,6 +13,7 @@
 
 /* May another server have the streams of an account? */
 bool mqtt_far_possible(const plane_t *plane);
+uint32_t mqtt_far_replicas(const plane_t *plane); /* of a stream of ours that is made */
 LEAF_MUST_USE status_t mqtt_far_begin(plane_t *plane, const mqtt_desk_t *desk, account_t *account, sink_t *sink);
 /* The first two tokens where answers from elsewhere come, and their key (mqtt_account.c). */
 void mqtt_far_prefix(const mqtt_desk_t *desk, text_t *text);
@@ -23,6 +24,8 @@ void mqtt_far_known(plane_t *plane, mqtt_account_t *keeper, bytes_t payload);
 typedef enum mqtt_where { WHERE_HERE = 0, WHERE_FAR, WHERE_AWAY } mqtt_where_t;
 /* HERE: or nowhere; AWAY: at another server, which cannot be reached. */
 LEAF_MUST_USE mqtt_where_t mqtt_far_sessions(plane_t *plane, mqtt_account_t *keeper, const account_t *account);
+/* This server leads a stream no more: who waits for its answer is not left waiting. */
+void mqtt_far_lost(plane_t *plane, const stream_t *stream);
 /* Control asks a server that may have died, so what it does not answer soon is asked again: devices wait for it. */
 void mqtt_far_chores(plane_t *plane);
 bool mqtt_far_retains(plane_t *plane, const account_t *account); /* can that one be reached? */

@@ -156,6 +156,14 @@ bool mqtt_kept_note(plane_t *plane, kept_t *kept, uint32_t record, uint16_t id, 
            == STATUS_OK;
 }
 
+bool mqtt_kept_ride(kept_t *kept, uint16_t id) {
+    uint8_t key[ID_KEY_SIZE];
+    (void)key_of(kept, key);
+    store_be16(key + 4, id);
+    return keeping_ride(kept_stream(kept), RECORD_SESSION_IN, bytes_of(key, ID_KEY_SIZE), BYTES_LITERAL("1"))
+           == STATUS_OK;
+}
+
 /* ---- the end of a session, and what is loaded of it -------------------------------------------------------------- */
 
 static int64_t expires_ns(const plane_t *plane, const kept_t *kept, int64_t age_ns) {

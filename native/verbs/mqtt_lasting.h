@@ -39,6 +39,10 @@ void mqtt_kept_hand_over(plane_t *plane, kept_t *kept);
 void mqtt_kept_leave(plane_t *plane, kept_t *kept);
 /* Notes that the session acknowledges a message of the stream. */
 void mqtt_kept_acknowledge(plane_t *plane, kept_t *kept, uint64_t seq);
+/* Another server has the session from now on: its client is sent there. */
+void mqtt_send_on(plane_t *plane, const kept_t *kept);
+/* RECORD_SESSION_IN, in one entry with the message that is kept next (keeping_ride). false: no room. */
+bool mqtt_kept_ride(kept_t *kept, uint16_t id);
 /* record: RECORD_SESSION_IN or RECORD_SESSION_OUT; there: it is to be. false: no room. */
 bool mqtt_kept_note(plane_t *plane, kept_t *kept, uint32_t record, uint16_t id, bool there);
 

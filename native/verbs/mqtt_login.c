@@ -505,6 +505,21 @@ void mqtt_farewell(plane_t *plane, peer_t *peer, uint32_t reason, bytes_t text) 
     }
 }
 
+/* Its will is the next server's, too, which has the record of it. */
+void mqtt_send_on(plane_t *plane, const kept_t *kept) {
+    session_t *session = kept->session;
+    peer_t *peer = session->owner;
+    if (kept->will_noted) {
+        session_forget_will(session);
+    }
+    if (session->admitted && !session->told && session->writer.level == MQTT_5) {
+        session->told = true;
+        mqtt_emitted(plane, peer,
+                     mqtt_write_disconnect(&session->writer, &peer->conn.out.data, MQTT_REASON_ANOTHER_SERVER, NULL));
+    }
+    peer_doom(plane, peer, CLOSE_KICKED, BYTES_LITERAL("another server has its session now"));
+}
+
 void mqtt_left(plane_t *plane, peer_t *peer) {
     session_t *session = peer->session;
     if (session == NULL) {

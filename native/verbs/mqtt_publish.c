@@ -81,6 +81,7 @@ typedef struct sending {
     bytes_t subject; /* .. and what the account's mappings make of it */
     bytes_t reply;
     tell_t tell;
+    bool noted; /* that it came, in one entry with the message that sessions are to have */
 } sending_t;
 
 static mqtt_reason_t sending_subject(plane_t *plane, mqtt_desk_t *desk, sending_t *sending, text_t *mapped) {
@@ -147,6 +148,28 @@ static bool compose_header(mqtt_desk_t *desk, const sending_t *sending, bool to_
     return carry_to_headers(&desk->header, &carried, &message->properties) == STATUS_OK;
 }
 
+/* Of QoS 2, where the session of its client is kept by several servers: a leader that dies leaves the message and that
+ * it came, or neither. */
+static mqtt_reason_t keep_for_sessions(plane_t *plane, mqtt_desk_t *desk, const publication_t *publication,
+                                       sending_t *sending, uint16_t id) {
+    const mqtt_message_t *message = sending->message;
+    uint32_t expiry = mqtt_number(&message->properties, MQTT_MESSAGE_EXPIRY, 0);
+    kept_t *kept = sending->peer == NULL || message->qos != 2 ? NULL : sending->peer->session->kept;
+    const mqtt_account_t *keeper = kept == NULL ? NULL : kept->keeper;
+    bool rides = keeper != NULL && keeping_shared(keeper->messages);
+    uint32_t streams = sending->tell.streams;
+    if (rides && !mqtt_kept_ride(kept, id)) {
+        return MQTT_REASON_QUOTA;
+    }
+    mqtt_reason_t reason =
+        mqtt_keep(plane, desk, publication, MQTT_MESSAGES, expiry, message->retain ? message : NULL, false);
+    if (rides) {
+        keeping_sent(keeper->messages);
+        sending->noted = sending->tell.streams != streams; /* it has got there */
+    }
+    return reason;
+}
+
 /* To all who want it. */
 static mqtt_reason_t send_message(plane_t *plane, mqtt_desk_t *desk, sending_t *sending, uint16_t id) {
     const mqtt_message_t *message = sending->message;
@@ -199,7 +222,7 @@ static mqtt_reason_t send_message(plane_t *plane, mqtt_desk_t *desk, sending_t *
     (void)publish(plane, &publication);
     desk->current = (mqtt_current_t){.account = NULL};
     if (wanted == WANTED) {
-        mqtt_reason_t reason = mqtt_keep(plane, desk, &publication, MQTT_MESSAGES, expiry, retained, false);
+        mqtt_reason_t reason = keep_for_sessions(plane, desk, &publication, sending, id);
         if (reason != MQTT_REASON_SUCCESS) {
             return reason;
         }
@@ -327,14 +350,14 @@ static void answer_publish(plane_t *plane, peer_t *peer, const mqtt_packet_t *pa
     mqtt_say_answers(plane, peer);
 }
 
-/* In the batch that has the message, so that after a crash both are there or neither. */
+/* In the batch or entry that has the message, so that after a crash both are there or neither. */
 static bool note_received(plane_t *plane, peer_t *peer, sending_t *sending, uint16_t id) {
     session_t *session = peer->session;
     kept_t *kept = session->kept;
     if (ids_add(session_received(session), id) != STATUS_OK) {
         return false;
     }
-    if (kept == NULL) {
+    if (kept == NULL || sending->noted) {
         return true;
     }
     if (!mqtt_kept_note(plane, kept, RECORD_SESSION_IN, id, true)) {

@@ -62,7 +62,8 @@ void mqtt_retain_begin(plane_t *plane, account_t *account) {
     text_t text = {0};
     text_add_literal(&text, "{\"name\":\"" MQTT_RETAINED "\",\"subjects\":[\"" SUBJECTS ">\"],\"retention\":\"limits\","
                             "\"storage\":\"file\",\"discard\":\"new\",\"max_consumers\":-1,\"max_msgs_per_subject\":1,"
-                            "\"num_replicas\":1,\"allow_direct\":true,\"allow_msg_ttl\":true");
+                            "\"allow_direct\":true,\"allow_msg_ttl\":true,\"num_replicas\":");
+    text_add_number(&text, mqtt_far_replicas(plane));
     if (plane->mqtt.max_retained != 0) {
         text_add_literal(&text, ",\"max_msgs\":");
         text_add_number(&text, plane->mqtt.max_retained);
@@ -254,7 +255,7 @@ static void begin_read(plane_t *plane, peer_t *peer) {
     }
     text_t at;
     mqtt_answer_subject(peer->session->shared, peer, "b", 0, &at);
-    if (keeping_hold(plane, keeper->retained, text_bytes(&at), BYTES_NONE) != STATUS_OK) {
+    if (keeping_hold_here(plane, keeper->retained, text_bytes(&at), BYTES_NONE) != STATUS_OK) {
         read_later(plane, peer);
     }
 }

@@ -6,6 +6,9 @@
  *     PUBLISH, QoS 1 or 2      --> does a session want that subject? --> $MQTT.msgs.<subject>, once for all of them
  *     it is removed            --> its sessions are no more, and whoever has one is closed
  *
+ *     several servers keep it, and this one leads   --> as a start: its records are read
+ *                              and leads no more    --> its sessions are the next one's, where whoever has one is sent
+ *
  * Nobody publishes there who did not wait until the records are read, so no message passes a session by. What does not
  * live here: one session (mqtt_kept.c), what it gets (mqtt_receive.c).
  */
@@ -38,10 +41,14 @@ void mqtt_stream_begin(plane_t *plane, peer_t *peer) {
     }
     static const char body[] =
         "{\"name\":\"" NAME "\",\"subjects\":[\"" MQTT_MESSAGES ">\"],\"retention\":\"interest\","
-        "\"storage\":\"file\",\"max_consumers\":-1,\"num_replicas\":1,\"allow_msg_ttl\":true}";
+        "\"storage\":\"file\",\"max_consumers\":-1,\"allow_msg_ttl\":true,\"num_replicas\":";
+    text_t text = {0};
+    text_add_literal(&text, body);
+    text_add_number(&text, mqtt_far_replicas(plane));
+    text_add_literal(&text, "}");
     bool jetstream = (peer->account->flags & ACCOUNT_JETSTREAM) != 0;
     keeper->sessions = KEEPS_ASKED; /* it may be opened before the request has returned */
-    if (!jetstream || !mqtt_ask_control(plane, peer->account, CREATE, bytes_of(body, sizeof body - 1), "m")) {
+    if (!jetstream || !mqtt_ask_control(plane, peer->account, CREATE, text_bytes(&text), "m")) {
         keeper->sessions = KEEPS_NO;
     }
 }
@@ -226,6 +233,9 @@ static bool reading_fails(reading_t *reading) {
 static bool reading_step(js_t *js, job_t *job) {
     reading_t *reading = (reading_t *)job;
     (void)js;
+    if (reading->keeper->reading != reading) {
+        return true; /* another server leads, and what was read is forgotten */
+    }
     reading->left = READ_STEP;
     reading->status = STATUS_OK;
     reading->gathered.size = 0;
@@ -247,8 +257,17 @@ static bool reading_step(js_t *js, job_t *job) {
 static void reading_end(js_t *js, job_t *job, status_t status) {
     reading_t *reading = (reading_t *)job;
     (void)js;
+    if (reading->keeper->reading == reading) {
+        reading->keeper->reading = NULL;
+    } else {
+        status = STATUS_CLOSED;
+    }
     if (status == STATUS_OK) {
         reading->keeper->sessions = reading->keeper->unreadable ? KEEPS_NO : KEEPS_YES;
+        if (!reading->keeper
+                 ->unreadable) { /* else a message that one of them wants would be taken for one that none does */
+            keeping_made(reading->plane, job->stream);
+        }
         mqtt_wake(reading->plane, reading->keeper);
     }
     buffer_free(&reading->gathered);
@@ -260,6 +279,7 @@ static void messages_opened(plane_t *plane, mqtt_account_t *keeper, stream_t *st
     keeper->messages = stream;
     keeper->sessions = KEEPS_ASKED;
     keeper->unreadable = reading == NULL;
+    keeper->reading = reading;
     if (reading == NULL) {
         keeper->sessions = KEEPS_NO;
         return;
@@ -273,18 +293,24 @@ static void messages_opened(plane_t *plane, mqtt_account_t *keeper, stream_t *st
     keeping_bound(plane, plane->mqtt.max_queued);
 }
 
-static void messages_removed(plane_t *plane, mqtt_account_t *keeper) {
+/* lost: another server leads the stream's group, and has the sessions and their wills. */
+static void messages_removed(plane_t *plane, mqtt_account_t *keeper, bool lost) {
     map_walk_t walk = {0};
     for (kept_t *kept; (kept = table_next(&keeper->numbers, &walk)) != NULL;) {
         kept->seat = NULL; /* it goes with the stream */
-        mqtt_will_outlive(plane, kept);
-        if (kept->session != NULL) {
+        if (!lost) {
+            mqtt_will_outlive(plane, kept);
+        }
+        if (kept->session != NULL && lost) {
+            mqtt_send_on(plane, kept);
+        } else if (kept->session != NULL) {
             peer_doom(plane, kept->session->owner, CLOSE_KICKED, BYTES_LITERAL("its session was removed"));
         }
         mqtt_kept_forget(plane, kept);
     }
     mqtt_share_forget_all(plane, keeper);
     keeper->messages = NULL;
+    keeper->reading = NULL;
     keeper->sessions = KEEPS_UNKNOWN;
 }
 
@@ -293,7 +319,7 @@ void mqtt_stream_opened(plane_t *plane, stream_t *stream) {
     mqtt_account_t *keeper = stream_keeper(plane, stream, BYTES_LITERAL(NAME));
     if (retains != NULL) {
         retains->retained = stream;
-    } else if (keeper != NULL) {
+    } else if (keeper != NULL && !keeping_shared(stream)) {
         messages_opened(plane, keeper, stream);
     }
 }
@@ -304,6 +330,25 @@ void mqtt_stream_removed(plane_t *plane, stream_t *stream) {
     if (retains != NULL && retains->retained == stream) {
         retains->retained = NULL;
     } else if (keeper != NULL && keeper->messages == stream) {
-        messages_removed(plane, keeper);
+        messages_removed(plane, keeper, false);
     }
+}
+
+bool mqtt_stream_led(plane_t *plane, stream_t *stream) {
+    mqtt_account_t *keeper = stream_keeper(plane, stream, BYTES_LITERAL(NAME));
+    if (keeper != NULL) {
+        messages_opened(plane, keeper, stream);
+    }
+    return keeper != NULL;
+}
+
+void mqtt_stream_lost(plane_t *plane, stream_t *stream) {
+    mqtt_account_t *keeper = stream_keeper(plane, stream, BYTES_LITERAL(NAME));
+    if (keeper != NULL && keeper->messages == stream) {
+        messages_removed(plane, keeper, true);
+        keeper->unreadable = false; /* by this server, which is not asked any more */
+        keeper->elsewhere = KEEPS_YES;
+        mqtt_wake(plane, keeper);
+    }
+    mqtt_far_lost(plane, stream);
 }

@@ -22,6 +22,8 @@ bool mqtt_far_take_in(plane_t *plane, peer_t *peer, account_t *account, const op
 /* Tells sessions: a stream was opened, or is about to go; a delivery to one (kept_t); now and then. */
 void mqtt_stream_opened(plane_t *plane, stream_t *stream);
 void mqtt_stream_removed(plane_t *plane, stream_t *stream);
+bool mqtt_stream_led(plane_t *plane, stream_t *stream); /* host.h */
+void mqtt_stream_lost(plane_t *plane, stream_t *stream);
 delivered_t mqtt_receive(plane_t *plane, void *receiver, const delivery_t *delivery);
 void mqtt_chores(plane_t *plane);
 void mqtt_republished(plane_t *plane, publication_t *publication);

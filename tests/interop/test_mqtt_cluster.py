@@ -293,26 +293,43 @@ def test_an_acknowledgement_means_that_a_stream_of_another_server_has_it(tmp_pat
         assert b"two left" in stored(made[0], "shared")
 
 
-def test_what_is_retained_outlives_a_server_where_three_have_its_stream(tmp_path: Path) -> None:
-    """As an operator may order it; sessions stay at one server, so their stream gets no replicas."""
+def test_what_is_retained_and_a_session_outlive_a_server_where_three_have_their_streams(tmp_path: Path) -> None:
+    """As an operator may order it, of streams that one server had alone."""
     with devices(servers.LEAFD, tmp_path) as made:
         assert acknowledged(made[1], "state/0", b"before", retain=True)
         with Nats(made[1], user="a", **{"pass": "a"}) as operator:
-            refusals = []
             for name in ("$MQTT_rmsgs", "$MQTT_msgs"):
                 config = operator.request(f"$JS.API.STREAM.INFO.{name}")["config"] | {"num_replicas": 3}
-                refusals.append("error" in operator.request(f"$JS.API.STREAM.UPDATE.{name}", **config))
+                answer = operator.request(f"$JS.API.STREAM.UPDATE.{name}", **config)
+                assert "error" not in answer, answer
+                eventually(lambda name=name: copies(made[1], name) == 2, "not all have it")  # type: ignore[misc]
 
-        assert [False, True] == refusals
         for number, server in enumerate(made):
             one = f"state/{number}", STATES[number]
             eventually(lambda at=server, one=one: acknowledged(at, *one, retain=True))  # type: ignore[misc]
         eventually(lambda: [STATES] * 3 == [retained(server) for server in made], "a copy lacks what is agreed on")
-        leader = made[int(led_by(made[1], "$MQTT_rmsgs")[1:])]
+        eventually(lambda: acknowledged(made[1], "for/device", b"away"), "it is not acknowledged")
+        leader = made[int(led_by(made[1], "$MQTT_msgs")[1:])]
         leader.kill()
         up = [server for server in made if server is not leader]
+        eventually(lambda: [b"away"] in [session_of(server) for server in up], "its session is nowhere")
         newer = sorted([STATES[0], b"after", STATES[2]])
         eventually(lambda: retains(up[0], b"after") and newer == retained(up[1]), "two of three do not go on")
+
+
+def copies(server: servers.Server, name: str) -> int:
+    """How many other servers have all of a stream."""
+    with Nats(server, user="a", **{"pass": "a"}) as client:
+        rows = client.request(f"$JS.API.STREAM.INFO.{name}").get("cluster", {}).get("replicas", [])
+        return sum(bool(row.get("current")) for row in rows)
+
+
+def session_of(server: servers.Server) -> list[bytes]:
+    """What waits for the device; nothing, where the server does not serve its session."""
+    with contextlib.suppress(AssertionError), client(server, "device", clean=False) as device:
+        assert device.welcome.session_present
+        return [device.expect(PUBLISH).payload]
+    return []
 
 
 def retains(server: servers.Server, payload: bytes) -> bool:

@@ -138,6 +138,51 @@ static void no_changes(void) {
     end();
 }
 
+static void change_of(record_act_t act, uint32_t kind, const char *key, uint32_t size) {
+    const record_change_t change = {
+        .act = act, .kind = kind, .key = bytes_of((const uint8_t *)key, size), .value = BYTES_NONE};
+    CHECK_EQ_I64(STATUS_OK, changes_add(&changes, &change));
+}
+
+static bool is_there(uint32_t kind, const char *key, uint32_t size) {
+    bytes_t value = BYTES_NONE;
+    status_t status = store_record_get(rig.store, kind, bytes_of((const uint8_t *)key, size), &value);
+    CHECK(status == STATUS_OK || status == STATUS_NOT_FOUND);
+    return status == STATUS_OK;
+}
+
+static void of_sessions(void) {
+    begin();
+    change_of(RECORD_PUT, RECORD_SESSION, "\0\0\0\7\0\0\0\1", 8);
+    change_of(RECORD_PUT, RECORD_SESSION_WILL, "\0\0\0\7\0\0\0\1", 8);
+    for (uint32_t kind = RECORD_SESSION_IN; kind <= RECORD_SESSION_SHARED; kind++) {
+        if (kind != RECORD_SESSION_WILL) {
+            change_of(RECORD_PUT, kind, "\0\0\0\7\0\0\0\1\1\1", 10);
+            change_of(RECORD_PUT, kind, "\0\0\0\7\0\0\0\2\1\1", 10);
+        }
+    }
+    CHECK_EQ_I64(STATUS_OK, changes_apply(stream, all()));
+    CHECK(is_there(RECORD_SESSION, "\0\0\0\11\0\0\0\1", 8));
+    CHECK(is_there(RECORD_SESSION_WILL, "\0\0\0\11\0\0\0\1", 8));
+    CHECK(is_there(RECORD_SESSION_SHARED, "\0\0\0\11\0\0\0\1\1\1", 10));
+    CHECK_EQ_I64(STATUS_OK, changes_take_back(stream, all()));
+    CHECK(!is_there(RECORD_SESSION, "\0\0\0\11\0\0\0\1", 8));
+    CHECK(!is_there(RECORD_SESSION_SHARED, "\0\0\0\11\0\0\0\1\1\1", 10));
+    CHECK_EQ_I64(STATUS_OK, changes_apply(stream, all()));
+    changes.size = 0;
+    change_of(RECORD_DELETE_PREFIX, RECORD_SESSION_IN, "\0\0\0\7\0\0\0\1", 8);
+    change_of(RECORD_DELETE, RECORD_SESSION_OUT, "\0\0\0\7\0\0\0\1\1\1", 10);
+    CHECK_EQ_I64(STATUS_OK, changes_apply(stream, all()));
+    CHECK(!is_there(RECORD_SESSION_IN, "\0\0\0\11\0\0\0\1\1\1", 10));
+    CHECK(!is_there(RECORD_SESSION_OUT, "\0\0\0\11\0\0\0\1\1\1", 10));
+    CHECK(is_there(RECORD_SESSION_IN, "\0\0\0\11\0\0\0\2\1\1", 10));
+    changes.size = 0;
+    change_of(RECORD_DELETE, RECORD_SESSION_OUT, "\0\0\0\7\0\0\0\2", 8); /* no whole key */
+    CHECK_EQ_I64(STATUS_INVALID, changes_apply(stream, all()));
+    CHECK(is_there(RECORD_SESSION_OUT, "\0\0\0\11\0\0\0\2\1\1", 10));
+    end();
+}
+
 static void bounded(void) {
     begin();
     uint8_t key[16];
@@ -158,6 +203,7 @@ int main(void) {
     RUN("a member writes under its own number of the stream, and again changes nothing", own_number);
     RUN("messages that no consumer needs are removed, and again changes nothing", removals);
     RUN("what are no changes writes nothing, however they are cut", no_changes);
+    RUN("what a session has is written, and taken back, as what a consumer has", of_sessions);
     RUN("one entry has an end", bounded);
     return TEST_RESULT();
 }

@@ -29,17 +29,21 @@ static void begin_with(stream_config_t drawn, uint64_t seed) {
     world_until(all_level);
 }
 
-/* ---- records of consumers and sources ---------------------------------------------------------------------------- */
+/* ---- records of consumers, sessions and sources ------------------------------------------------------------------ */
 
 static void put_records(uint32_t at, uint32_t first, uint32_t count) {
     store_t *store = world.node[at].rig.store;
     for (uint32_t i = first; i < first + count; i++) {
         static const uint8_t kinds[] = {RECORD_CONSUMER, RECORD_CONSUMER_STATE, RECORD_SOURCE, RECORD_CONSUMER_PENDING};
+        static const uint8_t of_sessions[] = {RECORD_SESSION, RECORD_SESSION_IN, RECORD_SESSION_OUT,
+                                              RECORD_SESSION_WILL, RECORD_SESSION_SHARED};
         uint8_t key[16];
         store_be32(key, 1);
         store_be32(key + 4, i / 4);
         store_be64(key + 8, i);
         status_t status = store_record_put(store, kinds[i % 4], bytes_of(key, i % 4 == 3 ? 16 : 8), bytes_of(key, 5));
+        CHECK_EQ_I64(STATUS_OK, status);
+        status = store_record_put(store, of_sessions[i % 5], bytes_of(key, 8), bytes_of(key, 8));
         CHECK_EQ_I64(STATUS_OK, status);
     }
 }
@@ -55,7 +59,7 @@ static uint64_t records_of(uint32_t at) {
     uint8_t id[4] = {0, 0, 0, 1};
     for (uint32_t kind = 0; kind < 20; kind++) {
         if (kind == RECORD_CONSUMER || kind == RECORD_CONSUMER_STATE || kind == RECORD_CONSUMER_PENDING
-            || kind == RECORD_SOURCE) {
+            || kind == RECORD_SOURCE || (kind >= RECORD_SESSION && kind <= RECORD_SESSION_SHARED)) {
             store_t *store = world.node[at].rig.store;
             CHECK_EQ_I64(STATUS_OK, store_record_each(store, kind, bytes_of(id, 4), BYTES_NONE, add_record, &digest));
         }

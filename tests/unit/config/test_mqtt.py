@@ -41,7 +41,7 @@ def test_a_block_has_the_keys_of_nats_server() -> None:
         (STORE + "mqtt { port: 1883, max_ack_pending: 65536 }", "less than or equal to 65535"),
         (STORE + "mqtt { port: 1883, tls { verify: false } }", "no certificate"),
         (STORE + "mqtt { port: 1883, js_domain: hub }", "own domain"),
-        (STORE + "mqtt { port: 1883, stream_replicas: 3 }", "on this server alone"),
+        (STORE + "mqtt { port: 1883, stream_replicas: 6 }", "less than or equal to 5"),
         (STORE + "mqtt { port: 1883, max_sessions: -1 }", "greater than or equal to 0"),
         (STORE + "mqtt { port: 1883, unknown: 1 }", "unknown field"),
     ],

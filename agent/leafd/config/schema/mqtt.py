@@ -128,7 +128,14 @@ class Mqtt(Section):
     js_domain: Any = later(
         "sessions are not kept elsewhere: they are in this server's own domain", refuse=True, harmless=("",)
     )
-    stream_replicas: Any = later("what MQTT stores is on this server alone", refuse=True, harmless=(0, 1))
+    stream_replicas: Number = option(
+        0,
+        "Servers of a cluster that keep an account's sessions and retained messages, where they are made from now on."
+        " 0: one.",
+        takes=Takes.LIVE,
+        ge=0,
+        le=5,
+    )
     consumer_replicas: Any = later("nats-server ignores it, too", refuse=False)
     consumer_memory_storage: Any = later("a session has no consumer for each subscription", refuse=False)
     consumer_inactive_threshold: Any = later(

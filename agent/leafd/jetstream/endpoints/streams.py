@@ -220,7 +220,6 @@ def check_replicable(context: Context, config: StreamConfig, *, later: bool = Fa
     others = {
         # What is behind a message that was refused would be in the log already.
         "discard new and sources": config.discard == "new" and (config.mirror is not None or bool(config.sources)),
-        "sessions of MQTT": config.name == "$MQTT_msgs",  # whose records are on one disk
     }
     wrong = [what for what, is_there in others.items() if is_there]
     if wrong:
