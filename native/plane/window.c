@@ -146,13 +146,16 @@ static uint32_t doubt_of(const plane_t *plane, const peer_t *peer) {
     int64_t now = plane->now.mono_ns, quiet_ns = now - peer->last_input_ns;
     bool doubtful = window_doubtful(&peer->link->window, now);
     tcp_look_t seen;
+    if (quiet_ns < WINDOW_ALIVE_NS) {
+        window_heard(&peer->link->window);
+    }
     if (!doubtful && (peer->pings_out == 0 || quiet_ns < WINDOW_ALIVE_NS)) {
         return DOUBT_NONE;
     }
     if (!tcp_look(peer->conn.fd, &seen)) {
         return doubtful ? DOUBT_ALL : DOUBT_NONE;
     }
-    return doubtful ? window_doubt(&seen) : window_unanswered(&peer->link->window, &seen, quiet_ns);
+    return doubtful ? window_doubt(&seen) : window_unanswered(&peer->link->window, &seen, quiet_ns, now);
 }
 
 /* Tells control of a link that we dialled, which may dial another one beside it; and of one that stands at its first

@@ -101,16 +101,18 @@ typedef struct window {
     uint64_t acked;
     uint64_t arrived; /* acked, and what came behind a gap */
     int64_t looked_ns;
-    int64_t begun_ns;    /* when a link by which nothing was under way was given something last */
-    int64_t progress_ns; /* when something arrived, or nothing had to */
-    uint64_t heard;      /* arrived, at the last look of all, .. */
-    int64_t heard_ns;    /* .. and when it was more than at the one before */
-    int64_t alive_ns;    /* when something arrived, by looks a round trip apart */
-    int64_t back_ns;     /* when something did after an outage */
-    int64_t drained_ns;  /* when no queue stood last, or was let run empty */
-    int64_t resume_ns;   /* until when it is */
-    int64_t spared_ns;   /* when BBR began anew last */
-    int64_t again_ns;    /* what the kernel was told of how often it tries again; 0: nothing */
+    int64_t begun_ns;     /* when a link by which nothing was under way was given something last */
+    int64_t progress_ns;  /* when something arrived, or nothing had to */
+    uint64_t heard;       /* arrived, at the last look of all, .. */
+    int64_t heard_ns;     /* .. and when it was more than at the one before */
+    int64_t alive_ns;     /* when something arrived, by looks a round trip apart */
+    int64_t back_ns;      /* when something did after an outage */
+    uint64_t acked_heard; /* acked, while the peer was heard .. */
+    int64_t answered_ns;  /* .. and when more was that was sent since it is silent; 0: nothing was */
+    int64_t drained_ns;   /* when no queue stood last, or was let run empty */
+    int64_t resume_ns;    /* until when it is */
+    int64_t spared_ns;    /* when BBR began anew last */
+    int64_t again_ns;     /* what the kernel was told of how often it tries again; 0: nothing */
     int64_t round_trip_ns;
     int64_t round_trip_min_ns; /* the kernel's, or that of a way that has become longer */
     int64_t longer_ns;         /* what this way takes since it became longer; 0: the kernel knows */
@@ -156,9 +158,11 @@ bool window_again_differs(const window_t *window, int64_t mono_ns);
 bool window_doubtful(const window_t *window, int64_t mono_ns);
 /* DOUBT_*, of one that is in doubt: does it stand at the first full packet of its life? */
 uint32_t window_doubt(const tcp_look_t *look);
-/* DOUBT_*, of one by which nothing came for quiet_ns, though it was asked for a sign of life. Where what is sent
- * arrives the peer may stand at its first full packet. */
-uint32_t window_unanswered(const window_t *window, const tcp_look_t *look, int64_t quiet_ns);
+/* Notes what is acknowledged of one that has been heard of late. */
+void window_heard(window_t *window);
+/* DOUBT_*, of one by which nothing came for quiet_ns, though it was asked for a sign of life. Where that has arrived
+ * the peer may stand at its first full packet. In an outage nothing arrives; when it is over, the peer's turn comes. */
+uint32_t window_unanswered(window_t *window, const tcp_look_t *look, int64_t quiet_ns, int64_t mono_ns);
 /* Nothing has arrived for so long that the link is dead. A link that was busy is given as long, from the last sign of
  * life on, as one that was idle and had to be asked first: after an outage of 30 s TCP needs its time. */
 bool window_dead(const window_t *window, int64_t write_deadline_ns, int64_t mono_ns);

@@ -336,10 +336,21 @@ uint32_t window_doubt(const tcp_look_t *look) {
     return look->acked < WINDOW_FIRST && less(look->held, look->unsent) >= look->packet ? DOUBT_LARGE : DOUBT_ALL;
 }
 
-uint32_t window_unanswered(const window_t *window, const tcp_look_t *look, int64_t quiet_ns) {
-    bool arrives = less(look->held, look->unsent) < look->packet;
-    return arrives && look->received < WINDOW_FIRST && quiet_ns >= WINDOW_ALIVE_NS + doubt_after(window) ? DOUBT_LARGE
-                                                                                                         : DOUBT_NONE;
+void window_heard(window_t *window) {
+    window->acked_heard = window->acked;
+    window->answered_ns = 0;
+}
+
+uint32_t window_unanswered(window_t *window, const tcp_look_t *look, int64_t quiet_ns, int64_t mono_ns) {
+    if (window->answered_ns == 0 && look->acked > window->acked_heard) {
+        window->answered_ns = mono_ns;
+    }
+    bool arrives = window->answered_ns != 0 && less(look->held, look->unsent) < look->packet;
+    int64_t after_ns = doubt_after(window);
+    return arrives && look->received < WINDOW_FIRST && mono_ns - window->answered_ns >= after_ns
+                   && quiet_ns >= WINDOW_ALIVE_NS + after_ns
+               ? DOUBT_LARGE
+               : DOUBT_NONE;
 }
 
 bool window_dead(const window_t *window, int64_t write_deadline_ns, int64_t mono_ns) {

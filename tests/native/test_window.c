@@ -106,20 +106,49 @@ static void a_first_full_packet_that_stands_is_told_from_silence(void) {
     CHECK_EQ_U64(DOUBT_ALL, window_doubt(&look));
 }
 
+/* Of one that was heard last when time began. */
+static uint32_t unanswered(window_t *window, const tcp_look_t *look, int64_t quiet_ns) {
+    return window_unanswered(window, look, quiet_ns, quiet_ns);
+}
+
 /* A ping arrives, and neither its answer nor anything else comes: the peer may stand at its first full packet. */
 static void a_peer_that_stands_at_its_first_full_packet_is_told_from_a_busy_one(void) {
-    const window_t near = {.round_trip_ns = NS_PER_MS}, far = {.round_trip_ns = 2 * NS_PER_SECOND};
+    window_t near = {.round_trip_ns = NS_PER_MS, .acked = 894};
+    window_t far = {.round_trip_ns = 2 * NS_PER_SECOND, .acked = 894};
     tcp_look_t look = {.packet = 1448, .acked = 900, .received = 700};
-    CHECK_EQ_U64(DOUBT_NONE, window_unanswered(&near, &look, 25 * NS_PER_SECOND - 1));
-    CHECK_EQ_U64(DOUBT_LARGE, window_unanswered(&near, &look, 25 * NS_PER_SECOND));
-    CHECK_EQ_U64(DOUBT_NONE, window_unanswered(&far, &look, 31 * NS_PER_SECOND - 1));
-    CHECK_EQ_U64(DOUBT_LARGE, window_unanswered(&far, &look, 31 * NS_PER_SECOND));
+    window_heard(&near);
+    window_heard(&far);
+    CHECK_EQ_U64(DOUBT_NONE, unanswered(&near, &look, 13 * NS_PER_SECOND));
+    CHECK_EQ_U64(DOUBT_NONE, unanswered(&near, &look, 25 * NS_PER_SECOND - 1));
+    CHECK_EQ_U64(DOUBT_LARGE, unanswered(&near, &look, 25 * NS_PER_SECOND));
+    CHECK_EQ_U64(DOUBT_NONE, unanswered(&far, &look, 13 * NS_PER_SECOND));
+    CHECK_EQ_U64(DOUBT_NONE, unanswered(&far, &look, 31 * NS_PER_SECOND - 1));
+    CHECK_EQ_U64(DOUBT_LARGE, unanswered(&far, &look, 31 * NS_PER_SECOND));
     look.held = 6; /* one ping more */
-    CHECK_EQ_U64(DOUBT_LARGE, window_unanswered(&near, &look, 25 * NS_PER_SECOND));
+    CHECK_EQ_U64(DOUBT_LARGE, unanswered(&near, &look, 25 * NS_PER_SECOND));
     look.held = 1448; /* whose packets do not arrive either */
-    CHECK_EQ_U64(DOUBT_NONE, window_unanswered(&near, &look, 25 * NS_PER_SECOND));
+    CHECK_EQ_U64(DOUBT_NONE, unanswered(&near, &look, 25 * NS_PER_SECOND));
     look = (tcp_look_t){.packet = 1448, .acked = 900, .received = WINDOW_FIRST};
-    CHECK_EQ_U64(DOUBT_NONE, window_unanswered(&near, &look, 25 * NS_PER_SECOND));
+    CHECK_EQ_U64(DOUBT_NONE, unanswered(&near, &look, 25 * NS_PER_SECOND));
+}
+
+/* A ping is sent in the outage, and arrives with its end; what the peer has lost it sends again a moment later. */
+static void an_outage_is_no_peer_that_stands_at_its_first_full_packet(void) {
+    window_t far = {.round_trip_ns = 2 * NS_PER_SECOND, .acked = 900};
+    tcp_look_t look = {.packet = 1448, .acked = 900, .received = 700, .held = 14};
+    window_heard(&far);
+    for (int second = 13; second < 50; second++) {
+        CHECK_EQ_U64(DOUBT_NONE, unanswered(&far, &look, second * NS_PER_SECOND));
+    }
+    look.acked = 914;
+    look.held = 0;
+    for (int second = 50; second < 68; second++) {
+        CHECK_EQ_U64(DOUBT_NONE, unanswered(&far, &look, second * NS_PER_SECOND));
+    }
+    CHECK_EQ_U64(DOUBT_LARGE, unanswered(&far, &look, 68 * NS_PER_SECOND)); /* it had its time */
+    far.acked = 914;
+    window_heard(&far);
+    CHECK_EQ_U64(DOUBT_NONE, unanswered(&far, &look, 68 * NS_PER_SECOND));
 }
 
 static void idle_time_proves_nothing(void) {
@@ -667,6 +696,8 @@ int main(void) {
     RUN("a link that stands at its first full packet is told from one that is silent",
         a_first_full_packet_that_stands_is_told_from_silence);
     RUN("so is a peer that stands at its own", a_peer_that_stands_at_its_first_full_packet_is_told_from_a_busy_one);
+    RUN("an outage of a link by which little came yet is not taken for that",
+        an_outage_is_no_peer_that_stands_at_its_first_full_packet);
     RUN("a pace is kept, whatever the link could carry", a_pace_is_kept);
     RUN("time without load changes nothing", idle_time_proves_nothing);
     RUN("what comes in a heap after a stall does not make a link fast", a_stall_is_no_proof_of_speed);
