@@ -3,6 +3,7 @@
     up --doubted--> dial --TCP--> hold --first line of the hub--> log in --up--> the older link goes
          settled <--/ `--no answer--> dial again
                                     `--settled--> the newer connection goes
+                                     `--the older link ends--> log in at once
 
 A link in an outage waits as TCP has it: ever longer, where the kernel cannot be told otherwise (before Linux 6.15). And
 it waits in vain where the outage gave the machine another address, or made a router forget the connection. Only when
@@ -15,6 +16,10 @@ sent again what was lost, and has its answer, too: TCP at such a distance tries 
 on with it takes a round trip or two. A login and new consumers take four, and what was under way is sent once more. So
 nothing is said over the newer connection until then. Where the way is short, both cost little, and a hub that gives a
 login two seconds has to be told in time.
+
+Where the older link ends meanwhile, a connection that has come about goes on, and waits for nobody any more: one that
+is dialled then would have two round trips to make up for. Unless the hub asked for a pause. One that has not come about
+is dialled anew: TCP asks ever more seldom for it.
 
 Not here: when a link is in doubt (native/plane/window.h), how and how often a hub is dialled
 (dialling.py), the loop that dials where there is no link (leafs.py).
@@ -61,6 +66,7 @@ class Beside:
         self._log_in = log_in
         self._close = close
         self._redial = Redial(reconnect_s)
+        self._came = False
 
     async def stay(self, link: Link) -> Link:
         """Until the link has gone, and whatever took its place. The last one of them."""
@@ -94,25 +100,39 @@ class Beside:
             self._status.servers.again()
         async with trio.open_nursery() as nursery:
             nursery.start_soon(first_of, older.settled, nursery.cancel_scope)
-            nursery.start_soon(first_of, older.gone, nursery.cancel_scope)
-            while not begun:
+            nursery.start_soon(self._ends_too, older, nursery.cancel_scope)
+            while not begun and not older.gone.is_set():
                 newer = await self._attempt(older)
                 if newer is None or not await self._hears(newer, begun):
-                    await self._pause(newer.delay_s if newer is not None else 0.0)
+                    with trio.move_on_after((newer.delay_s if newer is not None else 0.0) + self._redial.wait_s()):
+                        await older.gone.wait()
             nursery.cancel_scope.cancel()
         return begun[0] if begun else None
+
+    async def _ends_too(self, older: Link, scope: trio.CancelScope) -> None:
+        """When the older link has gone there is none. A dial goes, too, that has not come about, or if the hub wants a
+        pause."""
+        await older.gone.wait()
+        self._status.connected = False
+        if older.delay_s or not self._came:
+            scope.cancel()
 
     async def _attempt(self, older: Link) -> Link | None:
         """Dials once; a failure is not reported while there is a link."""
         status = self._status
 
         async def hold(trip_s: float) -> None:
+            self._came = True
             trip_s = max(trip_s, older.round_trip_s)  # what was dialled for long may not know its own
-            await trio.sleep(HELD_NEAR_S if trip_s < 1 else max(HELD_MIN_S, HELD * trip_s))
+            with trio.move_on_after(HELD_NEAR_S if trip_s < 1 else max(HELD_MIN_S, HELD * trip_s)):
+                await older.gone.wait()
 
         status.attempts += 1
+        self._came = False
         try:
-            return await self._dial(status, status.servers.next(), hold)
+            newer = await self._dial(status, status.servers.next(), hold)
+            self._came = newer is not None
+            return newer
         except (OSError, NoTunnel, trio.TooSlowError):
             return None
 

@@ -163,6 +163,61 @@ def test_a_newer_connection_waits_for_the_older_one_as_long_as_that_may_take_to_
     assert held_s == pytest.approx(stage.held_s)
 
 
+def test_a_connection_that_has_come_about_goes_on_at_once_when_the_older_link_ends() -> None:
+    """Another one would begin two round trips later."""
+    stage = Stage()
+    stage.trip_s = 2.0
+
+    async def story() -> None:
+        stage.older.doubt(Doubt.ALL)
+        stage.status.linked(stage.older)
+        await trio.sleep(1.5)
+        stage.older.gone.set()
+        await trio.sleep(0.5)
+        assert not stage.status.connected
+        stage.dialled[0].heard.set()
+        await trio.sleep(2)
+        assert stage.status.connected
+        await trio.sleep(100)
+
+    stage.play(story)
+    assert stage.last is stage.dialled[0]
+    assert len(stage.dialled) == 1
+    assert stage.held_s == pytest.approx(0.5)
+    assert stage.closed == []
+
+
+def test_a_hub_that_ends_the_older_link_and_wants_a_pause_has_it() -> None:
+    stage = Stage()
+    stage.trip_s = 0.1
+
+    async def story() -> None:
+        stage.older.doubt(Doubt.ALL)
+        await trio.sleep(1 + HELD_NEAR_S + 0.5)
+        stage.older.delay_s = 30.0
+        stage.older.gone.set()
+        await trio.sleep(100)
+
+    stage.play(story)
+    assert stage.last is stage.older
+    assert stage.closed == [stage.dialled[0].connection]
+
+
+def test_a_dial_that_has_not_come_about_when_the_older_link_ends_is_left_to_who_dials_anew() -> None:
+    stage = Stage()
+
+    async def story() -> None:
+        stage.older.doubt(Doubt.ALL)
+        await trio.sleep(0.5)
+        stage.older.gone.set()
+        await trio.sleep(100)
+
+    stage.play(story)
+    assert stage.last is stage.older
+    assert stage.dialled == []
+    assert stage.status.attempts == 1
+
+
 def test_a_hub_that_has_spoken_counts_even_if_the_older_link_is_well_in_that_moment() -> None:
     """It may have ended the older one already, whose place the newer one takes."""
     stage = Stage()
