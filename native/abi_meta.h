@@ -101,8 +101,8 @@ typedef struct meta_look {
 typedef struct meta_member {
     uint64_t peer;
     uint64_t disk;
-    uint64_t lag;     /* entries that it is not known to have; at the leader alone, as the next one */
-    int64_t heard_ns; /* so long ago; -1: not in this term */
+    uint64_t lag;     /* entries that it is not known to have; at the leader alone */
+    int64_t heard_ns; /* so long ago; a follower knows it of the leader alone; -1: not in this term */
     uint32_t voter;
     uint32_t copies; /* it lacks entries that are gone, and gets a copy */
 } meta_member_t;

@@ -22,7 +22,7 @@ _ROW: Final = struct.Struct(">BIQ")
 
 @dataclass(frozen=True, slots=True)
 class MetaMember:
-    """meta_member_t: a member. lag and heard_ns: at the leader alone."""
+    """meta_member_t: a member. lag: at the leader alone. heard_ns: a follower knows it of the leader alone."""
 
     peer: int
     disk: int
@@ -54,7 +54,8 @@ class MetaLook:
 
 
 def member_info(name: str, member: MetaMember, *, seen: bool = True, there: bool = False) -> dict[str, Any]:
-    """A member as nats-server's PeerInfo has it. seen: the leader shows it; who does not lead knows only the name.
+    """A member as nats-server's PeerInfo has it. seen: by the leader, or the leader by a follower, which knows only the
+    names of others.
     there: its server can be reached, so one that has not said a word yet has not had the time."""
     row: dict[str, Any] = {"name": name, "current": False, "active": 0, "peer": shown_peer(member.peer)}
     if not seen:

@@ -570,6 +570,7 @@ static group_member_t member_look(const group_t *group, uint32_t place) {
     const raft_progress_t *progress = &raft->progress[place];
     group_member_t member = {.member = raft_members(raft)->at[place]};
     member.self = is_self(group, member.member.id);
+    member.heard_ns = raft->role == RAFT_FOLLOWER && same_disk(member.member.id, raft->leader) ? raft->heard_ns : 0;
     if (raft->role == RAFT_LEADER && !member.self) {
         member.copies = progress->pace == RAFT_COPYING;
         member.heard_ns = progress->stamp_ns == INT64_MIN ? 0 : progress->heard_ns;

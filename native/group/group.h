@@ -105,7 +105,7 @@ typedef struct group_member {
     raft_member_t member;
     bool self;
     bool copies;      /* it lacks entries that are gone, and needs a copy */
-    int64_t heard_ns; /* mono, at the leader alone; 0: not in this term */
+    int64_t heard_ns; /* mono; a follower knows it of the leader alone; 0: not in this term */
     uint64_t lag;     /* entries that it is not known to have; at the leader alone */
 } group_member_t;
 

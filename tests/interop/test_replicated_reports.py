@@ -88,6 +88,36 @@ def test_varz_and_statsz_name_the_group_of_all_servers_and_who_leads_it_as_at_na
     assert [2, 0, 0] == [one["others"] for one in told[0]]
 
 
+def rows_of(shown: dict[str, Any]) -> dict[str, tuple[bool, bool]]:
+    """By its name whether a member is current, and whether it was heard."""
+    return {row["name"]: (row["current"], row["active"] > 0) for row in shown.get("replicas", [])}
+
+
+@pytest.mark.parametrize("kind", [R, L])
+def test_a_follower_s_jsz_names_the_other_members_and_shows_the_leader_alone_as_heard(
+    kind: str, tmp_path: Path
+) -> None:
+    """Of the group of all servers, and of a stream's."""
+    with led(kind, tmp_path) as made:
+        asyncio.run(prepared(made))
+
+        def shown(number: int) -> list[dict[str, Any]]:
+            rows = [row["cluster"] for row in details(made[number]) if row["name"] == "S"]
+            return [report(made[number], "jsz")["meta_cluster"], *rows]
+
+        def are_so() -> bool:
+            found = [(number, one) for number in range(len(made)) for one in shown(number)]
+            return len(found) == 2 * len(made) and all(is_so(number, one) for number, one in found)
+
+        def is_so(number: int, one: dict[str, Any]) -> bool:
+            names = {f"s{other}" for other in range(len(made)) if other != number}
+            leads = one.get("leader") == f"s{number}"
+            heard = names if leads else {one.get("leader")}
+            return rows_of(one) == {name: (name in heard, name in heard) for name in names}
+
+        eventually(are_so, lambda: [shown(number) for number in range(len(made))])
+
+
 def test_a_consumer_of_three_servers_is_shown_with_its_leader_and_the_others_as_at_nats_servers(tmp_path: Path) -> None:
     """In jsz of the server that leads it."""
     told = []

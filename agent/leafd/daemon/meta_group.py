@@ -393,21 +393,22 @@ class MetaGroup:
             return why
         return f"{why}: {self.missing} of {self._expected} servers are missing to found the group"
 
-    def report(self, cluster: str) -> dict[str, Any]:
-        """meta_cluster of jsz."""
+    def report(self, cluster: str, *, at_followers: bool = False) -> dict[str, Any]:
+        """meta_cluster of jsz, and `meta` of varz. at_followers: also who does not lead names the other members."""
         look = self._look
         if look is None or not look.name:
             return {"name": cluster, "cluster_size": self._expected, "quorum_needed": self._expected // 2 + 1}
         found: dict[str, Any] = {"name": cluster}
         if look.leader:
             found |= {"leader": self._named(look.leader), "peer": shown_peer(look.leader)}
-        if look.role == LEADER:
-            found["replicas"] = [self._replica(one) for one in self._members if not self._is_own(one)]
+        if look.role == LEADER or at_followers:
+            found["replicas"] = [self._replica(look, one) for one in self._members if not self._is_own(one)]
         voters = sum(one.voter for one in self._members)
         return found | {"cluster_size": len(self._members), "quorum_needed": voters // 2 + 1, **_NOTHING}
 
-    def _replica(self, member: MetaMember) -> dict[str, Any]:
-        row = member_info(self._named(member.peer), member)
+    def _replica(self, look: MetaLook, member: MetaMember) -> dict[str, Any]:
+        seen = look.role == LEADER or member.peer == look.leader
+        row = member_info(self._named(member.peer), member, seen=seen)
         if not member.voter:
             row["observer"] = True
         return row

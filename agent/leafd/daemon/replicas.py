@@ -221,9 +221,11 @@ class Replicas:
         if stream.led:
             found["leader_since"] = format_time(stream.led_since)
         found |= {"system_account": True, "traffic_account": self._meta.system}
-        seen, linked = look.role == LEADER, self._meta.linked()
-        others = [(one, one.peer in linked) for one in members if one.peer != look.leader]
-        rows = [member_info(self._meta.named(one.peer), one, seen=seen, there=there) for one, there in others]
+        linked, rows = self._meta.linked(), list[dict[str, Any]]()
+        for one in members:
+            if one.peer != self._meta.peer:
+                seen = look.role == LEADER or one.peer == look.leader
+                rows.append(member_info(self._meta.named(one.peer), one, seen=seen, there=one.peer in linked))
         return found | {"replicas": rows}
 
 

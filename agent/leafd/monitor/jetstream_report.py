@@ -157,7 +157,7 @@ async def jsz(facts: Facts, options: Options, *, but: Plain | None = None) -> di
         "bytes": summed["storage"] + summed["memory"],
     }
     if facts.meta is not None:
-        report["meta_cluster"] = facts.meta.report(facts.cluster)
+        report["meta_cluster"] = facts.meta.report(facts.cluster, at_followers=True)
         report["ha_assets"] = _assets(facts, jetstream)
     if flag(options, "raft"):
         shared, led = await _led(facts, jetstream)
