@@ -242,7 +242,7 @@ static status_t open_branches(store_walk_t *walk) {
 
 /* ---- LMDB -------------------------------------------------------------------------------------------------------- */
 
-/* Takes in what the cursor stands on; what cannot be read as a head is stepped over. */
+/* Takes in what the cursor stands on; what cannot be read as a head is alarmed and stepped over. */
 static void walk_lmdb_take(store_walk_t *walk, status_t status, bytes_t key, bytes_t value) {
     while (status == STATUS_OK && key.size >= 4 && load_be32(key.at) == walk->stream->id) {
         bytes_t subject;
@@ -254,6 +254,7 @@ static void walk_lmdb_take(store_walk_t *walk, status_t status, bytes_t key, byt
             return;
         }
         walk->missed = true;
+        store_corrupt(walk->stream->store, walk->stream, walk->stream->id, 0, "an index entry");
         status = env_next(walk->stream->store->env, DB_HEADS, BYTES_NONE, &key, &value);
     }
     walk->lmdb = status == STATUS_OK ? STATUS_NOT_FOUND : status;
