@@ -14,6 +14,8 @@
 
 #define DELETE_STEP 50000
 #define LATE_MIN 1024u
+#define SHORT_KEY_MAX 7u
+#define LONG_KEY UINT64_C(0xff) /* no size of a short one */
 
 static status_t commit_in_between(env_t *env) {
     status_t status = env_write_commit(env);
@@ -165,8 +167,23 @@ void late_give_back(late_t *late) {
     }
 }
 
+/* A short key, as a stream's state has, is told from all others by this number alone: nobody has to look at the op that
+ * waits, which lies far back in the ring. */
+static uint64_t late_number(bytes_t key) {
+    uint64_t number = 0;
+    if (key.size > SHORT_KEY_MAX) {
+        return hash_bytes(key.at, key.size) | LONG_KEY;
+    }
+    memcpy(&number, key.at, key.size);
+    return number << 8 | key.size;
+}
+
+static uint32_t late_place(const late_row_t *row, uint64_t number) {
+    return (uint32_t)(number * UINT64_C(0x9e3779b97f4a7c15) >> 32) & (row->size - 1);
+}
+
 static void places_put(const late_row_t *row, uint64_t hash, uint32_t number) {
-    uint32_t place = (uint32_t)hash & (row->size - 1);
+    uint32_t place = late_place(row, hash);
     while (row->places[place] != 0) {
         place = (place + 1) & (row->size - 1);
     }
@@ -193,14 +210,17 @@ static order_item_t *late_same(const late_t *late, const late_row_t *row, bytes_
     if (row->places == NULL) {
         return NULL;
     }
-    for (uint32_t place = (uint32_t)hash & (row->size - 1); row->places[place] != 0;
-         place = (place + 1) & (row->size - 1)) {
+    for (uint32_t place = late_place(row, hash); row->places[place] != 0; place = (place + 1) & (row->size - 1)) {
         order_item_t *item = &row->at[row->places[place] - 1];
-        if (item->head == hash) {
-            op_read_sealed(late->batches, item->rank, &op);
-            if (bytes_equal(op.key, key)) {
-                return item;
-            }
+        if (item->head != hash) {
+            continue;
+        }
+        if (key.size <= SHORT_KEY_MAX) {
+            return item;
+        }
+        op_read_sealed(late->batches, item->rank, &op);
+        if (bytes_equal(op.key, key)) {
+            return item;
         }
     }
     return NULL;
@@ -214,7 +234,7 @@ static status_t late_take(late_t *late, late_row_t *row, env_t *env, const batch
         return status == STATUS_OK ? STATUS_AGAIN : status;
     }
     places_follow(row);
-    uint64_t hash = hash_bytes(op->key.at, op->key.size);
+    uint64_t hash = late_number(op->key);
     order_item_t *same = late_same(late, row, op->key, hash);
     if (same != NULL) {
         same->rank = position;

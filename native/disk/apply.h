@@ -28,10 +28,10 @@
 #define LATE_MAX 32768u /* of one index: more than these are done, and others wait anew */
 
 typedef struct late_row {
-    order_item_t *at; /* rank: the op's position; head: the key's hash, until they are sorted */
+    order_item_t *at; /* rank: the op's position; head: a number of the key, until they are sorted */
     uint64_t room;
     uint32_t count;
-    uint32_t *places; /* by the key's hash: number in `at` + 1, 0 = none; NULL where equal keys are not put together */
+    uint32_t *places; /* by that number: place in `at` + 1, 0 = none; NULL where equal keys are not put together */
     uint32_t size;    /* a power of two, twice as many as there is room for */
 } late_row_t;
 

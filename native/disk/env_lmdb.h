@@ -160,8 +160,8 @@ status_t env_get_as_stored(env_t *env, store_db_t db, bytes_t key, bytes_t *valu
 status_t env_judge_begin(env_t *env, bool looks); /* looks: without the list of free pages */
 status_t env_judge(env_t *env, uint32_t index, bytes_t lmdb);
 status_t env_judge_put(env_t *env, uint32_t index, bytes_t lmdb); /* a put follows at once, or the transaction ends */
-status_t env_judge_whole(env_t *env, uint32_t index);  /* as mdb_drop looks at it */
-status_t env_judge_leaves(env_t *env, uint32_t index); /* as a cursor that goes through it */
+status_t env_judge_whole(env_t *env, uint32_t index);             /* as mdb_drop looks at it */
+status_t env_judge_leaves(env_t *env, uint32_t index);            /* as a cursor that goes through it */
 /* How many there are on the list of free pages. */
 status_t env_free_pages(env_t *env, uint64_t *pages);
 void env_judge_committed(env_t *env);

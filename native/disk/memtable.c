@@ -150,6 +150,27 @@ void memtable_note(memtable_t *memtable, store_db_t db, bytes_t key, uint64_t po
     memtable_half_put(&memtable->current, memtable->batches, key, hash_of(db, key), position);
 }
 
+/* No two ops are at one position: the note with that one is the key's. */
+static memtable_slot_t *noted_at(const memtable_half_t *table, uint64_t hash, uint64_t earlier) {
+    uint64_t mask = table->capacity - 1;
+    for (uint64_t i = hash & mask; table->slots[i].position != 0; i = (i + 1) & mask) {
+        if (table->slots[i].position == earlier && table->slots[i].hash == hash) {
+            return &table->slots[i];
+        }
+    }
+    return NULL;
+}
+
+void memtable_note_again(memtable_t *memtable, store_db_t db, bytes_t key, uint64_t earlier, uint64_t position) {
+    memtable_slot_t *slot =
+        earlier != 0 && memtable->current.count > 0 ? noted_at(&memtable->current, hash_of(db, key), earlier) : NULL;
+    if (slot == NULL) {
+        memtable_note(memtable, db, key, position);
+    } else {
+        slot->position = position;
+    }
+}
+
 void memtable_note_prefix(memtable_t *memtable, store_db_t db, bytes_t prefix, uint64_t position) {
     check(prefix.size < 64);
     check(memtable->current.count + 1 < memtable->current.capacity);

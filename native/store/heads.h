@@ -28,6 +28,7 @@
 typedef struct head_entry {
     uint64_t hash;
     head_t head;
+    uint64_t noted;  /* only subjects.c: where the overlay has it, 0 = not known */
     uint32_t stream; /* whose it is written as; never asked when one is looked for */
     uint32_t size;
     uint32_t index;      /* its own */

@@ -203,7 +203,8 @@ void log_settle(store_stream_t *stream) {
     }
     log_key(&key, stream->id);
     check(overlay_reserve(store, 2) == STATUS_OK);
-    uint8_t *value = overlay_put(store, DB_RECORDS, key_bytes(&key), STATE_FIXED_SIZE + log->last_id_size, true, NULL);
+    uint8_t *value =
+        overlay_put_again(store, DB_RECORDS, key_bytes(&key), STATE_FIXED_SIZE + log->last_id_size, &log->noted);
     (void)log_write(log, key_bytes(&key), value);
 }
 

@@ -32,6 +32,7 @@ typedef struct log { /* only log.c writes to it */
     int64_t last_born;
     int64_t first_ts; /* of the first message, when first_known */
     int64_t first_born;
+    uint64_t noted; /* where the overlay has the record of them, 0 = not known */
     uint64_t swept; /* below this the batches so far have removed everything */
     bool first_known;
     bool first_open; /* no message is below first_seq, but it may have none either: the first one is being looked for */

@@ -48,6 +48,14 @@ uint8_t *overlay_put(store_t *store, store_db_t db, bytes_t key, uint32_t value_
     return value;
 }
 
+uint8_t *overlay_put_again(store_t *store, store_db_t db, bytes_t key, uint32_t value_size, uint64_t *noted) {
+    uint64_t at;
+    uint8_t *value = batch_op(&store->batches, OP_PUT, db, key, value_size, &at);
+    memtable_note_again(&store->memtable, db, key, *noted, at);
+    *noted = at;
+    return value;
+}
+
 void overlay_delete(store_t *store, store_db_t db, bytes_t key, bool note) {
     uint64_t position;
     batch_op(&store->batches, OP_DELETE, db, key, 0, &position);

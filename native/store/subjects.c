@@ -101,7 +101,7 @@ static void settle_one(store_t *store) {
         heads_remove(&store->heads, entry);
         return;
     }
-    uint8_t *value = overlay_put(store, DB_HEADS, key_bytes(&key), head_size(subject), true, NULL);
+    uint8_t *value = overlay_put_again(store, DB_HEADS, key_bytes(&key), head_size(subject), &entry->noted);
     head_write(value, key_bytes(&key), subject, entry->head);
 }
 
