@@ -115,7 +115,7 @@ static status_t adopt_message(store_stream_t *stream, const batch_op_t *op, uint
     message_record_t message;
     uint64_t seq = load_be64(op->key.at + 4);
     check(message_read(op->value, &message));
-    status_t status = notes_reserve(stream, 1, 0);
+    status_t status = notes_reserve(stream, 1, 1, 0);
     if (status != STATUS_OK) {
         return status;
     }
@@ -161,7 +161,7 @@ status_t adopt_stream(store_stream_t *stream) {
             status = adopt_message(stream, &op, position);
         } else {
             expiry_t entry = {.expires = (int64_t)load_be64(op.key.at + 4), .seq = load_be64(op.key.at + 12)};
-            status = notes_reserve(stream, 0, 1);
+            status = notes_reserve(stream, 0, 0, 1);
             if (status == STATUS_OK) {
                 expiry_adopt(stream, entry);
             }

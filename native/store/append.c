@@ -178,16 +178,16 @@ static inline bool may_not_roll(const store_stream_t *stream, const append_t *ap
 }
 
 /* Finds the room for that much beside the ring: disk that the owner of the store grants, and memory. */
-static inline bool space_for(store_stream_t *stream, uint64_t messages, uint64_t bytes, uint64_t times) {
+static inline bool space_for(store_stream_t *stream, uint64_t messages, uint64_t born, uint64_t bytes, uint64_t times) {
     const store_t *store = stream->store;
     return !store->trouble.space && !store->trouble.io
            && (store->options.max_bytes == 0 || store->sums.bytes + bytes <= store->options.max_bytes)
-           && notes_reserve(stream, messages, times) == STATUS_OK;
+           && notes_reserve(stream, messages, born, times) == STATUS_OK;
 }
 
 static inline bool space_for_one(const entry_t *entry) {
     store_t *store = entry->stream->store;
-    if (!space_for(entry->stream, 1, entry->bytes, entry->times)) {
+    if (!space_for(entry->stream, 1, 0, entry->bytes, entry->times)) {
         return false;
     }
     uint64_t need = need_of(entry);
@@ -314,7 +314,7 @@ status_t append_instead(store_stream_t *stream, const message_row_t *found, byte
     entry_t entry = {.stream = stream, .append = &append};
     entry_begin(&entry, 0, age, wall);
     entry.message.flags = 0;
-    status_t status = notes_reserve(stream, 1, 1);
+    status_t status = notes_reserve(stream, 1, 1, 1);
     status = status == STATUS_OK ? head_fetch(stream, append.subject, &entry.head) : status;
     if (status != STATUS_OK) {
         return status;
@@ -328,6 +328,16 @@ status_t append_instead(store_stream_t *stream, const message_row_t *found, byte
     check(status == STATUS_OK); /* it is not the last of its subject any more, whose head is in the cache */
     limits_appended(stream, LIMIT_OWN_REST);
     return STATUS_OK;
+}
+
+/* The head of the message's subject. A message by itself that is its subject's first finds the room for that, too: most
+ * are not, and a thousand streams have many lists. */
+static inline status_t admit_subject(entry_t *entry, const append_group_t *group) {
+    head_entry_t *head; /* of its own: what is only known to this function stays in registers */
+    status_t status = head_fetch(entry->stream, entry->append->subject, &head);
+    entry->head = head;
+    bool first = status == STATUS_OK && head->head.count == 0;
+    return first && group->alone ? notes_reserve(entry->stream, 0, 1, 0) : status;
 }
 
 /* True if the subject is full, and the message that has to go for the new one is far from both ends. */
@@ -362,9 +372,7 @@ static inline __attribute__((always_inline)) bool admit(entry_t *entry, append_g
     } else if (group->alone && !space_for_one(entry)) {
         out->verdict = APPEND_NO_SPACE;
     } else if (!append->skip) {
-        head_entry_t *head; /* of its own: what is only known to this function stays in registers */
-        status_t status = head_fetch(stream, append->subject, &head);
-        entry->head = head;
+        status_t status = admit_subject(entry, group);
         out->verdict = status != STATUS_OK           ? APPEND_NO_SPACE
                        : is_over_reach(entry)        ? APPEND_LATER
                        : stream->config.discard == 1 ? discard_new(entry, group, on_subject)
@@ -454,7 +462,8 @@ void store_group_give_up(store_t *store) {
 status_t store_group_reserve(store_stream_t *stream, const append_group_t *group) {
     store_t *store = stream->store;
     uint64_t need = ROOM_EVICTION + STREAM_PROMISE + group->need;
-    if (group->need > store_group_most(store) || !space_for(stream, group->count, group->bytes, group->times)
+    if (group->need > store_group_most(store)
+        || !space_for(stream, group->count, group->count, group->bytes, group->times)
         || overlay_reserve(store, (store->batches.promised + need) / NOTE_BYTES_MIN) != STATUS_OK) {
         return STATUS_FULL;
     }

@@ -245,7 +245,7 @@ static status_t find_room(const filling_t *filling) {
     if (stream->log.stopped || store->trouble.io || allowance_lacks(stream->allowance, filling->bytes)
         || store->trouble.space
         || (store->options.max_bytes != 0 && store->sums.bytes + filling->bytes > store->options.max_bytes)
-        || notes_reserve(stream, 1, 1) != STATUS_OK || notes_reserve_fills(stream) != STATUS_OK) {
+        || notes_reserve(stream, 1, 1, 1) != STATUS_OK || notes_reserve_fills(stream) != STATUS_OK) {
         return STATUS_FULL;
     }
     uint64_t need = ROOM_EVICTION + STREAM_PROMISE + message_size(&filling->message)

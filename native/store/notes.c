@@ -9,10 +9,10 @@
 #include "store/core.h"
 #include "store/message.h"
 
-status_t notes_reserve(store_stream_t *stream, uint64_t messages, uint64_t times) {
+status_t notes_reserve(store_stream_t *stream, uint64_t messages, uint64_t born, uint64_t times) {
     status_t status = op_index_reserve(&stream->notes.by_seq, messages);
-    if (messages > 0 && status == STATUS_OK) {
-        status = births_reserve(&stream->notes.births, messages);
+    if (born > 0 && status == STATUS_OK) {
+        status = births_reserve(&stream->notes.births, born);
     }
     return times > 0 && status == STATUS_OK ? expire_reserve(stream, times) : status;
 }

@@ -30,8 +30,9 @@ typedef struct notes { /* only notes.c writes to it */
     uint64_t hidden_until; /* a position: LMDB's entries are an earlier stream's of this id until it is checkpointed */
 } notes_t;
 
-/* Memory for so many messages and entries in the index by time: no note of them fails afterwards. */
-LEAF_MUST_USE status_t notes_reserve(store_stream_t *stream, uint64_t messages, uint64_t times);
+/* Memory for so many messages, those of them that may be their subject's first, and entries in the index by time: no
+ * note of them fails afterwards. */
+LEAF_MUST_USE status_t notes_reserve(store_stream_t *stream, uint64_t messages, uint64_t born, uint64_t times);
 /* The message's op is there. born: its subject has no other. */
 void notes_message(store_stream_t *stream, uint64_t seq, uint64_t position, bool born);
 void notes_deleted(store_stream_t *stream, uint64_t count);

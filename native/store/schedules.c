@@ -102,7 +102,7 @@ status_t store_schedule(store_stream_t *stream, uint64_t seq, int64_t due_ts, mo
     if (status != STATUS_OK || (found.message.flags & MESSAGE_SCHEDULE) == 0) {
         return status == STATUS_OK ? STATUS_NOT_FOUND : status;
     }
-    status = notes_reserve(stream, 0, 1);
+    status = notes_reserve(stream, 0, 0, 1);
     if (status != STATUS_OK) {
         return status;
     }
@@ -147,7 +147,7 @@ bool schedule_due(store_stream_t *stream, uint64_t seq, int64_t due) {
         return true;
     }
     if (hooks->due == NULL || !overlay_fits(stream->store, 2 * SCHEDULE_NEED)
-        || notes_reserve(stream, 0, 1) != STATUS_OK) {
+        || notes_reserve(stream, 0, 0, 1) != STATUS_OK) {
         return false;
     }
     /* Whatever the hook writes, the end of this due time fits into the same batch. */
