@@ -14,6 +14,7 @@
 
 #define DELETE_STEP 50000
 #define LATE_MIN 1024u
+#define AHEAD 2 /* messages: the first one's are there by then */
 #define SHORT_KEY_MAX 7u
 #define LONG_KEY UINT64_C(0xff) /* no size of a short one */
 
@@ -299,19 +300,34 @@ static inline status_t late_look(late_t *late, env_t *env, bool hides, const bat
     return waiting != NULL ? late_take(late, waiting, env, op, position) : STATUS_AGAIN;
 }
 
+/* What messages that come soon need is sent for. */
+static inline void look_ahead(const env_t *env, const uint8_t *batch, uint32_t size, uint32_t *ahead) {
+    batch_op_t op;
+    if (op_next(batch, size, ahead, &op) && op.db == DB_MESSAGES) {
+        env_write_soon(env, DB_MESSAGES, op.key);
+    }
+}
+
 status_t apply_batch(env_t *env, const uint8_t *batch, uint32_t size, late_t *late) {
     uint32_t offset = BATCH_HEADER_SIZE;
+    uint32_t ahead = late != NULL && late->heads_wait ? BATCH_HEADER_SIZE : size; /* what is changed lies far apart */
     bool in_rows = env_hides(env);
     batch_header_t header = {0};
     row_of_puts_t row;
     row.count = 0;
     late = !batch_header_read(batch, &header) ? NULL : late;
+    for (uint32_t i = 0; i < AHEAD && ahead < size; i++) {
+        look_ahead(env, batch, size, &ahead);
+    }
     while (offset < size) {
         batch_op_t op;
         uint32_t at = offset;
         status_t status = STATUS_AGAIN;
         if (!op_next(batch, size, &offset, &op)) {
             return STATUS_CORRUPT;
+        }
+        if (ahead < size) {
+            look_ahead(env, batch, size, &ahead);
         }
         if (late != NULL) {
             status = late_look(late, env, in_rows, &op, header.position + at);

@@ -103,6 +103,7 @@ changed_t *env_changed(env_t *env) {
 /* The place of a put. */
 typedef struct put_place {
     MDB_cursor *cursor;
+    tail_t *tail;        /* of a stream's own messages, else NULL */
     unsigned int append; /* MDB_APPEND: nearly every key lies behind the last one; 0: they come in any order */
 } put_place_t;
 
@@ -122,6 +123,9 @@ static inline uint8_t *put_reserve(env_t *env, put_place_t place, bytes_t key, u
         return NULL;
     }
     changed_note(&env->changed, v.mv_data, v.mv_size);
+    if (LEAF_LIKELY(place.tail != NULL)) {
+        place.tail->put = v.mv_data;
+    }
     return v.mv_data;
 }
 
@@ -163,6 +167,7 @@ static inline __attribute__((always_inline)) status_t put_find(env_t *env, store
     }
     status_t status = index_for_put(env, db, key, &index);
     place->append = index >= DB_COUNT ? MDB_APPEND : 0; /* a stream's own messages */
+    place->tail = index >= DB_COUNT ? &env->judging.tails[index - DB_COUNT] : NULL;
     status = status == STATUS_OK ? env_judge_put(env, index, lmdb) : status;
     return status == STATUS_OK ? writer(env, index, &place->cursor) : status;
 }

@@ -103,6 +103,8 @@ void env_proof_at_open(int64_t ns);
 /* In a write transaction that has lasted a while: pages that were judged before are judged once more when they are
  * used. */
 void env_write_lasts(env_t *env, int64_t now_ns);
+/* A put there is the next but one or so: what it needs is sent for, and nothing else happens. */
+void env_write_soon(const env_t *env, store_db_t db, bytes_t key);
 LEAF_MUST_USE status_t env_write_put(env_t *env, store_db_t db, bytes_t key, bytes_t value);
 /* Several, in this order; with a sealer that costs less than one by one. */
 typedef struct env_put {

@@ -268,7 +268,7 @@ static status_t judge_tail(env_t *env, uint32_t index, bytes_t lmdb) {
     if (last.size != 0 && bytes_compare(last, lmdb) >= 0) {
         return STATUS_NOT_FOUND;
     }
-    *tail = (tail_t){.begun = judging->begun, .last = last.size != 0 ? own_seq(index, last) : 0};
+    *tail = (tail_t){.begun = judging->begun, .last = last.size != 0 ? own_seq(index, last) : 0, .put = tail->put};
     return STATUS_OK;
 }
 

@@ -49,8 +49,9 @@ typedef struct span {
 /* The end of a stream, which was judged for a put behind it: LMDB has the way there in memory since. Many streams are
  * written to in turn, each at its end. */
 typedef struct tail {
-    uint64_t begun; /* in this write transaction */
-    uint64_t last;  /* sequence of the stream's last message in the commit before; 0: there was none */
+    uint64_t begun;     /* in this write transaction */
+    uint64_t last;      /* sequence of the stream's last message in the commit before; 0: there was none */
+    const uint8_t *put; /* where the last message was put; it may be there no longer */
 } tail_t;
 
 /* The keeper's knowledge of the commit before its write transaction: env_judge.c. */

@@ -51,8 +51,8 @@ void memtable_close(memtable_t *memtable);
 LEAF_MUST_USE status_t memtable_reserve(memtable_t *memtable, uint64_t count);
 /* The op at position is the newest of its key. */
 void memtable_note(memtable_t *memtable, store_db_t db, bytes_t key, uint64_t position);
-/* The same where the newest op so far was at `earlier`: its note is found without a look at that op, which lies far back
- * in the ring. 0, one that was freed, or another key's: changes nothing. */
+/* The same where the newest op so far was at `earlier`: its note is found without a look at that op, which lies far
+ * back in the ring. 0, one that was freed, or another key's: changes nothing. */
 void memtable_note_again(memtable_t *memtable, store_db_t db, bytes_t key, uint64_t earlier, uint64_t position);
 /* Everything that begins with prefix (of at most 63 bytes) was removed by the OP_DELETE_RANGE at position, whose key is
  * prefix. */
