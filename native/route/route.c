@@ -2,10 +2,11 @@
  *
  * Cache: a table of pairs of entries that starts small and grows while it is crowded. A subject may lie at either place
  * of its pair: with one place for each, a thousand subjects in turn evicted each other in a table of four thousand. An
- * entry takes a line of the processor's cache, and owns one block of memory with the subject's copy, the plain targets
- * and the groups; the next entry there reuses the block, so a steady load allocates nothing. An entry counts only while
- * its generation is the domain's. A result of more than CACHE_ENTRY_MAX bytes is kept too, but only one of them, so
- * that a few huge fan-outs cannot fill the memory.
+ * entry has room for the copy of a usual subject and a few targets, beside what is looked at to find it: of a thousand
+ * subjects in turn, each has left the processor's cache when its turn comes, and then comes back at once. What is
+ * longer takes a block of memory, which the next entry there reuses: a steady load allocates nothing. An entry counts
+ * only while its generation is the domain's. A result of more than CACHE_ENTRY_MAX bytes is kept too, but only one of
+ * them, so that a few huge fan-outs cannot fill the memory.
  *
  * A subject gets a place when it is asked for the second time; until then its result lies in `once`. Inboxes of
  * requests and PubAcks are asked for once and never again. When they got places, they evicted everything else from the
@@ -24,10 +25,11 @@
 #include "text/subject.h"
 #include "route/trie.h"
 
-#define CACHE_FIRST 64u
+#define CACHE_FIRST 32u
 #define CACHE_LAST 8192u
 #define CACHE_WAYS 2u
-#define CACHE_LINE 64u
+#define CACHE_LINE 64u /* of the processor's */
+#define ENTRY_ROOM 64u
 #define CROWDED 2u /* it grows when so many misses as half of its places met others' results */
 #define SUBJECT_SIZE_MASK UINT32_C(0x7fffffff)
 #define CACHE_ENTRY_MAX 4096u
@@ -38,14 +40,15 @@
 typedef struct cache_entry {
     uint64_t hash;
     uint64_t generation;
-    uint8_t *block; /* the subject, then what the match points to */
+    uint8_t *block; /* the subject, then what the match points to; `room`, where that is enough */
     uint32_t block_size;
     uint32_t subject_size : 31;
     bool asked : 1; /* for again, since it came or had to defend its place */
     route_match_t match;
+    uint8_t room[ENTRY_ROOM];
 } cache_entry_t;
 
-_Static_assert(sizeof(void *) < 8 || sizeof(cache_entry_t) == CACHE_LINE, "an entry is a line");
+_Static_assert(sizeof(void *) < 8 || sizeof(cache_entry_t) == 2 * CACHE_LINE, "an entry takes whole lines");
 
 struct route {
     trie_node_t *root;
@@ -63,11 +66,20 @@ struct route {
 };
 
 static cache_entry_t *cache_new(uint32_t size) {
-    cache_entry_t *cache = aligned_alloc(CACHE_LINE, (size_t)size * CACHE_LINE);
+    size_t bytes = ((size_t)size * sizeof(cache_entry_t) + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE;
+    cache_entry_t *cache = aligned_alloc(CACHE_LINE, bytes);
     if (cache != NULL) {
-        memset(cache, 0, (size_t)size * CACHE_LINE);
+        memset(cache, 0, bytes);
     }
     return cache;
+}
+
+static void entry_free(cache_entry_t *entry) {
+    if (entry->block != entry->room) {
+        free(entry->block);
+    }
+    entry->block = NULL;
+    entry->block_size = 0;
 }
 
 route_t *route_new(route_watch_t *watch) {
@@ -92,11 +104,11 @@ void route_free(route_t *route) {
         return;
     }
     for (uint32_t i = 0; route->cache != NULL && i < route->cache_size; i++) {
-        free(route->cache[i].block);
+        entry_free(&route->cache[i]);
     }
     free(route->cache);
-    free(route->large.block);
-    free(route->once.block);
+    entry_free(&route->large);
+    entry_free(&route->once);
     free(route->found.nodes);
     trie_node_free(route->root);
     free(route);
@@ -236,15 +248,16 @@ static void members_copy(gathering_t *gathering, const trie_found_t *found, rout
 
 /* false: no memory; the entry stays as it was. */
 static bool entry_room(cache_entry_t *entry, uint64_t size) {
-    if (entry->block_size < size) {
-        uint8_t *block = size <= UINT32_MAX ? malloc(size) : NULL;
-        if (block == NULL) {
-            return false;
-        }
-        free(entry->block);
-        entry->block = block;
-        entry->block_size = (uint32_t)size;
+    if (entry->block != NULL && entry->block_size >= size) {
+        return true;
     }
+    uint8_t *block = size <= ENTRY_ROOM ? entry->room : size <= UINT32_MAX ? malloc(size) : NULL;
+    if (block == NULL) {
+        return false;
+    }
+    entry_free(entry);
+    entry->block = block;
+    entry->block_size = size <= ENTRY_ROOM ? ENTRY_ROOM : (uint32_t)size;
     return true;
 }
 
@@ -272,7 +285,7 @@ static const route_match_t *entry_fill(route_t *route, cache_entry_t *entry, byt
     if (size > CACHE_ENTRY_MAX) {
         entry = &route->large;
     }
-    if (!entry_room(entry, size < 64 ? 64 : size)) {
+    if (!entry_room(entry, size)) {
         return &no_memory;
     }
     route_target_t **at = (route_target_t **)(void *)(entry->block + text);
@@ -331,6 +344,26 @@ static cache_entry_t *cache_victim(const route_t *route, cache_entry_t *pair) {
     return NULL;
 }
 
+/* What lies in the room of one, in that of the other. */
+static void *room_of(cache_entry_t *to, const cache_entry_t *from, const void *at) {
+    return to->room + ((const uint8_t *)at - from->room);
+}
+
+/* To a place that is free. */
+static void entry_move(cache_entry_t *to, cache_entry_t *from) {
+    *to = *from;
+    if (from->block == from->room) {
+        route_group_t *groups = room_of(to, from, from->match.groups);
+        to->block = to->room;
+        to->match.plain = room_of(to, from, from->match.plain);
+        to->match.groups = groups;
+        for (uint32_t i = 0; i < to->match.group_count; i++) {
+            groups[i].members = room_of(to, from, groups[i].members);
+        }
+    }
+    from->block = NULL;
+}
+
 /* Results that count go along, where there is a place for them. */
 static void cache_grow(route_t *route) {
     uint32_t size = route->cache_size * 4;
@@ -339,13 +372,13 @@ static void cache_grow(route_t *route) {
         return; /* the smaller cache works too, only slower */
     }
     for (uint32_t i = 0; i < route->cache_size; i++) {
-        const cache_entry_t *entry = &route->cache[i];
+        cache_entry_t *entry = &route->cache[i];
         cache_entry_t *place = cache_pair(grown, size, entry->hash);
         place += place->block != NULL;
         if (entry->generation == route->generation && place->block == NULL) {
-            *place = *entry;
+            entry_move(place, entry);
         } else {
-            free(entry->block);
+            entry_free(entry);
         }
     }
     free(route->cache);
@@ -381,6 +414,9 @@ static cache_entry_t *cache_place(route_t *route, cache_entry_t *pair, uint64_t 
 const route_match_t *route_match(route_t *route, bytes_t subject) {
     uint64_t hash = hash_bytes(subject.at, subject.size);
     cache_entry_t *pair = cache_pair(route->cache, route->cache_size, hash);
+    for (size_t line = 0; line < CACHE_WAYS * sizeof *pair; line += CACHE_LINE) {
+        __builtin_prefetch((const uint8_t *)pair + line);
+    }
     for (uint32_t i = 0; i < CACHE_WAYS; i++) {
         if (entry_is(route, &pair[i], subject, hash)) {
             pair[i].asked = true;

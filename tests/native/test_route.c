@@ -238,7 +238,9 @@ static uint32_t searched_in_turn(route_t *route, const route_target_t *targets, 
         snprintf(subject, sizeof subject, "bench.%u", i);
         uint64_t before = *route_steps(route);
         const route_match_t *match = route_match(route, text(subject));
-        CHECK(match->plain_count == 1 && match->plain[0] == &targets[i]);
+        CHECK(match->plain_count == 1 && match->plain[0] == &targets[2 * i]);
+        CHECK(match->group_count == 1 && match->groups[0].count == 1
+              && match->groups[0].members[0] == &targets[2 * i + 1]);
         searched += *route_steps(route) != before;
         snprintf(subject, sizeof subject, "answers.%u", ++*once);
         CHECK_EQ_U64(0, route_match(route, text(subject))->plain_count);
@@ -251,12 +253,12 @@ static void many_subjects_in_turn(void) {
     enum { MANY = 1000, ROUNDS = 120, FEW = MANY / 50 };
     char subject[32];
     uint32_t once = 0;
-    route_target_t *targets = calloc(MANY, sizeof(*targets));
+    route_target_t *targets = calloc(MANY, 2 * sizeof(*targets));
     route_t *route = route_new(NULL);
     CHECK(targets != NULL && route != NULL);
-    for (uint32_t i = 0; i < MANY; i++) {
-        snprintf(subject, sizeof subject, "bench.%u", i);
-        CHECK_EQ_I64(STATUS_OK, route_add(route, &targets[i], text(subject), BYTES_NONE));
+    for (uint32_t i = 0; i < 2 * MANY; i++) {
+        snprintf(subject, sizeof subject, "bench.%u", i / 2);
+        CHECK_EQ_I64(STATUS_OK, route_add(route, &targets[i], text(subject), i % 2 == 0 ? BYTES_NONE : text("queue")));
     }
     CHECK_EQ_U64(MANY, searched_in_turn(route, targets, MANY, &once));
     for (uint32_t round = 1; round < ROUNDS; round++) {
@@ -264,7 +266,7 @@ static void many_subjects_in_turn(void) {
     }
     uint32_t searched = searched_in_turn(route, targets, MANY, &once);
     CHECK(searched <= FEW);
-    for (uint32_t i = 0; i < MANY; i++) {
+    for (uint32_t i = 0; i < 2 * MANY; i++) {
         route_remove(route, &targets[i]);
     }
     route_check(route);
