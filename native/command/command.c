@@ -462,16 +462,16 @@ static bool run_with_stream(js_t *js, const command_row_t *row, const plane_comm
     return stream != NULL;
 }
 
-static bool run_with_seat(js_t *js, const command_row_t *row, const plane_command_t *command) {
+static bool run_with_binding(js_t *js, const command_row_t *row, const plane_command_t *command) {
     stream_t *stream = stream_find(js, command->target);
-    consumer_seat_t *seat = stream == NULL ? NULL : seat_find(js, stream, command->arg);
-    if (seat != NULL) {
-        row->run.seat(js, command, seat);
+    consumer_binding_t *binding = stream == NULL ? NULL : binding_find(js, stream, command->arg);
+    if (binding != NULL) {
+        row->run.binding(js, command, binding);
     } else if (stream != NULL && stream->replicated != NULL && !replicated_leads(stream)) {
         js_done(js, command, STATUS_CLOSED); /* another server has it */
         return true;
     }
-    return seat != NULL;
+    return binding != NULL;
 }
 
 static bool run_row(plane_t *plane, const command_row_t *row, const plane_command_t *command) {
@@ -483,7 +483,7 @@ static bool run_row(plane_t *plane, const command_row_t *row, const plane_comman
     case TAKES_PEER:
     case TAKES_LOGIN: return run_with_peer(plane, row, command);
     case TAKES_STREAM: return run_with_stream(&plane->js, row, command);
-    case TAKES_SEAT: return run_with_seat(&plane->js, row, command);
+    case TAKES_BINDING: return run_with_binding(&plane->js, row, command);
     }
     return false;
 }

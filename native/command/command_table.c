@@ -39,7 +39,8 @@
 #define JETSTREAM(name, function, body, strings) \
     ROW(name, TAKES_JETSTREAM, NEEDS_NOTHING, jetstream, function, strings, body)
 #define STREAM(name, function, body, strings) ROW(name, TAKES_STREAM, NEEDS_STREAM, stream, function, strings, body)
-#define SEAT(name, function, body, strings) ROW(name, TAKES_SEAT, NEEDS_CONSUMER, seat, function, strings, body)
+#define CONSUMER(name, function, body, strings) \
+    ROW(name, TAKES_BINDING, NEEDS_CONSUMER, binding, function, strings, body)
 
 #define LISTS "publish_allow* publish_deny* subscribe_allow* subscribe_deny*"
 #define WHO " author..." /* none or one */
@@ -96,15 +97,15 @@ static const command_row_t command_rows[] = {
     STREAM(MESSAGE_GET,     message_get,            BODY_OF(message_query_t),     "subject"),
     STREAM(MESSAGE_DELETE,  message_delete,         BODY_NONE,                    ""),
     STREAM(STREAM_FILL,     stream_fill,            BODY_BYTES,                   "subject header upto origin"),
-    STREAM(CONSUMER_PUT,    seat_put,               BODY_OF(consumer_config_t),   CONSUMER_STRINGS),
-    SEAT(CONSUMER_REMOVE,   seat_remove,            BODY_NONE,                    ""),
-    SEAT(CONSUMER_STATE,    seat_state,             BODY_NONE,                    ""),
-    JETSTREAM(CONSUMERS_STATE, seats_state,         ROWS_OF(consumer_place_t),    ""),
-    SEAT(CONSUMER_PAUSE,    seat_pause,             BODY_NONE,                    ""),
-    SEAT(CONSUMER_RESET,    seat_reset,             BODY_NONE,                    ""),
-    SEAT(CONSUMER_UNPIN,    seat_unpin,             BODY_NONE,                    ""),
-    SEAT(CONSUMER_BEGIN,    seat_begin,             BODY_NONE,                    ""),
-    SEAT(CONSUMER_SPARE,    seat_spare,             BODY_NONE,                    ""),
+    STREAM(CONSUMER_PUT,    binding_put,            BODY_OF(consumer_config_t),   CONSUMER_STRINGS),
+    CONSUMER(CONSUMER_REMOVE, binding_remove,       BODY_NONE,                    ""),
+    CONSUMER(CONSUMER_STATE, binding_state,         BODY_NONE,                    ""),
+    JETSTREAM(CONSUMERS_STATE, bindings_state,      ROWS_OF(consumer_place_t),    ""),
+    CONSUMER(CONSUMER_PAUSE, binding_pause,         BODY_NONE,                    ""),
+    CONSUMER(CONSUMER_RESET, binding_reset,         BODY_NONE,                    ""),
+    CONSUMER(CONSUMER_UNPIN, binding_unpin,         BODY_NONE,                    ""),
+    CONSUMER(CONSUMER_BEGIN, binding_begin,         BODY_NONE,                    ""),
+    CONSUMER(CONSUMER_SPARE, binding_spare,         BODY_NONE,                    ""),
     STREAM(INGEST_START,    ingest_start,           BODY_OF(ingest_config_t),
         "deliver_subject consumer name filters destinations identity key origin transforms..."),
     STREAM(INGEST_STOP,     ingest_stop,            BODY_NONE,                    ""),
@@ -128,8 +129,8 @@ static const command_row_t command_rows[] = {
     JETSTREAM(RECORD_PUT,   record_put,             BODY_NONE,                    "key value"),
     STREAM(STREAM_EXPORT,   stream_export,          BODY_NONE,                    ""),
     STREAM(STREAM_IMPORT,   stream_import,          BODY_BYTES,                   ""),
-    SEAT(CONSUMER_EXPORT,   seat_export,            BODY_NONE,                    ""),
-    STREAM(CONSUMER_IMPORT, seat_import,            BODY_OF_POSITION,             CONSUMER_STRINGS),
+    CONSUMER(CONSUMER_EXPORT, binding_export,       BODY_NONE,                    ""),
+    STREAM(CONSUMER_IMPORT, binding_import,         BODY_OF_POSITION,             CONSUMER_STRINGS),
 };
 
 #define EVENT(name, members) {EVENT_##name, #name, members}

@@ -21,7 +21,7 @@ typedef enum command_object {
     TAKES_LOGIN, /* as TAKES_PEER; a command that is refused closes the connection, which must not stay as it is */
     TAKES_JETSTREAM,
     TAKES_STREAM,
-    TAKES_SEAT,
+    TAKES_BINDING,
 } command_object_t;
 
 typedef union command_function {
@@ -30,7 +30,7 @@ typedef union command_function {
     void (*peer)(plane_t *plane, const plane_command_t *command, peer_t *peer);
     void (*jetstream)(js_t *js, const plane_command_t *command);
     void (*stream)(js_t *js, const plane_command_t *command, stream_t *stream);
-    void (*seat)(js_t *js, const plane_command_t *command, consumer_seat_t *seat);
+    void (*binding)(js_t *js, const plane_command_t *command, consumer_binding_t *binding);
 } command_function_t;
 
 typedef struct command_row {

@@ -1,5 +1,5 @@
 /* commands.h: the commands of control that are JetStream's: one function each, which a row of command/command_table.c
- * names. Body and strings have the shape of that row, and stream and seat are there.
+ * names. Body and strings have the shape of that row, and stream and binding are there.
  */
 #ifndef LEAFD_JETSTREAM_COMMANDS_H
 #define LEAFD_JETSTREAM_COMMANDS_H
@@ -33,21 +33,21 @@ void stream_fill(js_t *js, const plane_command_t *command, stream_t *stream);
 /* export.c, import.c */
 void stream_export(js_t *js, const plane_command_t *command, stream_t *stream);
 void stream_import(js_t *js, const plane_command_t *command, stream_t *stream);
-void seat_export(js_t *js, const plane_command_t *command, consumer_seat_t *seat);
+void binding_export(js_t *js, const plane_command_t *command, consumer_binding_t *binding);
 
-/* seat.c */
-void seat_put(js_t *js, const plane_command_t *command, stream_t *stream);
-void seat_remove(js_t *js, const plane_command_t *command, consumer_seat_t *seat);
-void seat_state(js_t *js, const plane_command_t *command, consumer_seat_t *seat);
-void seats_state(js_t *js, const plane_command_t *command);
-void seat_pause(js_t *js, const plane_command_t *command, consumer_seat_t *seat);
-void seat_reset(js_t *js, const plane_command_t *command, consumer_seat_t *seat);
-void seat_unpin(js_t *js, const plane_command_t *command, consumer_seat_t *seat);
-void seat_begin(js_t *js, const plane_command_t *command, consumer_seat_t *seat);
-void seat_spare(js_t *js, const plane_command_t *command, consumer_seat_t *seat);
+/* binding.c */
+void binding_put(js_t *js, const plane_command_t *command, stream_t *stream);
+void binding_remove(js_t *js, const plane_command_t *command, consumer_binding_t *binding);
+void binding_state(js_t *js, const plane_command_t *command, consumer_binding_t *binding);
+void bindings_state(js_t *js, const plane_command_t *command);
+void binding_pause(js_t *js, const plane_command_t *command, consumer_binding_t *binding);
+void binding_reset(js_t *js, const plane_command_t *command, consumer_binding_t *binding);
+void binding_unpin(js_t *js, const plane_command_t *command, consumer_binding_t *binding);
+void binding_begin(js_t *js, const plane_command_t *command, consumer_binding_t *binding);
+void binding_spare(js_t *js, const plane_command_t *command, consumer_binding_t *binding);
 
-/* seat_import.c: may take many steps. */
-void seat_import(js_t *js, const plane_command_t *command, stream_t *stream);
+/* binding_import.c: may take many steps. */
+void binding_import(js_t *js, const plane_command_t *command, stream_t *stream);
 
 /* replicated.c */
 void stream_group(js_t *js, const plane_command_t *command, stream_t *stream);

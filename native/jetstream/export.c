@@ -4,7 +4,7 @@
  *   CONSUMER_EXPORT  a consumer's position and what is in flight
  *
  * A step is bounded by bytes and by messages, so that nobody else waits for a backup. Not here:
- * restoring (import.c, seat.c); chunks, compression, flow control, the archive's other entries (Python). Reference:
+ * restoring (import.c, binding.c); chunks, compression, flow control, the archive's other entries (Python). Reference:
  * tests/wire/jetstream.md, "Backup".
  */
 #include "base/abi_types.h"
@@ -60,19 +60,19 @@ void stream_export(js_t *js, const plane_command_t *command, stream_t *stream) {
 }
 
 /* Answers with the position of a consumer, whose begin may only be known once its messages are counted. */
-static void answer_position(js_t *js, const plane_command_t *command, consumer_seat_t *seat, uint64_t seq) {
+static void answer_position(js_t *js, const plane_command_t *command, consumer_binding_t *binding, uint64_t seq) {
     (void)seq;
     struct {
         consumer_state_t state;
         pending_entry_t rows[PENDING_PAGE];
     } out;
-    consumer_snapshot(seat->consumer, *js->now, &out.state);
-    uint32_t count = consumer_export(seat->consumer, command->arg2, *js->now, out.rows, PENDING_PAGE);
+    consumer_snapshot(binding->consumer, *js->now, &out.state);
+    uint32_t count = consumer_export(binding->consumer, command->arg2, *js->now, out.rows, PENDING_PAGE);
     uint64_t last = count == PENDING_PAGE ? out.rows[count - 1].stream_seq : 0;
     uint32_t size = (uint32_t)(sizeof(out.state) + count * sizeof(out.rows[0]));
     js_answer(js, command, STATUS_OK, last, 0, bytes_of(&out, size));
 }
 
-void seat_export(js_t *js, const plane_command_t *command, consumer_seat_t *seat) {
-    seat_when_counted(js, command, seat, answer_position, 0);
+void binding_export(js_t *js, const plane_command_t *command, consumer_binding_t *binding) {
+    binding_when_counted(js, command, binding, answer_position, 0);
 }

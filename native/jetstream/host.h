@@ -33,9 +33,9 @@ typedef enum js_role {
     JS_PUBLISH = 0, /* js_publish, object: stream_t */
     JS_DIRECT,      /* js_direct, stream_t */
     JS_DIRECT_ANY,  /* likewise: one of the servers that listen so gets it (JS_DIRECT_GROUP) */
-    JS_NEXT,        /* js_next, consumer_seat_t */
-    JS_ACK,         /* js_ack, consumer_seat_t */
-    JS_FLOW,        /* js_flow, consumer_seat_t */
+    JS_NEXT,        /* js_next, consumer_binding_t */
+    JS_ACK,         /* js_ack, consumer_binding_t */
+    JS_FLOW,        /* js_flow, consumer_binding_t */
     JS_INGEST,      /* ingest_frame, ingest_t */
 } js_role_t;
 
@@ -70,7 +70,7 @@ typedef struct js_host {
     void (*status)(plane_t *plane, js_account_t *account, const flow_t *flow, bytes_t subject, bytes_t reply,
                    bytes_t header);
     delivered_t (*deliver)(plane_t *plane, js_account_t *account, const delivery_t *delivery);
-    /* The same to a seat's receiver. */
+    /* The same to a binding's receiver. */
     delivered_t (*receive)(plane_t *plane, void *receiver, const delivery_t *delivery);
     /* A stream was opened, or is about to go: what the host has in it does so, too. May be NULL. */
     void (*opened)(plane_t *plane, stream_t *stream);

@@ -5,7 +5,7 @@
  *
  * Messages keep sequence and stamp; what follows from their headers (ids of the duplicate window, TTL, schedules, the
  * progress of sources) is made anew from them. Not here: making a backup (export.c), positions of
- * consumers (seat.c), chunks and compression (Python). Reference: tests/wire/jetstream.md, "Backup".
+ * consumers (binding.c), chunks and compression (Python). Reference: tests/wire/jetstream.md, "Backup".
  */
 #include "base/abi_types.h"
 #include "base/bytes.h"

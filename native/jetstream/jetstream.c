@@ -117,7 +117,7 @@ void js_close_streams(js_t *js) {
         stream_free(js, stream);
     }
     table_free(&js->streams);
-    table_free(&js->seats);
+    table_free(&js->bindings);
 }
 
 void js_close(js_t *js) {

@@ -1,7 +1,7 @@
 /* js.h: JetStream as the plane sees it: its state, its turn, its commands, and what its targets do with a message.
  *
  *     jetstream.c  open, close, one turn                       stream.c    streams and their subjects
- *     publish.c    a message into a stream                     seat.c      what reaches consumers
+ *     publish.c    a message into a stream                     binding.c   what reaches consumers
  *     intake.c     what its headers order                      stream_jobs.c  state, purge, one message
  *     append.c     its last step, for all                      jobs.c      what takes longer than a tick may, in steps
  *     waiting.c      what waits for a look of the store      queued.c     messages that wait for something
@@ -68,7 +68,7 @@ struct js {
     event_entry_t *late[2]; /* completions for which held.c had no memory; they are sent all the same */
     consume_t *consume;     /* NULL: there is no JetStream */
     table_t streams;        /* id > stream_t */
-    table_t seats;          /* stream id, consumer id > consumer_seat_t */
+    table_t bindings;       /* stream id, consumer id > consumer_binding_t */
     job_t *jobs;            /* jobs.c: oldest first */
     job_t *jobs_last;
     uint32_t job_count;
@@ -138,9 +138,9 @@ typedef struct js_traced {
  * duplicates, expected sequences) is not looked at then. */
 void js_publish_traced(js_t *js, stream_t *stream, const message_t *message, bool only, js_traced_t *out);
 void js_direct(js_t *js, stream_t *stream, const message_t *message);
-void js_next(js_t *js, consumer_seat_t *seat, const message_t *message);
-void js_ack(js_t *js, consumer_seat_t *seat, const message_t *message);
-void js_flow(js_t *js, consumer_seat_t *seat, const message_t *message);
+void js_next(js_t *js, consumer_binding_t *binding, const message_t *message);
+void js_ack(js_t *js, consumer_binding_t *binding, const message_t *message);
+void js_flow(js_t *js, consumer_binding_t *binding, const message_t *message);
 /* The connection that answered for the origin; 0: this server. */
 uint64_t ingest_origin(const ingest_t *ingest);
 /* The connection takes nothing any more for `$JS.FC.<..>.<consumer>.*`: what that consumer fed begins anew. */
@@ -172,12 +172,12 @@ bool js_level_too_high(bytes_t header);
 
 /* ---- between its files ------------------------------------------------------------------------------------------- */
 
-consume_out_t js_consume_out(js_t *js); /* seat.c */
+consume_out_t js_consume_out(js_t *js); /* binding.c */
 
 /* Answers a command once what is left for that consumer has been counted, in steps; seq is handed on. */
-typedef void (*seat_answer_t)(js_t *js, const plane_command_t *command, consumer_seat_t *seat, uint64_t seq);
-void seat_when_counted(js_t *js, const plane_command_t *command, const consumer_seat_t *seat, seat_answer_t answer,
-                       uint64_t seq);
+typedef void (*binding_answer_t)(js_t *js, const plane_command_t *command, consumer_binding_t *binding, uint64_t seq);
+void binding_when_counted(js_t *js, const plane_command_t *command, const consumer_binding_t *binding,
+                          binding_answer_t answer, uint64_t seq);
 
 void js_tell_allowances(js_t *js); /* stream.c: those whose level changed */
 void ingest_chores(js_t *js);      /* silence */

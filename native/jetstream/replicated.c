@@ -13,7 +13,7 @@
 #include "jetstream/js.h"
 #include "jetstream/publish.h"
 #include "jetstream/replicated_private.h"
-#include "jetstream/seat.h"
+#include "jetstream/binding.h"
 
 #define LISTEN_AGAIN_NS NS_PER_SECOND
 #define BEHIND_NS (2 * NS_PER_SECOND) /* more than a follower's store waits for room */

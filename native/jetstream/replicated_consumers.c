@@ -15,7 +15,7 @@
 #include "jetstream/commands.h"
 #include "jetstream/js.h"
 #include "jetstream/replicated_private.h"
-#include "jetstream/seat.h"
+#include "jetstream/binding.h"
 
 #define TAKEN_MOST (ASKED_MAX / sizeof(asked_t)) /* of messages that a source brought, and wait for room in the log */
 #define HELD_AGAIN_NS (20 * NS_PER_MS)
@@ -239,8 +239,8 @@ void replicated_lose_consumers(js_t *js, replicated_t *replicated) {
         js->host->lost(js->plane, stream);
     }
     consume_stream_left(js->consume, stream->id, *js->now);
-    while (stream->seats != NULL) {
-        seat_free(js, stream->seats);
+    while (stream->bindings != NULL) {
+        binding_free(js, stream->bindings);
     }
     ingest_stream_removed(js, stream);
     replicated_forget(js, &replicated->taken);

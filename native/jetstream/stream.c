@@ -1,7 +1,7 @@
 /* stream.c: streams: their subjects, and the commands that make and end them.
  *
  * Not here: what a stream is asked for and what is purged (stream_jobs.c), validation (control), storage
- * (store/), consumers' commands (seat.c).
+ * (store/), consumers' commands (binding.c).
  */
 #include <stdlib.h>
 
@@ -180,8 +180,8 @@ static void texts_take(stream_t *stream, const bytes_t texts[TEXTS]) {
 }
 
 void stream_free(js_t *js, stream_t *stream) {
-    while (stream->seats != NULL) {
-        seat_free(js, stream->seats);
+    while (stream->bindings != NULL) {
+        binding_free(js, stream->bindings);
     }
     jobs_forget(js, stream);
     js_fast_forget(js, stream);
@@ -205,7 +205,7 @@ static void stream_key(uint64_t id, uint8_t key[4]) {
 void stream_state_of(const stream_t *stream, stream_state_t *state) {
     memset(state, 0, sizeof(*state));
     store_stream_state(stream->store, state);
-    state->consumers = stream->seat_count - stream->direct_count;
+    state->consumers = stream->binding_count - stream->direct_count;
 }
 
 #define LOADING_NS (5 * NS_PER_SECOND)

@@ -1,5 +1,5 @@
-/* stream.h: a stream and the seats of its consumers, as the commands of control define them. A seat is what JetStream
- * keeps of a consumer beside the consumer itself: the targets by which messages reach it.
+/* stream.h: a stream and the bindings of its consumers, as the commands of control define them. A binding is what
+ * JetStream keeps of a consumer beside the consumer itself: the targets by which messages reach it.
  *
  * The store keeps the messages, consume/ decides about deliveries.
  */
@@ -25,19 +25,19 @@ typedef struct replicated replicated_t;         /* replicated.c */
 
 /* One consumer's targets. NULL: it has no such subject. Owned by its stream's list; consumer_owner() of consume/ points
  * here. */
-typedef struct consumer_seat {
+typedef struct consumer_binding {
     consumer_t *consumer;
     stream_t *stream;
     uint32_t id;
     sink_t *next;   /* $JS.API.CONSUMER.MSG.NEXT.<stream>.<consumer> */
     sink_t *ack[2]; /* v1, v2 */
     sink_t *flow[2];
-    event_entry_t *farewell; /* EVENT_CONSUMER_GONE, made with the seat, so that it cannot fail */
+    event_entry_t *farewell; /* EVENT_CONSUMER_GONE, made with the binding, so that it cannot fail */
     bool direct;             /* made by a mirror or source: no client is told of it */
     void *receiver;          /* the host's, who gets what it delivers; NULL: whoever subscribes to its subject */
-    struct consumer_seat *next_seat;
-    struct consumer_seat **place; /* what points to it in its stream's list */
-} consumer_seat_t;
+    struct consumer_binding *next_binding;
+    struct consumer_binding **place; /* what points to it in its stream's list */
+} consumer_binding_t;
 
 struct stream {
     uint32_t id;
@@ -58,21 +58,21 @@ struct stream {
     int64_t quiet_until_ns;    /* loaded at start: until then its consumers may not be loaded yet */
     uint32_t fast_count;       /* open fast batches, fast.c */
     uint32_t atomic_count;     /* open atomic batches, atomic.c */
-    consumer_seat_t *seats;
-    uint32_t seat_count;
+    consumer_binding_t *bindings;
+    uint32_t binding_count;
     uint32_t direct_count; /* of these */
     bool half;             /* of a copy that is on its way: what is there is the state of no moment */
 };
 
 stream_t *stream_find(js_t *js, uint64_t id);
-void stream_free(js_t *js, stream_t *stream); /* targets, seats, memory; nothing durable */
+void stream_free(js_t *js, stream_t *stream); /* targets, bindings, memory; nothing durable */
 /* Its subjects, packed as a command has them, and its direct gets: it gets what is published there; or nothing more. */
 LEAF_MUST_USE status_t stream_listen(js_t *js, stream_t *stream, bytes_t subjects);
 void stream_unlisten(js_t *js, stream_t *stream);
 /* Its direct gets alone, if it allows any. */
 void stream_answer_gets(js_t *js, stream_t *stream, bool answers);
 void stream_state_of(const stream_t *stream, stream_state_t *state);
-consumer_seat_t *seat_find(js_t *js, const stream_t *stream, uint64_t id);
-void seat_free(js_t *js, consumer_seat_t *seat); /* unlinks, too */
+consumer_binding_t *binding_find(js_t *js, const stream_t *stream, uint64_t id);
+void binding_free(js_t *js, consumer_binding_t *binding); /* unlinks, too */
 
 #endif

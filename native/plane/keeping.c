@@ -7,7 +7,7 @@
 #include "base/clock.h"
 #include "jetstream/publish.h"
 #include "jetstream/replicated.h"
-#include "jetstream/seat.h"
+#include "jetstream/binding.h"
 
 #define CONSUMERS_FROM UINT32_C(0x80000000) /* control counts up from 1 */
 #define NEVER_AGAIN_NS (INT64_C(10) * 365 * 24 * 3600 * NS_PER_SECOND)
@@ -121,20 +121,20 @@ typedef struct asking {
 
 static bool ask_receiver(void *context, consumer_t *consumer) {
     const asking_t *asking = context;
-    const consumer_seat_t *seat = consumer_owner(consumer);
-    return seat == NULL || asking->visit(asking->context, seat->receiver);
+    const consumer_binding_t *binding = consumer_owner(consumer);
+    return binding == NULL || asking->visit(asking->context, binding->receiver);
 }
 
 void keeping_wanted(plane_t *plane, const stream_t *stream, bytes_t subject,
                     bool (*visit)(void *context, void *receiver), void *context) {
     asking_t asking = {.visit = visit, .context = context};
-    if (stream->seat_count != 0) {
+    if (stream->binding_count != 0) {
         consume_each_wanting(plane->js.consume, stream->id, subject, ask_receiver, &asking);
     }
 }
 
 status_t keeping_consume(plane_t *plane, stream_t *stream, const keeping_consumer_t *wanted, bool loading,
-                         consumer_seat_t **seat) {
+                         consumer_binding_t **binding) {
     char name[32];
     int size = snprintf(name, sizeof name, "session-%u", (unsigned)wanted->number);
     subject_set_t set = subject_set_make(wanted->subjects, wanted->subject_count);
@@ -152,15 +152,15 @@ status_t keeping_consume(plane_t *plane, stream_t *stream, const keeping_consume
                                          .ack_wait_ns = NEVER_AGAIN_NS,
                                          .max_ack_pending = (int32_t)wanted->max_ack_pending}};
     plane->js.more = true;
-    if (*seat != NULL) {
-        const consumer_config_t *config = &consumer_setup((*seat)->consumer)->config;
+    if (*binding != NULL) {
+        const consumer_config_t *config = &consumer_setup((*binding)->consumer)->config;
         setup.config.max_ack_pending = config->max_ack_pending;
         setup.config.ack_wait_ns = config->ack_wait_ns;
-        return consumer_configure((*seat)->consumer, &setup, plane->now);
+        return consumer_configure((*binding)->consumer, &setup, plane->now);
     }
-    status_t status = seat_new(&plane->js, stream, &setup, loading, seat);
+    status_t status = binding_new(&plane->js, stream, &setup, loading, binding);
     if (status == STATUS_OK) {
-        (*seat)->receiver = wanted->receiver;
+        (*binding)->receiver = wanted->receiver;
     }
     return status;
 }
@@ -172,36 +172,36 @@ void keeping_bound(plane_t *plane, uint32_t most) {
     }
 }
 
-void keeping_end(plane_t *plane, consumer_seat_t **seat) {
-    if (*seat != NULL) {
-        consumer_remove((*seat)->consumer, plane->now);
-        seat_free(&plane->js, *seat);
-        *seat = NULL;
+void keeping_end(plane_t *plane, consumer_binding_t **binding) {
+    if (*binding != NULL) {
+        consumer_remove((*binding)->consumer, plane->now);
+        binding_free(&plane->js, *binding);
+        *binding = NULL;
     }
 }
 
-void keeping_attend(plane_t *plane, const consumer_seat_t *seat, uint32_t max_ack_pending, int64_t ack_wait_ns) {
-    consumer_attend(seat->consumer, (int32_t)max_ack_pending, ack_wait_ns > 0 ? ack_wait_ns : NEVER_AGAIN_NS,
+void keeping_attend(plane_t *plane, const consumer_binding_t *binding, uint32_t max_ack_pending, int64_t ack_wait_ns) {
+    consumer_attend(binding->consumer, (int32_t)max_ack_pending, ack_wait_ns > 0 ? ack_wait_ns : NEVER_AGAIN_NS,
                     plane->now);
     plane->js.more = true;
 }
 
-void keeping_leave(plane_t *plane, const consumer_seat_t *seat) {
-    consumer_leave_alone(seat->consumer, plane->now);
+void keeping_leave(plane_t *plane, const consumer_binding_t *binding) {
+    consumer_leave_alone(binding->consumer, plane->now);
 }
 
-void keeping_again(plane_t *plane, const consumer_seat_t *seat, uint64_t seq) {
-    consumer_again(seat->consumer, seq, plane->now);
+void keeping_again(plane_t *plane, const consumer_binding_t *binding, uint64_t seq) {
+    consumer_again(binding->consumer, seq, plane->now);
     plane->js.more = true;
 }
 
-void keeping_go_on(plane_t *plane, const consumer_seat_t *seat) {
-    consumer_go_on(seat->consumer, plane->now);
+void keeping_go_on(plane_t *plane, const consumer_binding_t *binding) {
+    consumer_go_on(binding->consumer, plane->now);
     plane->js.more = true;
 }
 
-void keeping_acknowledge(plane_t *plane, const consumer_seat_t *seat, uint64_t seq) {
+void keeping_acknowledge(plane_t *plane, const consumer_binding_t *binding, uint64_t seq) {
     bool answer;
-    consumer_ack(seat->consumer, seq, 0, 0, BYTES_NONE, BYTES_NONE, plane->now, &answer);
+    consumer_ack(binding->consumer, seq, 0, 0, BYTES_NONE, BYTES_NONE, plane->now, &answer);
     plane->js.more = true;
 }

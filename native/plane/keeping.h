@@ -56,17 +56,18 @@ typedef struct keeping_consumer {
     void *receiver;
 } keeping_consumer_t;
 
-/* *seat: NULL at first; a new one begins behind the last message, or, loading, where it was. Of one that is there the
- * subjects are changed. */
+/* *binding: NULL at first; a new one begins behind the last message, or, loading, where it was. Of one that is there
+ * the subjects are changed. */
 LEAF_MUST_USE status_t keeping_consume(plane_t *plane, stream_t *stream, const keeping_consumer_t *wanted, bool loading,
-                                       consumer_seat_t **seat);
+                                       consumer_binding_t **binding);
 void keeping_bound(plane_t *plane, uint32_t most); /* messages that wait for one of these; it gives up the oldest */
-void keeping_end(plane_t *plane, consumer_seat_t **seat); /* with what it knows; fine if there is none */
+void keeping_end(plane_t *plane, consumer_binding_t **binding); /* with what it knows; fine if there is none */
 /* The receiver is there, and gets again what it has not acknowledged; ack_wait_ns 0: then, and not before. */
-void keeping_attend(plane_t *plane, const consumer_seat_t *seat, uint32_t max_ack_pending, int64_t ack_wait_ns);
-void keeping_leave(plane_t *plane, const consumer_seat_t *seat);
-void keeping_again(plane_t *plane, const consumer_seat_t *seat, uint64_t seq); /* delivers one that is under way */
-void keeping_go_on(plane_t *plane, const consumer_seat_t *seat);               /* its receiver has room again */
-void keeping_acknowledge(plane_t *plane, const consumer_seat_t *seat, uint64_t seq);
+void keeping_attend(plane_t *plane, const consumer_binding_t *binding, uint32_t max_ack_pending, int64_t ack_wait_ns);
+void keeping_leave(plane_t *plane, const consumer_binding_t *binding);
+/* Delivers one that is under way. */
+void keeping_again(plane_t *plane, const consumer_binding_t *binding, uint64_t seq);
+void keeping_go_on(plane_t *plane, const consumer_binding_t *binding); /* its receiver has room again */
+void keeping_acknowledge(plane_t *plane, const consumer_binding_t *binding, uint64_t seq);
 
 #endif

@@ -78,7 +78,7 @@ struct sink {
     account_t *account;
     shadow_t *shadows;
     uint64_t link;           /* the only link that is told of it; 0 = all are, or none, by kind */
-    void *object;            /* stream_t, consumer_seat_t, ingest_t, import_t, by kind */
+    void *object;            /* stream_t, consumer_binding_t, ingest_t, import_t, by kind */
     sink_t *next, *previous; /* of its account, if it casts shadows */
     uint32_t born;           /* as of a subscription */
     bool in;

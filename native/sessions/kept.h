@@ -63,7 +63,7 @@ typedef struct kept {
     struct session *session; /* NULL: its client is away */
     void *shared;            /* the caller's: what all sessions share .. */
     void *keeper;            /* .. what those of its account do .. */
-    void *seat;              /* .. and who delivers what it wants; NULL: it wants nothing */
+    void *binding;           /* .. and who delivers what it wants; NULL: it wants nothing */
     uint64_t cost;           /* of memory, for the caller */
 } kept_t;
 

@@ -91,28 +91,28 @@ static bytes_t *wanted_subjects(const kept_t *kept, uint32_t *count) {
 
 static void attend(plane_t *plane, const kept_t *kept) {
     const session_t *session = kept->session;
-    if (kept->seat != NULL && session != NULL && !session->enters) {
+    if (kept->binding != NULL && session != NULL && !session->enters) {
         bool again = session->writer.level != MQTT_5; /* 5: 4.4: when it connects again, and not before */
-        keeping_attend(plane, kept->seat, session->flight.window, again ? plane->mqtt.ack_wait_ns : 0);
+        keeping_attend(plane, kept->binding, session->flight.window, again ? plane->mqtt.ack_wait_ns : 0);
     }
 }
 
 status_t mqtt_kept_filters(plane_t *plane, kept_t *kept, bool loading) {
     keeping_consumer_t wanted = {
         .number = kept->number, .max_ack_pending = plane->mqtt.max_ack_pending, .receiver = kept};
-    consumer_seat_t *seat = kept->seat;
+    consumer_binding_t *binding = kept->binding;
     wanted.subjects = wanted_subjects(kept, &wanted.subject_count);
     if (wanted.subjects == NULL) {
         return STATUS_NO_MEMORY;
     }
-    bool fresh = seat == NULL;
+    bool fresh = binding == NULL;
     status_t status = STATUS_OK;
     if (wanted.subject_count == 0) {
-        keeping_end(plane, &seat);
+        keeping_end(plane, &binding);
     } else {
-        status = keeping_consume(plane, kept_stream(kept), &wanted, loading, &seat);
+        status = keeping_consume(plane, kept_stream(kept), &wanted, loading, &binding);
     }
-    kept->seat = seat;
+    kept->binding = binding;
     free(wanted.subjects);
     if (status == STATUS_OK && fresh) {
         attend(plane, kept);
@@ -121,8 +121,8 @@ status_t mqtt_kept_filters(plane_t *plane, kept_t *kept, bool loading) {
 }
 
 void mqtt_kept_acknowledge(plane_t *plane, kept_t *kept, uint64_t seq) {
-    if (kept->seat != NULL && seq != 0) {
-        keeping_acknowledge(plane, kept->seat, seq);
+    if (kept->binding != NULL && seq != 0) {
+        keeping_acknowledge(plane, kept->binding, seq);
     }
 }
 
@@ -213,8 +213,8 @@ status_t mqtt_kept_end(plane_t *plane, kept_t *kept) {
         status = keeping_drop(plane, kept_stream(kept), records[i], prefix, true);
     }
     if (status == STATUS_OK) {
-        consumer_seat_t *seat = kept->seat;
-        keeping_end(plane, &seat);
+        consumer_binding_t *binding = kept->binding;
+        keeping_end(plane, &binding);
         mqtt_share_end_all(plane, kept);
         mqtt_kept_forget(plane, kept);
     }
@@ -300,8 +300,8 @@ void mqtt_kept_hand_over(plane_t *plane, kept_t *kept) {
     mqtt_share_left(plane, kept->session);
     kept->session->kept = NULL;
     kept->session = NULL;
-    if (kept->seat != NULL) {
-        keeping_leave(plane, kept->seat);
+    if (kept->binding != NULL) {
+        keeping_leave(plane, kept->binding);
     }
 }
 

@@ -141,7 +141,7 @@ void mqtt_share_noted(plane_t *plane, const mqtt_account_t *keeper, uint32_t num
     owned_t *one = share == NULL ? NULL : owned_find(share, seq);
     if (one != NULL && one->waits) {
         one->waits = false;
-        keeping_again(plane, share->as.seat, seq);
+        keeping_again(plane, share->as.binding, seq);
     }
 }
 
@@ -246,7 +246,7 @@ static status_t share_put(plane_t *plane, mqtt_account_t *keeper, bytes_t text, 
         }
     }
     mqtt_share_t *share = *out;
-    status_t status = share->as.seat != NULL ? STATUS_OK : mqtt_kept_filters(plane, &share->as, loading);
+    status_t status = share->as.binding != NULL ? STATUS_OK : mqtt_kept_filters(plane, &share->as, loading);
     if (status != STATUS_OK && share->members == 0) {
         share_free(plane, share);
     }
@@ -291,9 +291,9 @@ static void share_pass_on(plane_t *plane, mqtt_share_t *share, owned_t *one) {
     bool gone = one->qos == 2 && one->sent;
     disown(plane, share, one);
     if (gone) {
-        keeping_acknowledge(plane, share->as.seat, seq);
+        keeping_acknowledge(plane, share->as.binding, seq);
     } else {
-        keeping_again(plane, share->as.seat, seq);
+        keeping_again(plane, share->as.binding, seq);
     }
 }
 
@@ -326,8 +326,8 @@ void mqtt_share_part(plane_t *plane, kept_t *kept, kept_filter_t *filter) {
         give_up(plane, share, kept);
         return;
     }
-    consumer_seat_t *seat = share->as.seat;
-    keeping_end(plane, &seat);
+    consumer_binding_t *binding = share->as.binding;
+    keeping_end(plane, &binding);
     share_free(plane, share);
 }
 
@@ -360,22 +360,22 @@ void mqtt_share_woken(plane_t *plane, const session_t *session, const mqtt_accou
     mqtt_share_t *share = keeper->messages == NULL || table_count(&keeper->shares) == 0
                               ? NULL
                               : share_find(session->shared, session->account, text);
-    if (share == NULL || share->as.seat == NULL) {
+    if (share == NULL || share->as.binding == NULL) {
         return;
     }
     if (!share->attended) {
         share->attended = true;
-        keeping_attend(plane, share->as.seat, UNDER_WAY_MAX, 0);
+        keeping_attend(plane, share->as.binding, UNDER_WAY_MAX, 0);
         return;
     }
     map_walk_t walk = {0};
     for (map_link_t *link; (link = map_next(share->owned, &walk)) != NULL;) {
         const owned_t *one = MAP_ENTRY(link, owned_t, link);
         if (one->owner == owner_of(session)) {
-            keeping_again(plane, share->as.seat, one->seq);
+            keeping_again(plane, share->as.binding, one->seq);
         }
     }
-    keeping_go_on(plane, share->as.seat); /* it may have waited because all others were full */
+    keeping_go_on(plane, share->as.binding); /* it may have waited because all others were full */
 }
 
 /* One of its messages that the session has not acknowledged. */
@@ -414,8 +414,8 @@ void mqtt_share_acknowledge(plane_t *plane, const mqtt_account_t *keeper, uint32
     if (one != NULL) {
         disown(plane, share, one);
     }
-    keeping_acknowledge(plane, share->as.seat, seq);
-    keeping_go_on(plane, share->as.seat);
+    keeping_acknowledge(plane, share->as.binding, seq);
+    keeping_go_on(plane, share->as.binding);
 }
 
 /* ---- what comes out of the stream -------------------------------------------------------------------------------- */
@@ -576,6 +576,6 @@ delivered_t mqtt_share_receive(plane_t *plane, kept_t *as, const delivery_t *del
         return DELIVERED;
     }
     share->attended = false; /* until one comes */
-    keeping_leave(plane, share->as.seat);
+    keeping_leave(plane, share->as.binding);
     return DELIVERED_NO_INTEREST;
 }

@@ -87,7 +87,7 @@ static bool note_wanted(void *context, void *receiver) {
 mqtt_wanted_t mqtt_stream_wanted(plane_t *plane, const mqtt_account_t *keeper, publication_t *publication) {
     text_t text = {0};
     asked_for_t asked = {.desk = plane->mqtt_desk, .shares = table_count(&keeper->shares) != 0};
-    if (keeper->messages == NULL || keeper->messages->seat_count == 0) {
+    if (keeper->messages == NULL || keeper->messages->binding_count == 0) {
         return WANTED_NOT;
     }
     text_add_literal(&text, MQTT_MESSAGES);
@@ -297,7 +297,7 @@ static void messages_opened(plane_t *plane, mqtt_account_t *keeper, stream_t *st
 static void messages_removed(plane_t *plane, mqtt_account_t *keeper, bool lost) {
     map_walk_t walk = {0};
     for (kept_t *kept; (kept = table_next(&keeper->numbers, &walk)) != NULL;) {
-        kept->seat = NULL; /* it goes with the stream */
+        kept->binding = NULL; /* it goes with the stream */
         if (!lost) {
             mqtt_will_outlive(plane, kept);
         }

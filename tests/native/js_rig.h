@@ -274,7 +274,7 @@ static inline status_t js_rig_put(js_rig_t *rig, plane_command_t command, const 
     if (command.op == COMMAND_STREAM_PUT) {
         stream_put(&rig->js, &command);
     } else {
-        seat_put(&rig->js, &command, stream_find(&rig->js, command.target));
+        binding_put(&rig->js, &command, stream_find(&rig->js, command.target));
     }
     js_rig_until_durable(rig);
     plane_event_t event;

@@ -81,14 +81,14 @@ static void delivered_and_acknowledged(void) {
     CHECK(js_rig_send(rig, "$JS.API.CONSUMER.MSG.NEXT.S.C", "_I.2", ""));
     js_rig_turn(rig);
     JS_RIG_HEARD("_I.2 one\n", rig);
-    consumer_seat_t *seat = seat_find(&rig->js, stream_find(&rig->js, 1), 7);
+    consumer_binding_t *binding = binding_find(&rig->js, stream_find(&rig->js, 1), 7);
     message_t ack = {.subject = BYTES_LITERAL("$JS.ACK.S.C.1.1.1.1700000000000000000.0"), .reply = js_rig_text("_I.3")};
-    js_ack(&rig->js, seat, &ack);
+    js_ack(&rig->js, binding, &ack);
     JS_RIG_HEARD("", rig);
     js_rig_until_durable(rig);
     JS_RIG_HEARD("_I.3 \n", rig);
     consumer_state_t state;
-    consumer_snapshot(seat->consumer, rig->now, &state);
+    consumer_snapshot(binding->consumer, rig->now, &state);
     CHECK_EQ_U64(1, state.floor_stream);
     js_rig_close(rig);
 }
@@ -383,18 +383,18 @@ static void consumers_come_and_go(void) {
     CHECK_EQ_U64(7, state.consumers);
     const uint32_t going[] = {9, 1, 5, 6};
     for (uint32_t i = 0; i < 4; i++) {
-        consumer_seat_t *seat = seat_find(&rig->js, stream, going[i]);
-        CHECK(seat != NULL && seat->id == going[i]);
+        consumer_binding_t *binding = binding_find(&rig->js, stream, going[i]);
+        CHECK(binding != NULL && binding->id == going[i]);
         plane_command_t command = {.op = COMMAND_CONSUMER_REMOVE, .account = 1, .target = 1, .arg = going[i]};
-        seat_remove(&rig->js, &command, seat);
-        CHECK(seat_find(&rig->js, stream, going[i]) == NULL);
+        binding_remove(&rig->js, &command, binding);
+        CHECK(binding_find(&rig->js, stream, going[i]) == NULL);
     }
     stream_state_of(stream, &state);
     CHECK_EQ_U64(5, state.consumers);
     uint32_t found = 0;
     for (uint64_t id = 0; id <= 10; id++) {
-        found += seat_find(&rig->js, stream, id) != NULL;
-        CHECK(seat_find(&rig->js, stream, id | UINT64_C(1) << 32) == NULL);
+        found += binding_find(&rig->js, stream, id) != NULL;
+        CHECK(binding_find(&rig->js, stream, id | UINT64_C(1) << 32) == NULL);
     }
     CHECK_EQ_U64(5, found);
     js_rig_close(rig);

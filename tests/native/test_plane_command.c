@@ -108,7 +108,7 @@ static void refused_without_effect(void) {
     core_settle(plane);
     CHECK(client->state == PEER_ADMITTED && map_count(client->table) == 1);
     RIG_HEARD("", client);
-    CHECK(seat_find(&plane->js, stream_find(&plane->js, 1), 1) != NULL);
+    CHECK(binding_find(&plane->js, stream_find(&plane->js, 1), 1) != NULL);
     CHECK(plane->listeners == NULL && table_count(&plane->controls) == 0 && plane->js.ingests == NULL);
     CHECK_EQ_U64(1, plane->stats.connections);
     CHECK_EQ_U64(64 << 10, plane->limits.max_payload);

@@ -299,7 +299,7 @@ static void delivered_into_its_own_ack(void) {
     rig_feed(plane, leaf, "LMSG s.x $JS.ACK.S.C.1.1.1.1.0 1\r\nx\r\n");
     for (int i = 0; i < 5; i++) rig_settle(plane);
     consumer_state_t state;
-    consumer_snapshot(seat_find(&plane->js, stream_find(&plane->js, 1), 1)->consumer, plane->now, &state);
+    consumer_snapshot(binding_find(&plane->js, stream_find(&plane->js, 1), 1)->consumer, plane->now, &state);
     CHECK_EQ_U64(1, state.delivered_stream);
     CHECK_EQ_U64(1, state.ack_pending);
     rig_close_and_remove(plane);

@@ -164,7 +164,7 @@ static void many_are_there(void) {
     uint32_t there = 0, received = 0;
     for (uint32_t i = 0; i < MANY; i++) {
         const kept_t *kept = kept_of(i);
-        there += kept != NULL && kept->seat != NULL && kept->filter_count == 1;
+        there += kept != NULL && kept->binding != NULL && kept->filter_count == 1;
         received += kept != NULL && ids_has(&kept->received, 9);
     }
     CHECK_EQ_U64(MANY, there);

@@ -1,5 +1,5 @@
-/* seat_import.c: a consumer that stands where another one stood, as a backup or another server has it. What travels:
- * consume/transfer.c. How a seat is made: seat.c.
+/* binding_import.c: a consumer that stands where another one stood, as a backup or another server has it. What travels:
+ * consume/transfer.c. How a binding is made: binding.c.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "jetstream/commands.h"
 #include "jetstream/job.h"
 #include "jetstream/js.h"
-#include "jetstream/seat.h"
+#include "jetstream/binding.h"
 
 #define IMPORTED_ROWS 512u /* a step: each is a look at its message, and a record */
 
@@ -25,10 +25,10 @@ typedef struct position_job {
     uint8_t definition[];
 } position_job_t;
 
-static void position_failed(js_t *js, const plane_command_t *command, consumer_seat_t *seat, status_t status) {
-    if (seat != NULL) {
-        consumer_remove(seat->consumer, *js->now);
-        seat_free(js, seat);
+static void position_failed(js_t *js, const plane_command_t *command, consumer_binding_t *binding, status_t status) {
+    if (binding != NULL) {
+        consumer_remove(binding->consumer, *js->now);
+        binding_free(js, binding);
     }
     js_done(js, command, status);
 }
@@ -37,31 +37,31 @@ static void position_failed(js_t *js, const plane_command_t *command, consumer_s
 static bool position_step(js_t *js, job_t *base) {
     position_job_t *job = (position_job_t *)base;
     stream_t *stream = base->stream;
-    consumer_seat_t *seat = seat_find(js, stream, job->command.arg);
-    if (seat == NULL) {
+    consumer_binding_t *binding = binding_find(js, stream, job->command.arg);
+    if (binding == NULL) {
         js_done(js, &job->command, STATUS_NOT_FOUND);
         return true;
     }
     js->more = true;
-    if (!consumer_import_stored(seat->consumer) || !store_room(js->stores[stream->which_store])) {
+    if (!consumer_import_stored(binding->consumer) || !store_room(js->stores[stream->which_store])) {
         return false;
     }
     status_t status = STATUS_OK;
     if (job->done < job->count) {
         uint32_t upto = job->count - job->done > IMPORTED_ROWS ? job->done + IMPORTED_ROWS : job->count;
-        status = consumer_import_rows(seat->consumer, job->rows, job->done, upto, *js->now);
+        status = consumer_import_rows(binding->consumer, job->rows, job->done, upto, *js->now);
         job->done = upto;
     } else if (!job->ended) {
-        consumer_import_end(seat->consumer, *js->now);
+        consumer_import_end(binding->consumer, *js->now);
         job->ended = true;
-        status = seat_define(js, stream, job->command.arg, consumer_setup(seat->consumer)->config.flags,
-                             bytes_of(job->definition, job->definition_size));
+        status = binding_define(js, stream, job->command.arg, consumer_setup(binding->consumer)->config.flags,
+                                bytes_of(job->definition, job->definition_size));
     } else {
         js_done_durable(js, &job->command, stream->which_store, 0, BYTES_NONE);
         return true;
     }
     if (status != STATUS_OK) {
-        position_failed(js, &job->command, seat, status);
+        position_failed(js, &job->command, binding, status);
         return true;
     }
     return false;
@@ -98,20 +98,20 @@ static position_job_t *position_job(const plane_command_t *command, stream_t *st
     return job;
 }
 
-void seat_import(js_t *js, const plane_command_t *command, stream_t *stream) {
+void binding_import(js_t *js, const plane_command_t *command, stream_t *stream) {
     consumer_parts_t parts = {0};
-    consumer_seat_t *seat = NULL;
+    consumer_binding_t *binding = NULL;
     position_job_t *job = NULL;
     status_t status =
-        seat_find(js, stream, command->arg) == NULL ? seat_parts(command, stream, &parts) : STATUS_INVALID;
+        binding_find(js, stream, command->arg) == NULL ? binding_parts(command, stream, &parts) : STATUS_INVALID;
     if (status == STATUS_OK) {
         job = position_job(command, stream, parts.definition);
-        status = job == NULL ? STATUS_NO_MEMORY : seat_new(js, stream, &parts.setup, false, &seat);
+        status = job == NULL ? STATUS_NO_MEMORY : binding_new(js, stream, &parts.setup, false, &binding);
     }
     if (status == STATUS_OK) {
         consumer_state_t state;
         memcpy(&state, command->body + sizeof(consumer_config_t), sizeof(state));
-        status = consumer_import(seat->consumer, &state, *js->now);
+        status = consumer_import(binding->consumer, &state, *js->now);
     }
     free(parts.filters);
     if (status == STATUS_OK) {
@@ -122,5 +122,5 @@ void seat_import(js_t *js, const plane_command_t *command, stream_t *stream) {
         free(job->rows);
         free(job);
     }
-    position_failed(js, command, seat, status);
+    position_failed(js, command, binding, status);
 }
