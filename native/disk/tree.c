@@ -440,21 +440,23 @@ status_t trees_find(trees_t *trees, const char *name, page_db_t *db, uint64_t *l
 
 /* ---- before LMDB writes ------------------------------------------------------------------------------------------ */
 
-/* A leaf that becomes too empty is joined with the one beside it below the same page, and so are the pages above. */
+/* A leaf that becomes too empty is joined with the one beside it below the same page, and so are the pages above. Where
+ * LMDB joins those, it takes the first key below one of them from its first leaf (mdb_page_search_lowest). */
 static status_t judge_neighbours(trees_t *trees, const tree_cursor_t *cursor, unsigned depth) {
     for (unsigned level = 0; level + 1 < depth; level++) {
         const uint8_t *page = cursor->page[level];
-        for (int side = -1; side <= 1; side += 2) {
+        for (int side = -1; side <= 1; side++) {
             int64_t index = (int64_t)cursor->at[level] + side;
             if (index < 0 || index >= (int64_t)nodes_of(trees, page)) {
                 continue;
             }
-            const uint8_t *beside;
+            tree_cursor_t lowest = {0};
             page_bounds_t bounds = {0};
-            size_t child = 0;
+            page_db_t below = {.depth = (uint16_t)depth};
             status_t status = bounds_above(trees, cursor, level, &bounds);
-            status = status == STATUS_OK ? child_of(trees, page, (uint32_t)index, &bounds, &child) : status;
-            status = status == STATUS_OK ? enter(trees, child, level + 2 == depth, bounds, &beside) : status;
+            status = status == STATUS_OK ? child_of(trees, page, (uint32_t)index, &bounds, &below.root) : status;
+            status =
+                status == STATUS_OK ? descend(trees, below, level + 1, TO_FIRST, BYTES_NONE, &lowest, &bounds) : status;
             if (status != STATUS_OK) {
                 return status;
             }

@@ -143,6 +143,16 @@ static void other_pages_do_not_matter_to_it(void) {
     end();
 }
 
+/* LMDB joins two branches when one of them is nearly empty, and takes a key from the first leaf of the second. */
+static void the_first_leaf_of_the_next_branch_is_judged_for_a_removal(void) {
+    uint8_t branch[PAGE];
+    begin();
+    CHECK_EQ_I64(PAGE, pread(env_file(env), branch, PAGE, (off_t)(tree.branches[1] * PAGE)));
+    garble(tree.leaves[page_nodes(branch)]);
+    CHECK_EQ_I64(STATUS_CORRUPT, try_remove(1));
+    end();
+}
+
 static void what_is_not_behind_it_is_judged(void) {
     begin();
     CHECK_EQ_I64(STATUS_OK, try_put(COUNT + 1));
@@ -230,6 +240,8 @@ int main(void) {
     RUN("a damaged page on the way to a stream's last message stops the put behind it",
         a_damaged_way_there_stops_the_put);
     RUN("pages beside that way stop no put, but a removal that may join them", other_pages_do_not_matter_to_it);
+    RUN("a damaged first leaf of the next branch stops a removal, since branches may be joined",
+        the_first_leaf_of_the_next_branch_is_judged_for_a_removal);
     RUN("a message that is not put behind all others is judged as ever, also when the end was judged",
         what_is_not_behind_it_is_judged);
     RUN("the next write judges the end again", the_next_write_judges_it_again);
