@@ -303,14 +303,13 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 #define COMMAND_CONSUMER_SPARE 67  /* arg2 = ns between heartbeats while somebody subscribes, who is told of its end */
 #define COMMAND_CONSUMERS_STATE 68 /* body = consumer_place_t[]; payload = consumer_state_t[] of the first of them */
 
-/* Commands: ingest of mirrors and sources. target = local stream id, arg = slot (mirror: 0; sources: 1..). */
-/* body = ingest_config_t, extra = strings: deliver subject, consumer name, then the constant parts of
+/* Commands: ingest of mirrors and sources. target = local stream id, arg = slot (mirror: 0; sources: 1..).
+ * START: body = ingest_config_t, extra = strings: deliver subject, consumer name, then the constant parts of
  * Nats-Stream-Source: name[:hash], filter, destination, identity (mirrors: four empty ones), the key of the stored
  * progress (RECORD_SOURCE), the consumer's stream (span), then source and destination of each subject transform. What
  * is at or below max(last_sequence, stored progress) is dropped */
 #define COMMAND_INGEST_START 80
-/* completion's payload = ingest_state_t, as it was at the end; no EVENT_INGEST of this slot comes after it */
-#define COMMAND_INGEST_STOP 81
+#define COMMAND_INGEST_STOP 81   /* payload = ingest_state_t at its end; no EVENT_INGEST of this slot comes after it */
 #define COMMAND_INGEST_STATE 82  /* completion's payload = ingest_state_t */
 #define COMMAND_INGEST_FORGET 83 /* drop the stored progress of that slot's key (extra = strings: key) */
 
@@ -509,6 +508,7 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 #define INGEST_FIRST 4   /* the first message after the start came */
 #define INGEST_BACK 5    /* the origin was put back, and has newer messages at sequences that were taken */
 #define INGEST_SPAN 6    /* the consumer should let more or fewer messages come before one is acknowledged */
+#define INGEST_ROOM 7    /* of all slots: the stream has room again, or other limits, since it refused something */
 
 #define ALARM_CORRUPT 1 /* a record failed its checksum */
 #define ALARM_DISK_FULL 2

@@ -344,6 +344,7 @@ class IngestCode(IntEnum):
     FIRST = abi.INGEST_FIRST
     BACK = abi.INGEST_BACK
     SPAN = abi.INGEST_SPAN
+    ROOM = abi.INGEST_ROOM
 
 
 class RefusedCode(IntEnum):

@@ -318,21 +318,6 @@ bool replica_own_reason(append_verdict_t verdict) {
            || verdict == APPEND_STOPPED;
 }
 
-/* How far a source has come, where no message says it. false: later. */
-static bool apply_position(const replica_t *replica, const append_t *append) {
-    uint8_t key[4 + SOURCE_KEY_MAX], value[16];
-    if (append->source_key.size == 0) {
-        return true;
-    }
-    store_be32(key, store_stream_id(replica->stream));
-    const uint8_t *end = bytes_write(key + 4, append->source_key);
-    store_be64(value, append->source_seq);
-    store_be64(value + 8, (uint64_t)append->source_ts);
-    return store_record_put(store_stream_store(replica->stream), RECORD_SOURCE, bytes_of(key, (uint32_t)(end - key)),
-                            bytes_of(value, sizeof value))
-           == STATUS_OK;
-}
-
 /* Whatever comes of it, it did not take a sequence, and never will. */
 static bool is_passed_over(append_verdict_t verdict) {
     return verdict == APPEND_DUPLICATE || verdict == APPEND_BAD_SUBJECT || verdict == APPEND_TOO_LARGE
@@ -365,9 +350,14 @@ bool replica_roll(replica_t *replica, raft_index_t index, const append_t *append
 
 static bool apply_append(replica_t *replica, raft_index_t index, const append_t *append) {
     uint64_t size = (uint64_t)append->subject.size + append->header.size + append->payload.size;
+    status_t status = replica->rolling != index ? replica_source_goes_on(replica, append) : STATUS_OK;
+    if (status != STATUS_OK) {
+        replica->last.appended.verdict = APPEND_OUT_OF_ORDER;
+        return status == STATUS_NOT_FOUND;
+    }
     if (append->subject.size == 0 && append->source_key.size > 0) {
         replica->last.appended.verdict = APPEND_BAD_SUBJECT;
-        return apply_position(replica, append);
+        return replica_source_came(replica, append);
     }
     if (replica->rolling != index) {
         if (size > room_message_max(store_stream_store(replica->stream))) {
@@ -376,10 +366,10 @@ static bool apply_append(replica_t *replica, raft_index_t index, const append_t 
         replica->last.appended = replica_append(replica, append);
         if (replica_own_reason(replica->last.appended.verdict)) {
             return replica->last.appended.verdict == APPEND_NO_SPACE
-                   && store_stream_never_fits(replica->stream, append, 0) && apply_position(replica, append);
+                   && store_stream_never_fits(replica->stream, append, 0) && replica_source_came(replica, append);
         }
         if (is_passed_over(replica->last.appended.verdict)) {
-            return apply_position(replica, append);
+            return replica_source_came(replica, append);
         }
         if (!append_goes_on(replica, append)) {
             return true;

@@ -7,9 +7,9 @@
  *          '-- token ---------------------------- hooks.answered(token, verdict) <------'   at the leader
  *
  *     entry     0 version 1  1 what  2 age 8  10 wall 8  18 ..
- *     APPEND    18 flags 2, for each flag its number (8 bytes each, in the order of the flags), then subject 2, message
- *               id 2, expected message id 2, expected subject 2, source 2, header 4 (each its size, then its bytes),
- *               payload
+ *     APPEND    18 flags 2, for each flag its number (8 bytes each, in the order of replica_entry.c), then subject 2,
+ *               message id 2, expected message id 2, expected subject 2, source 2, header 4 (each its size, then its
+ *               bytes), payload
  *     DELETE    18 sequence 8
  *     PURGE     18 below 8  26 keep 8  34 filter
  *     TIME      nothing: what is due by then goes
@@ -36,6 +36,8 @@
  * - An entry of a version or kind that is not known stops the member where it is (replica_stuck): it guesses nothing.
  * - What a source brings has its position at the origin with it, also where nothing is stored of it: a duplicate, or
  *   what has no room in any stream.
+ * - Where a stream discards what is new, a source's message also says how far its source has to have come, and is
+ *   refused if that is not so (APPEND_OUT_OF_ORDER). So nothing is stored behind what was refused, and nothing twice.
  * - A counter's entry has what is added. Each member adds it to what its stream has then (hooks.count).
  * - Consumers are their leader's. What it would store of them it collects (replica_change), and proposes what there is
  *   once a tick, or at once where a client waits for it. Who leads next has the records.

@@ -15,16 +15,23 @@
 #define IS_ROLLUP_SUBJECT 512u
 #define IS_ROLLUP_ALL 1024u
 #define HAS_MSG_ID 2048u
-#define FLAGS 0x0fffu
+#define HAS_SOURCE_BEFORE 4096u /* the ninth number */
+#define FLAGS 0x1fffu
+
+static unsigned number_flag(unsigned nth) {
+    return nth == NUMBERS - 1 ? HAS_SOURCE_BEFORE : 1u << nth;
+}
 
 entry_numbers_t entry_numbers(const append_t *append) {
     entry_numbers_t numbers = {.at = {append->expected_last_seq, append->expected_subject_seq,
                                       (uint64_t)append->expires_ts, append->force_seq, (uint64_t)append->force_ts,
-                                      append->source_seq, (uint64_t)append->source_ts, (uint64_t)append->due_ts}};
+                                      append->source_seq, (uint64_t)append->source_ts, (uint64_t)append->due_ts,
+                                      append->source_before}};
     unsigned flags = append->has_expected_last_seq ? HAS_LAST_SEQ : 0;
     flags |= append->has_expected_subject_seq ? HAS_SUBJECT_SEQ : 0;
-    for (unsigned i = 2; i < NUMBERS; i++) {
-        flags |= numbers.at[i] != 0 ? 1u << i : 0;
+    flags |= append->has_source_before ? HAS_SOURCE_BEFORE : 0;
+    for (unsigned i = 2; i < NUMBERS - 1; i++) {
+        flags |= numbers.at[i] != 0 ? number_flag(i) : 0;
     }
     flags |= append->skip ? IS_SKIP : 0;
     flags |= append->rollup == 1 ? IS_ROLLUP_SUBJECT : append->rollup != 0 ? IS_ROLLUP_ALL : 0;
@@ -43,7 +50,7 @@ static const bytes_t *short_text(const append_t *append, unsigned nth) {
 uint64_t entry_append_size(const append_t *append, const entry_numbers_t *numbers) {
     uint64_t size = 2 + 4 + (uint64_t)append->header.size + append->payload.size;
     for (unsigned i = 0; i < NUMBERS; i++) {
-        size += (numbers->flags >> i & 1u) != 0 ? 8 : 0;
+        size += (numbers->flags & number_flag(i)) != 0 ? 8 : 0;
     }
     for (unsigned i = 0; short_text(append, i) != NULL; i++) {
         if (short_text(append, i)->size > UINT16_MAX) {
@@ -58,7 +65,7 @@ void entry_append_write(uint8_t *at, const append_t *append, const entry_numbers
     store_be16(at, numbers->flags);
     at += 2;
     for (unsigned i = 0; i < NUMBERS; i++) {
-        if ((numbers->flags >> i & 1u) != 0) {
+        if ((numbers->flags & number_flag(i)) != 0) {
             store_be64(at, numbers->at[i]);
             at += 8;
         }
@@ -88,7 +95,7 @@ bool entry_append_read(bytes_t left, append_t *append) {
     }
     unsigned flags = load_be16(part.at);
     for (unsigned i = 0; i < NUMBERS; i++) {
-        if ((flags >> i & 1u) != 0) {
+        if ((flags & number_flag(i)) != 0) {
             if (!part_take(&left, 8, &part)) {
                 return false;
             }
@@ -120,6 +127,7 @@ bool entry_append_read(bytes_t left, append_t *append) {
                          .has_expected_last_seq = (flags & HAS_LAST_SEQ) != 0,
                          .has_expected_subject_seq = (flags & HAS_SUBJECT_SEQ) != 0,
                          .has_expected_msg_id = (flags & HAS_MSG_ID) != 0,
+                         .has_source_before = (flags & HAS_SOURCE_BEFORE) != 0,
                          .skip = (flags & IS_SKIP) != 0,
                          .rollup = (flags & IS_ROLLUP_ALL) != 0       ? 2
                                    : (flags & IS_ROLLUP_SUBJECT) != 0 ? 1
@@ -131,6 +139,7 @@ bool entry_append_read(bytes_t left, append_t *append) {
                          .force_ts = (int64_t)numbers[4],
                          .source_seq = numbers[5],
                          .source_ts = (int64_t)numbers[6],
-                         .due_ts = (int64_t)numbers[7]};
+                         .due_ts = (int64_t)numbers[7],
+                         .source_before = numbers[8]};
     return true;
 }

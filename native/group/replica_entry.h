@@ -7,7 +7,7 @@
 #include "store/append.h"
 
 #define ENTRY_HEAD 18u
-#define ENTRY_NUMBERS 8
+#define ENTRY_NUMBERS 9
 #define ENTRY_TIME_MAX (UINT64_MAX >> 3) /* whoever says more lies: no sum of times overflows */
 #define SOURCE_KEY_MAX 500u              /* as it is in jetstream/progress.h */
 

@@ -9,7 +9,8 @@
  *
  * Exactly once: a source's progress (origin sequence by "name filter destination") is a record in the message's own
  * batch; a mirror's is its last sequence. What is at or below it is dropped, so a consumer made anew may start too
- * early. Not here: how it begins and ends (ingest_life.c), making consumers, retries. Reference:
+ * early. Not here: how it begins and ends (ingest_life.c), what its own stream refuses (ingest_refused.c), making
+ * consumers, retries. Reference:
  * tests/wire/jetstream.md, "Mirrors and sources".
  */
 #include <stdlib.h>
@@ -49,7 +50,7 @@ bool ingest_tell(js_t *js, const ingest_t *ingest, uint32_t code, status_t statu
     entry->event.arg = ingest->slot;
     entry->event.code = code;
     entry->event.status = status;
-    entry->event.arg2 = ingest->last_seq;
+    entry->event.arg2 = ingest_kept(js, ingest).seq;
     event_post(js->exchange, entry);
     return true;
 }
@@ -82,7 +83,7 @@ static bool ingest_is_other(const ingest_t *ingest, bytes_t flow, uint64_t deliv
 /* When all that was taken until now is on disk; at a majority, where several servers keep the stream. */
 static void ingest_say(js_t *js, const ingest_t *ingest, bytes_t subject, bytes_t header) {
     if (ingest->stream->replicated != NULL) {
-        replicated_say_taken(js, ingest->stream, subject, header);
+        replicated_say_taken(js, ingest->stream, subject, header, ingest->chained ? ingest->run : 0);
     } else {
         js_hold(js, ingest->stream, subject, header, BYTES_NONE);
     }
@@ -366,15 +367,17 @@ static void ingest_store(js_t *js, ingest_t *ingest, const ack_reply_t *ack, byt
     }
     appended_t appended = {.verdict = APPEND_TOO_LARGE};
     if (ingest->stream->replicated != NULL) {
-        status = replicated_take(js, ingest->stream, &append);
+        status = ingest_propose(js, ingest, &append, progress.seq);
+        if (status != STATUS_OK) {
+            ingest_fail(js, ingest, INGEST_REFUSED, status);
+            return;
+        }
     } else {
         appended = append.subject.size == 0 ? appended : js_append(js, ingest->stream, &append);
-        bool settled = ingest_settle(js, ingest, appended, progress);
-        status = settled ? STATUS_OK : appended.verdict == APPEND_NO_SPACE ? STATUS_NO_SPACE : STATUS_FULL;
-    }
-    if (status != STATUS_OK) {
-        ingest_fail(js, ingest, INGEST_REFUSED, status);
-        return;
+        if (!ingest_settle(js, ingest, appended, progress)) {
+            ingest_was_refused(js, ingest, appended.verdict);
+            return;
+        }
     }
     if (orders && appended.verdict == APPEND_STORED) {
         ingest_after(js, ingest, message->header, &appended);

@@ -6,7 +6,7 @@
  * A nats-server listens for answers to flow control for as long as a consumer is there, and its cluster tells a leaf of
  * what it listens for. So a leaf learns at once that the consumer of a copy is gone with its server: it is unwanted.
  *
- * Not here: messages (ingest.c), consumers and retries (control, links/).
+ * Not here: messages (ingest.c), what its stream refuses (ingest_refused.c), consumers and retries (control, links/).
  */
 #include <stdlib.h>
 
@@ -188,6 +188,24 @@ static status_t ingest_transforms(ingest_t *ingest, strings_t *strings) {
     return status;
 }
 
+/* Behind what is stored. Without its progress a source would take everything once more, and does not begin. */
+static status_t ingest_begins(js_t *js, ingest_t *ingest, uint64_t last_sequence) {
+    progress_t stored = {0};
+    status_t status = STATUS_OK;
+    if (ingest->mirror) {
+        stream_state_t state;
+        store_stream_state(ingest->stream->store, &state);
+        stored.seq = state.last_seq;
+    } else {
+        status = progress_read(js, ingest->stream, ingest->key, &stored);
+    }
+    ingest->run = ++js->ingest_runs;
+    ingest->before_seq = stored.seq;
+    ingest->last_seq = stored.seq > last_sequence ? stored.seq : last_sequence;
+    ingest->newest_ts = stored.newest_ts;
+    return status;
+}
+
 static status_t ingest_make(js_t *js, stream_t *stream, const plane_command_t *command) {
     ingest_config_t config;
     memcpy(&config, command->body, sizeof(config));
@@ -227,18 +245,7 @@ static status_t ingest_make(js_t *js, stream_t *stream, const plane_command_t *c
     ingest->heard_ns = js->host->heard(js->plane, ingest->link);
     span_begin(&ingest->span, config.span, config.pending, (span_time_t){js->now->mono_ns, ingest->heard_ns});
     ingest->span_by_flow = config.span_by_flow != 0;
-    progress_t stored = {0};
-    status_t status = STATUS_OK;
-    if (ingest->mirror) {
-        stream_state_t state;
-        store_stream_state(stream->store, &state);
-        stored.seq = state.last_seq;
-    } else {
-        /* Without it everything would be taken once more: a source whose progress is not known does not begin. */
-        status = progress_read(js, stream, ingest->key, &stored);
-    }
-    ingest->last_seq = stored.seq > config.last_sequence ? stored.seq : config.last_sequence;
-    ingest->newest_ts = stored.newest_ts;
+    status_t status = ingest_begins(js, ingest, config.last_sequence);
     if (status == STATUS_OK) {
         status = ingest_transforms(ingest, &strings);
     }
@@ -269,9 +276,10 @@ static void ingest_answer(js_t *js, const plane_command_t *command, const ingest
     bool spared = ingest->spared && ingest->running && answered;
     int64_t by_link_ns = spared ? js->host->heard_at(js->plane, ingest->link) : 0;
     int64_t last_ns = by_link_ns > ingest->last_frame_ns ? by_link_ns : ingest->last_frame_ns;
+    progress_t kept = ingest_kept(js, ingest);
     ingest_state_t state = {
-        .last_sequence = ingest->last_seq,
-        .newest_ts = ingest->newest_ts,
+        .last_sequence = kept.seq,
+        .newest_ts = kept.newest_ts,
         .active_ns = last_ns == 0 ? -1 : js->now->mono_ns - last_ns,
         .messages = ingest->messages,
         .bytes = ingest->bytes,

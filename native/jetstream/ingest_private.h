@@ -1,4 +1,5 @@
-/* ingest_private.h: one mirror or source while it takes in: ingest.c takes messages, ingest_life.c starts and ends it.
+/* ingest_private.h: one mirror or source while it takes in: ingest.c takes messages, ingest_refused.c has what its own
+ * stream refuses, ingest_life.c starts and ends it.
  */
 #ifndef LEAFD_JETSTREAM_INGEST_PRIVATE_H
 #define LEAFD_JETSTREAM_INGEST_PRIVATE_H
@@ -12,6 +13,7 @@
 #include "jetstream/behind.h"
 #include "jetstream/host.h"
 #include "jetstream/js.h"
+#include "jetstream/progress.h"
 #include "jetstream/span.h"
 #include "store/append.h"
 #include "text/text.h"
@@ -38,6 +40,11 @@ struct ingest {
     bytes_t identity;         /* " <identity>" or empty */
     transform_t **transforms; /* the first one that is for the subject renames it */
     uint32_t transform_count;
+    uint64_t run;          /* of this start; no two have the same */
+    uint64_t before_seq;   /* origin sequence that the stream has, or a log was asked for, last */
+    bool chained;          /* a log was asked for what it may refuse: what is on its way is not taken yet */
+    bool refused;          /* .. and it refused something: no more is said to be taken */
+    uint64_t on_its_way;   /* so many of these are not answered */
     uint64_t last_seq;     /* origin sequence stored last */
     int64_t newest_ts;     /* stamp of the newest message that came of the origin; 0: not known */
     uint64_t consumer_seq; /* delivered last */
@@ -66,6 +73,12 @@ status_t ingest_mirror_header(js_t *js, bytes_t header, bytes_t *out);
 status_t ingest_source(js_t *js, const ingest_t *ingest, uint64_t seq, append_t *append, text_t *renamed);
 /* Whose flow control that subject of "$JS.FC." answers; empty: it names none. */
 bytes_t ingest_flow_consumer(bytes_t subject);
+/* The position behind which a next start is to begin, and the newest stamp; zeros: it is not known. */
+progress_t ingest_kept(js_t *js, const ingest_t *ingest);
+/* The message, of that sequence at the origin, for the log of several servers. STATUS_OK: go on behind it. */
+LEAF_MUST_USE status_t ingest_propose(js_t *js, ingest_t *ingest, append_t *append, uint64_t seq);
+/* Its stream has refused a message. */
+void ingest_was_refused(js_t *js, ingest_t *ingest, append_verdict_t verdict);
 /* NULL: that slot does not take in now, or its origin's consumer is being asked for. */
 const ingest_t *ingest_find(js_t *js, const stream_t *stream, uint64_t slot);
 bool ingest_tell(js_t *js, const ingest_t *ingest, uint32_t code, status_t status);

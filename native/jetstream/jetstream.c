@@ -191,6 +191,7 @@ void js_settle_stores(js_t *js) {
         }
         report_alarms(js, store);
     }
+    ingest_tell_rooms(js);
     js_tell_allowances(js);
 }
 

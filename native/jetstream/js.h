@@ -36,6 +36,7 @@
 #include "jetstream/host.h"
 #include "jetstream/job.h"
 #include "jetstream/stream.h"
+#include "store/append.h"
 #include "store/store.h"
 #include "text/text.h"
 #include "wire/emit.h"
@@ -74,6 +75,8 @@ struct js {
     uint32_t job_count;
     uint32_t job_work; /* done in this tick: JOB_STEP and its parts (job.h) */
     ingest_t *ingests;
+    uint64_t ingest_runs;             /* how many began */
+    stream_t *full;                   /* streams that refused what a copy brought, being full */
     map_t *named_ingests;             /* by the name of their origin's consumer */
     open_batches_t *fast;             /* NULL until the first fast batch */
     open_batches_t *atomic;           /* likewise */
@@ -182,6 +185,13 @@ void binding_when_counted(js_t *js, const plane_command_t *command, const consum
 void js_tell_allowances(js_t *js); /* stream.c: those whose level changed */
 void ingest_chores(js_t *js);      /* silence */
 void ingest_stream_removed(js_t *js, const stream_t *stream);
+void ingest_stream_redefined(stream_t *stream);
+void ingest_forget_full(js_t *js, const stream_t *stream); /* before it goes */
+void ingest_tell_rooms(js_t *js);                          /* of streams that are no longer as full as they were */
+/* What became of an entry of the log that an ingest asked for, by its run; 0: it does not mind. */
+void ingest_applied(js_t *js, uint64_t run, const appended_t *appended);
+/* Nothing that it asked for was refused; 0: nobody's could be. */
+bool ingest_stands(const js_t *js, uint64_t run);
 void ingest_free_all(js_t *js);
 
 static inline void js_say(js_t *js, js_account_t *account, bytes_t subject, bytes_t header, bytes_t payload) {

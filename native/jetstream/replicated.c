@@ -95,9 +95,14 @@ void replicated_say_now(const replicated_t *replicated, bytes_t bytes) {
 static void answer_one(js_t *js, const replicated_t *replicated, const asked_t *head, bytes_t bytes,
                        const replica_outcome_t *outcome) {
     if (head->what == ASKED_TAKEN) {
-        return; /* who takes in knows its order */
-    }
-    if (head->what == ASKED_BATCH) {
+        if (outcome != NULL) {
+            ingest_applied(js, load_be64(bytes.at), &outcome->appended);
+        }
+    } else if (head->what == ASKED_CREDIT) {
+        if (outcome != NULL) {
+            replicated_credit_now(replicated, bytes);
+        }
+    } else if (head->what == ASKED_BATCH) {
         if (outcome != NULL) {
             replicated_answer_batch(js, replicated->stream, bytes, &outcome->appended);
         }
@@ -139,6 +144,7 @@ static void replicated_answered(void *context, uint64_t token, const replica_out
     asked_t head = {0};
     bytes_t bytes = BYTES_NONE;
     check(asked_take(&replicated->asked, &head, &bytes) && head.token == token);
+    replicated->defining -= head.what == ASKED_DEFINE;
     do {
         answer_one(replicated->js, replicated, &head, bytes, outcome);
     } while (asked_take_rider(&replicated->asked, &head, &bytes));

@@ -74,11 +74,16 @@ LEAF_MUST_USE status_t replicated_pack(const stream_t *stream, const append_t *a
  * STATUS_INVALID: it never takes such a one. Then bytes that it gets with what was proposed last. */
 LEAF_MUST_USE status_t replicated_fast(js_t *js, stream_t *stream, const append_t *append, bytes_t asked);
 LEAF_MUST_USE status_t replicated_ride_fast(const stream_t *stream, bytes_t asked);
-/* What a mirror or source brings; without a subject only the source's position. STATUS_CLOSED: it does not lead.
- * STATUS_FULL: too much waits. */
-LEAF_MUST_USE status_t replicated_take(js_t *js, const stream_t *stream, const append_t *append);
-/* Said once all that was taken until now is committed; without memory it is not. */
-void replicated_say_taken(js_t *js, const stream_t *stream, bytes_t subject, bytes_t header);
+/* What a mirror or source brings; without a subject only the source's position. run: whose it is (ingest_applied).
+ * proposed: false, it never takes such a one, and there is no position. STATUS_CLOSED: it does not lead. STATUS_FULL:
+ * too much waits. */
+LEAF_MUST_USE status_t replicated_take(js_t *js, const stream_t *stream, const append_t *append, uint64_t run,
+                                       bool *proposed);
+/* What a copy brings may be refused when it is applied, because the stream is full. */
+bool replicated_may_refuse(const stream_t *stream);
+/* Said once all that was taken until now is committed, and nothing of that run was refused; without memory it is
+ * not. */
+void replicated_say_taken(js_t *js, const stream_t *stream, bytes_t subject, bytes_t header, uint64_t run);
 /* How far the source of that key has come is forgotten. */
 void replicated_forget_source(js_t *js, const plane_command_t *command, const stream_t *stream, bytes_t key);
 

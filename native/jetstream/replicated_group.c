@@ -150,6 +150,7 @@ void stream_define(js_t *js, const plane_command_t *command, stream_t *stream) {
     uint64_t token = replicated_begin(js, command, replicated, ASKED_DEFINE);
     if (token != 0) {
         status_t status = replica_define(replicated->replica, definition, token, *js->now);
+        replicated->defining += status == STATUS_OK;
         replicated_proposed(js, command, replicated, before, status);
     }
 }

@@ -13,8 +13,9 @@
 
 /* In a queue of those who wait: of a command it, and of ASKED_DONE also its answer, arg (8) and payload; of ASKED_SAY
  * the subject (4: its size) and the header, of ASKED_TELL it and the payload; of ASKED_BATCH how many messages (4), the
- * batch's id (4: its size) and the reply; of ASKED_FAST what fast.c put there. In `taken` what is to be proposed: the
- * bytes of ASKED_TAKEN, and of ASKED_FORGET those behind the command. */
+ * batch's id (4: its size) and the reply; of ASKED_FAST what fast.c put there; of ASKED_TAKEN the run (8); of
+ * ASKED_CREDIT the run (8), and what ASKED_SAY has. In `taken` also what is to be proposed: behind the run of
+ * ASKED_TAKEN, and behind the command of ASKED_FORGET. */
 typedef enum asked_what {
     ASKED_PUBLISH = 1,
     ASKED_DELETE,
@@ -26,7 +27,8 @@ typedef enum asked_what {
     ASKED_FORGET,
     ASKED_BATCH,
     ASKED_FAST,
-    ASKED_TELL
+    ASKED_TELL,
+    ASKED_CREDIT
 } asked_what_t;
 
 /* Thousands of streams are at rest while one is written to, so a tick goes to those alone that have something to do. */
@@ -55,6 +57,7 @@ struct replicated {
     asked_queue_t asked; /* what waits for an answer of the log */
     asked_queue_t held;  /* what is to be proposed with the next changes of consumers, and waits for them */
     asked_queue_t taken; /* of a mirror or sources: not proposed yet */
+    uint32_t defining;   /* definitions that are on their way */
     buffer_t packed;     /* the next of these */
     buffer_t riding;     /* writes that go with the next message (replicated_ride) */
     buffer_t ripe;       /* schedules that are due, at the leader (ripe_t) */
@@ -96,6 +99,8 @@ void replicated_forget(js_t *js, asked_queue_t *queue);
 void replicated_say_now(const replicated_t *replicated, bytes_t bytes); /* the bytes of an ASKED_SAY */
 LEAF_MUST_USE status_t replicated_say(replicated_t *replicated, asked_queue_t *queue, bytes_t subject, bytes_t header);
 LEAF_MUST_USE status_t replicated_tell_host(replicated_t *replicated, bytes_t subject, bytes_t payload); /* `held` */
+/* Likewise to an origin, for what a run has taken: the bytes of an ASKED_CREDIT. */
+void replicated_credit_now(const replicated_t *replicated, bytes_t bytes);
 
 /* replicated_group.c */
 /* replica_hooks_t's. */

@@ -1,6 +1,6 @@
 /* replicated_sources.c: what a mirror or sources bring to a stream that several servers keep (replicated.h).
  *
- *     ingest.c --> an append, as bytes --> proposed --> committed --> what was to be said to its origin
+ *     ingest.c --> an append, as bytes --> proposed --> committed --> ingest_applied, what was to be said to its origin
  *                      `--> no room: it waits, and so does all that comes behind it, until the log has room
  *
  * An origin sends no more than it has been told room for, and it is told when all is committed. So what waits is
@@ -13,6 +13,17 @@
 #include "jetstream/publish.h"
 #include "jetstream/replicated_private.h"
 #include "store/append.h"
+
+#define RUN_SIZE 8u
+
+/* Both as one, with the scratch of js. */
+static status_t ride_joined(js_t *js, asked_queue_t *queue, asked_what_t what, bytes_t head, bytes_t rest) {
+    buffer_t *scratch = &js->scratch;
+    scratch->size = 0;
+    status_t status = buffer_append(scratch, head.at, head.size);
+    status = status == STATUS_OK ? buffer_append(scratch, rest.at, rest.size) : status;
+    return status == STATUS_OK ? asked_ride(queue, what, bytes_of(scratch->at, (uint32_t)scratch->size)) : status;
+}
 
 /* STATUS_AGAIN: the log has no room. */
 static status_t propose_packed(js_t *js, replicated_t *replicated, asked_what_t what, bytes_t asker, bytes_t packed) {
@@ -28,16 +39,12 @@ static status_t propose_packed(js_t *js, replicated_t *replicated, asked_what_t 
 
 /* false: it waits. */
 static bool propose_one(js_t *js, replicated_t *replicated, const asked_t *head, bytes_t bytes) {
-    bytes_t asker = BYTES_NONE;
     asked_what_t what = (asked_what_t)head->what;
-    if (what == ASKED_SAY) {
-        return asked_ride(&replicated->asked, ASKED_SAY, bytes) == STATUS_OK;
+    if (what == ASKED_CREDIT) {
+        return asked_ride(&replicated->asked, what, bytes) == STATUS_OK;
     }
-    if (what == ASKED_FORGET) {
-        asker = bytes_of(bytes.at, sizeof(plane_command_t));
-        bytes = bytes_after(bytes, sizeof(plane_command_t));
-    }
-    return propose_packed(js, replicated, what, asker, bytes) == STATUS_OK;
+    uint32_t size = what == ASKED_FORGET ? (uint32_t)sizeof(plane_command_t) : RUN_SIZE;
+    return propose_packed(js, replicated, what, bytes_of(bytes.at, size), bytes_after(bytes, size)) == STATUS_OK;
 }
 
 static void propose_taken(js_t *js, replicated_t *replicated) {
@@ -48,8 +55,8 @@ static void propose_taken(js_t *js, replicated_t *replicated) {
         replicated_forget(js, taken);
     }
     for (uint32_t done = 0; done < QUEUED_STEP && asked_first(taken, &head, &bytes); done++) {
-        if (head.what == ASKED_SAY && asked_empty(&replicated->asked)) {
-            replicated_say_now(replicated, bytes); /* all before it is committed */
+        if (head.what == ASKED_CREDIT && asked_empty(&replicated->asked)) {
+            replicated_credit_now(replicated, bytes); /* all before it is committed */
         } else if (!propose_one(js, replicated, &head, bytes)) {
             return;
         }
@@ -65,9 +72,15 @@ void replicated_propose_taken(js_t *js, replicated_t *replicated) {
     }
 }
 
-status_t replicated_take(js_t *js, const stream_t *stream, const append_t *append) {
+bool replicated_may_refuse(const stream_t *stream) {
+    return stream->config.discard != 0 || stream->replicated->defining != 0;
+}
+
+status_t replicated_take(js_t *js, const stream_t *stream, const append_t *append, uint64_t run, bool *proposed) {
     replicated_t *replicated = stream->replicated;
+    uint8_t whose[RUN_SIZE];
     text_t name;
+    *proposed = false;
     append_t renamed = *append;
     renamed.waits = false;
     renamed.subject =
@@ -81,8 +94,11 @@ status_t replicated_take(js_t *js, const stream_t *stream, const append_t *appen
         status = replica_pack(replicated->replica, &renamed, &replicated->packed);
     }
     if (status == STATUS_INVALID) { /* no stream here takes it */
-        const append_t position = {
-            .source_key = append->source_key, .source_seq = append->source_seq, .source_ts = append->source_ts};
+        const append_t position = {.source_key = append->source_key,
+                                   .source_seq = append->source_seq,
+                                   .source_ts = append->source_ts,
+                                   .has_source_before = append->has_source_before,
+                                   .source_before = append->source_before};
         if (position.source_key.size == 0) {
             return STATUS_OK;
         }
@@ -92,19 +108,37 @@ status_t replicated_take(js_t *js, const stream_t *stream, const append_t *appen
         return status == STATUS_INVALID ? STATUS_INVALID : STATUS_FULL;
     }
     bytes_t packed = bytes_of(replicated->packed.at, (uint32_t)replicated->packed.size);
-    if (asked_empty(&replicated->taken)
-        && propose_packed(js, replicated, ASKED_TAKEN, BYTES_NONE, packed) == STATUS_OK) {
-        return STATUS_OK;
+    store_be64(whose, run);
+    *proposed = asked_empty(&replicated->taken)
+                && propose_packed(js, replicated, ASKED_TAKEN, bytes_of(whose, RUN_SIZE), packed) == STATUS_OK;
+    if (!*proposed) {
+        replicated_wake(replicated, ROW_TURNS);
+        *proposed = ride_joined(js, &replicated->taken, ASKED_TAKEN, bytes_of(whose, RUN_SIZE), packed) == STATUS_OK;
     }
-    replicated_wake(replicated, ROW_TURNS);
-    return asked_ride(&replicated->taken, ASKED_TAKEN, packed) == STATUS_OK ? STATUS_OK : STATUS_FULL;
+    return *proposed ? STATUS_OK : STATUS_FULL;
 }
 
-void replicated_say_taken(js_t *js, const stream_t *stream, bytes_t subject, bytes_t header) {
+void replicated_say_taken(js_t *js, const stream_t *stream, bytes_t subject, bytes_t header, uint64_t run) {
     replicated_t *replicated = stream->replicated;
-    status_t status = replicated_say(replicated, &replicated->taken, subject, header);
-    (void)status; /* its origin asks again */
+    uint8_t whose[RUN_SIZE + 4];
+    store_be64(whose, run);
+    store_be32(whose + RUN_SIZE, subject.size);
+    text_t said; /* ingest.c makes both, and they are short */
+    said.size = 0;
+    text_add(&said, subject);
+    text_add(&said, header);
+    if (!text_is_over(&said)) {
+        status_t status =
+            ride_joined(js, &replicated->taken, ASKED_CREDIT, bytes_of(whose, sizeof whose), text_bytes(&said));
+        (void)status; /* its origin asks again */
+    }
     replicated_propose_taken(js, replicated);
+}
+
+void replicated_credit_now(const replicated_t *replicated, bytes_t bytes) {
+    if (ingest_stands(replicated->js, load_be64(bytes.at))) {
+        replicated_say_now(replicated, bytes_after(bytes, RUN_SIZE));
+    }
 }
 
 void replicated_forget_source(js_t *js, const plane_command_t *command, const stream_t *stream, bytes_t key) {
@@ -112,15 +146,12 @@ void replicated_forget_source(js_t *js, const plane_command_t *command, const st
     const plane_command_t kept = command_kept(command);
     const append_t nowhere = {.source_key = key};
     status_t status = replicated_proposes(replicated) ? STATUS_OK : STATUS_CLOSED;
-    buffer_t *scratch = &js->scratch;
     if (status == STATUS_OK) {
         status = replica_pack(replicated->replica, &nowhere, &replicated->packed);
     }
-    scratch->size = 0;
-    status = status == STATUS_OK ? buffer_append(scratch, &kept, sizeof kept) : status;
-    status = status == STATUS_OK ? buffer_append(scratch, replicated->packed.at, replicated->packed.size) : status;
     if (status == STATUS_OK) {
-        status = asked_ride(&replicated->taken, ASKED_FORGET, bytes_of(scratch->at, (uint32_t)scratch->size));
+        status = ride_joined(js, &replicated->taken, ASKED_FORGET, bytes_of((const uint8_t *)&kept, sizeof kept),
+                             bytes_of(replicated->packed.at, (uint32_t)replicated->packed.size));
     }
     if (status != STATUS_OK) {
         js_done(js, command, status);

@@ -187,6 +187,7 @@ void stream_free(js_t *js, stream_t *stream) {
     js_fast_forget(js, stream);
     js_atomic_forget(js, stream);
     replicated_free(js, stream);
+    ingest_forget_full(js, stream);
     stream_unlisten(js, stream);
     bytes_release(&stream->name);
     bytes_release(&stream->domain);
@@ -310,6 +311,7 @@ static void put_shown(js_t *js, const definition_t *definition, stream_t *stream
         store_stream_configure(stream->store, &definition->config, *js->now);
     }
     stream->config = definition->config;
+    ingest_stream_redefined(stream);
     if ((stream->config.flags & STREAM_ALLOW_BATCHED) == 0) {
         js_fast_forget(js, stream);
     }

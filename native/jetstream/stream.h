@@ -62,6 +62,10 @@ struct stream {
     uint32_t binding_count;
     uint32_t direct_count; /* of these */
     bool half;             /* of a copy that is on its way: what is there is the state of no moment */
+    bool full;             /* it refused what a copy brought (ingest_refused.c), with that many messages and bytes */
+    uint64_t full_messages;
+    uint64_t full_bytes;
+    stream_t *next_full;
 };
 
 stream_t *stream_find(js_t *js, uint64_t id);

@@ -160,6 +160,11 @@ static inline append_verdict_t admit_form(const entry_t *entry) {
     return LEAF_UNLIKELY(stream->log.stopped) ? APPEND_STOPPED : in_range(entry->seq) ? APPEND_STORED : APPEND_NO_SPACE;
 }
 
+append_verdict_t store_append_form(store_stream_t *stream, const append_t *append) {
+    const append_t anywhere = {.subject = append->subject, .header = append->header, .payload = append->payload};
+    return admit_form(&(const entry_t){.stream = stream, .append = &anywhere, .seq = 1});
+}
+
 static inline bool is_duplicate(store_stream_t *stream, const append_t *append, int64_t age_now, appended_t *out) {
     if (append->msg_id.size == 0 || stream->config.duplicate_window_ns <= 0) {
         return false;

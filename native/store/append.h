@@ -55,6 +55,8 @@ typedef struct append {
     bytes_t source_key; /* sources: stored with the message in the same batch, see RECORD_SOURCE */
     uint64_t source_seq;
     int64_t source_ts; /* the origin's newest stamp so far */
+    bool has_source_before;
+    uint64_t source_before; /* of a group's log (group/replica.h): how far that source has to have come */
 } append_t;
 
 typedef struct appended {
@@ -66,6 +68,9 @@ typedef struct appended {
      * before anybody is told that it is done */
     uint8_t rolling;
 } appended_t;
+
+/* What would be said of it whatever the stream has: APPEND_STORED, or a verdict on its form. */
+append_verdict_t store_append_form(store_stream_t *stream, const append_t *append);
 
 /* Evaluates in the reference's order (tests/wire/jetstream.md) and appends to the open batch. Never fails half. */
 appended_t store_append(store_stream_t *stream, const append_t *append, moment_t now);

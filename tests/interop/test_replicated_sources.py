@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import nats.errors
+import nats.js.errors
 import pytest
 from nats.aio.client import Client
 
@@ -32,6 +33,8 @@ jetstream { store_dir: "{store}", domain: leaf }
 leafnodes { remotes: [ { urls: [{urls}], account: A } ] }
 """
 HALF = 300
+ROOM = 20
+"""Messages that a stream which discards new ones has room for."""
 
 
 async def published(client: Client, numbers: range) -> None:
@@ -100,6 +103,76 @@ async def walk(hub: list[servers.Server], leaf: servers.Server) -> None:
         assert await contents(client, name) == [(number + 1, number) for number in range(2 * HALF)]
     await client.close()
     await below.close()
+
+
+async def taken_out_of_a_full_stream(hub: list[servers.Server]) -> None:
+    """What comes to a full stream waits at its origin, while the stream's leader changes, too."""
+    client = await connect(hub[0])
+    await made(client, "U", {"subjects": ["u.>"]})
+    await published(client, range(3 * ROOM))
+    full = {"num_replicas": 3, "allow_direct": True, "discard": "new", "max_msgs": ROOM}
+    await made(client, "F", full | {"sources": [{"name": "U"}]})
+    numbers = list[int]()
+    for taken in range(3):
+        await has(client, "F", ROOM)
+        found = await contents(client, "F")
+        assert [sequence for sequence, _ in found] == list(range(taken * ROOM + 1, (taken + 1) * ROOM + 1))
+        numbers += [number for _, number in found]
+        if taken == 1:
+            await asked(client, "STREAM.LEADER.STEPDOWN.F")
+            await has(client, "F", ROOM)
+        await asked(client, "STREAM.PURGE.F")
+    assert numbers == list(range(3 * ROOM))
+    await client.close()
+
+
+async def a_bucket_s_mirror(hub: list[servers.Server]) -> None:
+    """A bucket discards what is new, and so does its mirror, as the client makes it."""
+    client = await connect(hub[0])
+    script = client.jetstream()
+
+    async def bucket_made() -> bool:
+        with contextlib.suppress(nats.errors.Error):
+            await script.create_key_value(bucket="B", replicas=3)
+            return True
+        return False
+
+    await until(bucket_made, "no bucket is made")
+    bucket = await script.key_value("B")
+    mirror = {"mirror": {"name": "KV_B"}, "num_replicas": 3, "discard": "new", "max_msgs_per_subject": 1}
+    more = {"allow_rollup_hdrs": True, "deny_delete": True, "allow_direct": True, "mirror_direct": True}
+    await made(client, "KV_C", mirror | more)
+    for number in range(30):
+        await bucket.put(f"k{number % 3}", str(number).encode())
+    await bucket.delete("k0")
+
+    async def level() -> bool:
+        info = await asked(client, "STREAM.INFO.KV_C")
+        return bool(info["state"]["last_seq"] == 31)
+
+    await until(level, "the mirror is behind")
+    assert await contents_of(client, "KV_C") == await contents_of(client, "KV_B")
+    await client.close()
+
+
+async def contents_of(client: Client, name: str) -> list[tuple[int, str, bytes]]:
+    found = list[tuple[int, str, bytes]]()
+    for sequence in range(1, 32):
+        with contextlib.suppress(nats.js.errors.NotFoundError):
+            message = await client.jetstream().get_msg(name, seq=sequence)
+            found.append((sequence, message.subject or "", message.data or b""))
+    return found
+
+
+@pytest.mark.parametrize("kind", [R, L])
+def test_a_full_stream_s_source_and_a_bucket_s_mirror_lose_nothing(kind: str, tmp_path: Path) -> None:
+    """Where several servers keep a stream that discards new messages."""
+    with three(kind, tmp_path) as hub:
+        for server in hub:
+            server.start()
+        leader_of(hub)
+        asyncio.run(taken_out_of_a_full_stream(hub))
+        asyncio.run(a_bucket_s_mirror(hub))
 
 
 @pytest.mark.parametrize("kind", [R, L])

@@ -419,11 +419,6 @@ def test_the_definition_of_a_stream_changes_at_all_servers_as_at_nats_servers(tm
     assert told[0] == told[1]
 
 
-WITHOUT: dict[str, dict[str, Any]] = {
-    "discard new and sources": {"sources": [{"name": "O"}], "discard": "new", "max_msgs": 9},
-}
-
-
 def test_what_replicas_lack_is_refused(tmp_path: Path) -> None:
     """With its reason, when a stream is made and when one is changed. nats-server keeps all of these."""
 
@@ -440,14 +435,6 @@ def test_what_replicas_lack_is_refused(tmp_path: Path) -> None:
             "a stream in memory may not get replicas later in leafd"
         )
         plain = {"name": "S", "subjects": ["s.>"], "num_replicas": 3, "allow_direct": True}
-        for what, more in WITHOUT.items():
-            config = {**plain, "name": "T", "subjects": ["t.>"], **more}
-            answer = await client.request("$JS.API.STREAM.CREATE.T", json.dumps(config).encode(), timeout=20)
-            error = json.loads(answer.data)["error"]
-            assert (error["err_code"], error["description"]) == (
-                10052,
-                f"a stream with replicas may not have {what} in leafd",
-            )
         answer = await client.request(
             "$JS.API.STREAM.UPDATE.S", json.dumps({**plain, "allow_msg_counter": True}).encode(), timeout=20
         )

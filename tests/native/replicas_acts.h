@@ -99,6 +99,8 @@ static inline void client_of_anything(void) {
         append.source_key = text("o");
         append.source_seq = numbers;
         append.source_ts = world.now.wall_ns;
+        append.has_source_before = below(2) == 0; /* mostly not so */
+        append.source_before = numbers - below(14);
         append.subject = below(3) == 0 ? BYTES_NONE : append.subject;
         break;
     default: break;

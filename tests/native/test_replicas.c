@@ -254,6 +254,52 @@ static void source_positions(void) {
     world_end();
 }
 
+/* Of a source that has come to `before`. position: of all members, then. */
+static void source_adds(uint64_t before, uint64_t seq, const char *subject, append_verdict_t verdict,
+                        uint64_t position) {
+    const append_t append = {.subject = text(subject),
+                             .source_key = text("o"),
+                             .source_seq = seq,
+                             .source_ts = (int64_t)seq * 10,
+                             .has_source_before = true,
+                             .source_before = before};
+    while (!ask(ASK_PUBLISH, &append, 0, seq)) {
+        world_step();
+    }
+    uint64_t token = ops_count;
+    world_until(all_heard);
+    CHECK_EQ_U64(verdict, ops[token].verdict);
+    world_pass(NS_PER_SECOND);
+    for (uint32_t at = 0; at < 3; at++) {
+        bytes_t value = BYTES_NONE;
+        status_t status = store_record_get(world.node[at].rig.store, RECORD_SOURCE,
+                                           bytes_of((const uint8_t *)"\0\0\0\1o", 5), &value);
+        CHECK_EQ_I64(position == 0 ? STATUS_NOT_FOUND : STATUS_OK, status);
+        CHECK_EQ_U64(position, position == 0 ? 0 : load_be64(value.at));
+    }
+}
+
+static void source_in_order(void) {
+    config = rig_config();
+    config.discard = 1;
+    config.max_msgs = 2;
+    begin_replicas(3, 9);
+    source_adds(4, 5, "s.1", APPEND_OUT_OF_ORDER, 0);
+    source_adds(0, 5, "s.1", APPEND_STORED, 5);
+    source_adds(5, 7, "s.1", APPEND_STORED, 7);
+    source_adds(7, 8, "s.1", APPEND_MAX_MSGS, 7);
+    CHECK(ask(ASK_DELETE, &(append_t){0}, 1, 0));
+    world_until(all_heard);
+    source_adds(8, 9, "s.1", APPEND_OUT_OF_ORDER, 7);
+    source_adds(8, 9, "", APPEND_OUT_OF_ORDER, 7);
+    source_adds(7, 8, "s.1", APPEND_STORED, 8);
+    source_adds(7, 8, "s.1", APPEND_OUT_OF_ORDER, 8);
+    source_adds(8, 9, "", APPEND_BAD_SUBJECT, 9);
+    CHECK_EQ_U64(2, rig_state(world.node[0].stream[0]).messages);
+    CHECK_EQ_U64(3, rig_state(world.node[0].stream[0]).last_seq);
+    world_end();
+}
+
 /* ---- time -------------------------------------------------------------------------------------------------------- */
 
 static void publish_some(uint32_t count) {
@@ -380,6 +426,7 @@ int main(void) {
     RUN("an entry that is nonsense ends no server", nonsense);
     RUN("markers of lives that end together get the same sequences at all members", markers_in_order);
     RUN("members know how far a source has come, also by what is not stored", source_positions);
+    RUN("nothing of a source is stored behind what was refused, and nothing twice", source_in_order);
     RUN("messages age by the time of the log", ages_by_the_log);
     RUN("a message lives as long as it says, though a leader's clock was ahead before",
         lives_by_the_clock_of_its_entry);

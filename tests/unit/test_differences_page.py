@@ -49,8 +49,7 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
     "A schedule for one moment": ("interop/test_account_storage.py::test_a_schedule_fires_when_there_is_room",),
     "max_file_store and max_memory_store": ("interop/test_account_storage.py::test_the_servers_own_limits_are_held",),
     "Accounts whose JWTs grant more": (
-        "interop/test_operator.py::"
-        "test_accounts_whose_jwts_grant_more_than_there_is_are_served_until_it_is_taken",
+        "interop/test_operator.py::" "test_accounts_whose_jwts_grant_more_than_there_is_are_served_until_it_is_taken",
     ),
     "A step of the wall clock": (
         "native/test_store.c: max_age counts elapsed time, whatever the wall clock does",
@@ -70,6 +69,9 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
     "A mirror or source goes on within": (
         "interop/test_leaf.py::test_mirror_brings_commands_down_over_a_killed_hub",
         "unit/links/test_replica.py::test_a_link_that_returns_ends_every_wait",
+    ),
+    "A mirror or source whose full stream refuses": (
+        "unit/links/test_replicas.py::test_who_was_refused_is_asked_soon_when_its_stream_is_less_full",
     ),
     "A mirror or source whose consumer is reset": (
         "wire/jetstream/source-durable-reset.wire",
@@ -193,8 +195,7 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "A second link of the same": ("interop/test_leaf_liars.py::test_who_takes_a_leaf_s_names_does_not_end_its_link",),
     "A hub at which 2,048 leaves wait": (
-        "interop/test_busy_hub.py::"
-        "test_a_leaf_that_a_busy_hub_turns_away_says_so_and_is_linked_when_there_is_room",
+        "interop/test_busy_hub.py::" "test_a_leaf_that_a_busy_hub_turns_away_says_so_and_is_linked_when_there_is_room",
         "interop/test_busy_hub.py::test_a_leaf_comes_when_the_busy_hub_said_and_not_before",
     ),
     "Other servers that a hub tells of": (
@@ -458,8 +459,7 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "Users that are logged in are judged": ("interop/test_resolver.py::test_users_feel_a_new_jwt_at_once",),
     "Hours that go beyond midnight": (
-        "unit/auth/test_trust.py::test_times_of_the_day",
-        "hostile/test_scopes.py::test_a_name_is_not_filled_in_again",
+        "unit/auth/test_trust.py::test_times_of_the_day", "hostile/test_scopes.py::test_a_name_is_not_filled_in_again",
         "hostile/test_scopes.py::test_an_account_that_has_expired_when_it_is_pushed_is_closed",
     ),
     "A limit of 0 subscriptions": ("interop/test_operator.py::test_limits_of_user_and_account",),
@@ -577,7 +577,7 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
     "A fast batch into a": ("interop/test_replicated_fast.py::test_the_next_leader_does_not_know_a_fast_batch",),
     "A consumer of a stream of": ("interop/test_replicated_consumers.py::test_a_consumer_goes_on_at_the_next_leader",),
     # ---- not yet
-    "Streams with replicas and": ("interop/test_replicated_streams.py::test_what_replicas_lack_is_refused",),
+    "A declaration may not": ("interop/test_replicated_streams.py::test_what_replicas_lack_is_refused",),
 }  # fmt: skip
 
 

@@ -1,10 +1,12 @@
 """Copies whose own stream refuses what they take: the disk is full, or a limit is reached.
 
     refused --wait_s()--> asked again --refused, nothing taken--> asked again, later
-                              `--something taken--> as if nothing had been refused
+       |                      `--something taken--> as if nothing had been refused
+       `--its stream is less full--> asked again after room_wait_s()
 
 Each try makes a consumer at the origin, and brings messages over its line that are thrown away. So tries become fewer,
-and the news that there is room again ends the wait of all.
+also those that follow a stream that has room now and then, where it is not the room that the copy needs. The news that
+the store has room again ends the wait of all.
 
 Not here: what is refused (native/jetstream/ingest.c), who waits (replica.py).
 """
@@ -15,7 +17,8 @@ from typing import Final
 
 WAIT_S: Final = 2.0
 WAIT_MAX_S: Final = 16.0
-"""Also what goes by when somebody gives a stream another limit, which nothing tells."""
+ROOM_WAIT_S: Final = 0.25
+"""Of a stream whose messages are taken out one after the other, some go by then."""
 Key = tuple[int, int]
 
 
@@ -30,6 +33,16 @@ class Refusals:
         before = 0 if taken else self._in_a_row.get(key, 0)
         self._in_a_row[key] = before + 1
         return float(min(WAIT_S * 2 ** min(before, 16), WAIT_MAX_S))
+
+    def room_wait_s(self, key: Key, *, seldom: bool) -> float:
+        """How long a copy waits whose stream is less full than when it refused it. seldom: a try costs much."""
+        before = self._in_a_row.get(key, 1) - 1
+        wait_s = (WAIT_S if seldom else ROOM_WAIT_S) * 2 ** min(before, 16)
+        return float(min(wait_s, WAIT_MAX_S))
+
+    def of(self, stream: int) -> list[Key]:
+        """The copies of a stream that were refused last."""
+        return [key for key in self._in_a_row if key[0] == stream]
 
     def forget(self, key: Key) -> None:
         """The copy has ended."""

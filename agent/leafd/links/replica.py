@@ -202,6 +202,11 @@ class Replica:
         return float("inf") if self.state is State.RUNNING else self._deadline_s
 
     @property
+    def is_costly(self) -> bool:
+        """Whether a try costs much: its line is slow, or its consumer is somebody's who may want it as well."""
+        return self.far or bool(self.slot.origin.durable)
+
+    @property
     def is_late(self) -> bool:
         """Whether it is asked again, since no answer came."""
         return self.state is State.ASKING and self._failures > 0

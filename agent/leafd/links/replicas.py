@@ -3,10 +3,9 @@
     catalogue (jetstream/) --set_slots--> Replica machines --orders--> plane (publish, ingest_start, ingest_stop)
     answers, EVENT_INGEST, EVENT_REACHED, links up and down --> machines
 
-Work follows what happened: a link that comes up, and a link that asks for what goes to an API, wake the slots of that
-domain, and nothing else is looked at. A slot whose origin is in the domain at the other end of a link is answered and
-delivered to by that link, and no other one is told of the subjects: with a thousand boxes each would hear of those of
-all others.
+Work follows what happened: a link that comes up, or asks for what goes to an API, wakes the slots of that domain, and
+nothing else is looked at. A slot whose origin is in the domain at the other end of a link is answered and delivered to
+by that link alone: with a thousand boxes each would hear of the subjects of all others.
 
 Not here: the state of one slot (replica.py), where its answers come (asking.py), names (origin.py), jobs and deadlines
 (orders.py), messages (native/jetstream/ingest.c).
@@ -217,6 +216,9 @@ class Replicas:
 
     def ingest_event(self, event: t.Ingest) -> None:
         """News of the C side."""
+        if event.code == t.IngestCode.ROOM:
+            self._room_in(event.stream)
+            return
         active = self._slots.get((event.stream, event.slot))
         if active is None or event.code == t.IngestCode.FIRST:
             return
@@ -232,6 +234,15 @@ class Replicas:
             wait_s = self._refusals.wait_s(active.key, taken=event.last_sequence > active.replica.last_sequence)
         self._log.debug(f"{active.replica!r}: {t.IngestCode(event.code).name.lower()} at {event.last_sequence}")
         self._queue_restart(active, wait_s)
+
+    def _room_in(self, stream: int) -> None:
+        """The stream is less full than when it refused something, or has other limits."""
+        for active in filter(None, map(self._slots.get, self._refusals.of(stream))):
+            wait_s = self._refusals.room_wait_s(active.key, seldom=active.replica.is_costly)
+            if active.ingesting:  # it is about to be stopped
+                self._queue_restart(active, wait_s)
+            elif active.replica.state is State.IDLE and active.replica.deadline_s > trio.current_time() + wait_s:
+                self._kick(active, wait_s)
 
     def room(self) -> None:
         """The store has room again: those that were refused are asked at once."""

@@ -446,6 +446,26 @@ async def test_who_is_refused_again_and_again_is_asked_less_often_until_there_is
 
 
 @on_mock_clock
+async def test_who_was_refused_is_asked_soon_when_its_stream_is_less_full(plane: FakePlane, replicas: Replicas) -> None:
+    """Later each time, where that was not the room that it needs."""
+    await take_up(plane, replicas)
+
+    async def refused_and_asked(last_sequence: int) -> float:
+        before, began_s = len(plane.requests), trio.current_time()
+        plane.sequence = last_sequence
+        replicas.ingest_event(t.Ingest(10, 1, t.IngestCode.REFUSED, -2, last_sequence))
+        await trio.testing.wait_all_tasks_blocked()
+        replicas.ingest_event(t.Ingest(10, 0, t.IngestCode.ROOM, 0, 0))
+        while len(plane.requests) == before:
+            await trio.sleep(0.01)
+        plane.answer({"name": "c"})
+        await trio.testing.wait_all_tasks_blocked()
+        return round(trio.current_time() - began_s, 1)
+
+    assert [0.3, 0.5, 1.0, 2.0, 0.3] == [await refused_and_asked(taken) for taken in (5, 5, 5, 5, 6)]
+
+
+@on_mock_clock
 async def test_a_slot_that_the_plane_could_not_start_is_tried_again(plane: FakePlane, replicas: Replicas) -> None:
     """A start that fails leaves no slot behind that counts as running and takes nothing in."""
     plane.broken = {"start"}

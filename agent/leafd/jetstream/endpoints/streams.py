@@ -217,13 +217,6 @@ def check_replicable(context: Context, config: StreamConfig, *, later: bool = Fa
     server has it alone until then. Raises ApiError."""
     if not context.settings.shared:
         raise errors.STREAM_REPLICAS_NOT_SUPPORTED.error()
-    others = {
-        # What is behind a message that was refused would be in the log already.
-        "discard new and sources": config.discard == "new" and (config.mirror is not None or bool(config.sources)),
-    }
-    wrong = [what for what, is_there in others.items() if is_there]
-    if wrong:
-        raise invalid(f"a stream with replicas may not have {' and '.join(wrong)} in leafd")
     if later and config.storage == MEMORY:
         raise invalid("a stream in memory may not get replicas later in leafd")
 

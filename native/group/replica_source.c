@@ -1,0 +1,45 @@
+/* replica_source.c: how far a source of a replicated stream has come (replica.h): a record of the stream, as the store
+ * writes it with a message.
+ */
+#include "base/status.h"
+#include "group/replica_entry.h"
+#include "group/replica_private.h"
+#include "store/record.h"
+
+typedef struct source_name {
+    uint8_t at[4 + SOURCE_KEY_MAX];
+} source_name_t;
+
+/* The key of the record of how far a source has come. */
+static bytes_t source_name_of(const replica_t *replica, bytes_t source_key, source_name_t *name) {
+    store_be32(name->at, store_stream_id(replica->stream));
+    return bytes_of(name->at, (uint32_t)(bytes_write(name->at + 4, source_key) - name->at));
+}
+
+bool replica_source_came(const replica_t *replica, const append_t *append) {
+    source_name_t name;
+    uint8_t value[16];
+    if (append->source_key.size == 0) {
+        return true;
+    }
+    store_be64(value, append->source_seq);
+    store_be64(value + 8, (uint64_t)append->source_ts);
+    return store_record_put(store_stream_store(replica->stream), RECORD_SOURCE,
+                            source_name_of(replica, append->source_key, &name), bytes_of(value, sizeof value))
+           == STATUS_OK;
+}
+
+status_t replica_source_goes_on(const replica_t *replica, const append_t *append) {
+    source_name_t name;
+    bytes_t value;
+    uint64_t come = 0;
+    if (!append->has_source_before) {
+        return STATUS_OK;
+    }
+    status_t status = store_record_get(store_stream_store(replica->stream), RECORD_SOURCE,
+                                       source_name_of(replica, append->source_key, &name), &value);
+    if (status == STATUS_OK && value.size >= 8) {
+        come = load_be64(value.at);
+    }
+    return status_unknown(status) ? status : come == append->source_before ? STATUS_OK : STATUS_NOT_FOUND;
+}

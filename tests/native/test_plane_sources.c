@@ -1,0 +1,210 @@
+/* test_plane_sources.c: what a mirror or source brings to a stream in a plane that discards what is new
+ * (jetstream/ingest_refused.c), of one server and of several, here one of them: nothing is passed over, nothing comes
+ * twice, and who delivers hears only of what was taken. What members do with it: test_replicas.c.
+ */
+#include "stream_rig.h"
+
+#include "jetstream/replicated_private.h"
+#include "meta/meta.h"
+#include "store/ledger.h"
+
+#define OWN UINT64_C(0x4141414141414141)
+#define TOKEN 77u
+
+static plane_t *plane;
+
+static plane_event_t asked(plane_command_t command, const void *body, uint32_t size, const char *const parts[],
+                           uint32_t count) {
+    plane_event_t event;
+    command.token = TOKEN;
+    rig_run_with(plane, command, body, size, parts, count);
+    for (int64_t until = 0; patient(&until);) {
+        while (rig_event(plane, EVENT_DONE, &event)) {
+            if (event.token == TOKEN) return event;
+        }
+        plane->now.mono_ns += 10 * NS_PER_MS;
+        usleep(500);
+        rig_turn(plane);
+    }
+    FAIL("command %u is not answered", command.op);
+    return event;
+}
+
+static stream_t *the_stream(void) {
+    return stream_find(&plane->js, 1);
+}
+
+static stream_state_t state(void) {
+    stream_state_t found;
+    stream_state_of(the_stream(), &found);
+    return found;
+}
+
+/* The stream discards what is new, and has room for so many messages. */
+static void begin(bool shared, int64_t max_msgs, int64_t max_msg_size) {
+    plane_limits_t limits = rig_limits(rig_new_directory());
+    limits.clustered = shared ? CLUSTERED_ROUTES | CLUSTERED_META : 0;
+    plane = rig_open_with(rig_directory, limits);
+    rig_account(plane, RIG_ACCOUNT, ACCOUNT_JETSTREAM, "");
+    stream_config_t config = rig_stream;
+    config.flags |= shared ? STREAM_REPLICATED : 0;
+    config.discard = 1;
+    config.max_msgs = max_msgs;
+    config.max_msg_size = (int32_t)max_msg_size;
+    const plane_command_t put = {.op = COMMAND_STREAM_PUT, .target = 1};
+    CHECK_EQ_I64(STATUS_OK, asked(put, &config, sizeof config, rig_stream_strings, 8).status);
+    if (!shared) {
+        return;
+    }
+    CHECK_EQ_I64(STATUS_OK, asked((plane_command_t){.op = COMMAND_META_OPEN, .arg = OWN}, NULL, 0, NULL, 0).status);
+    meta_disk_t disk = {.peer = OWN};
+    CHECK(store_ledger_disk(plane->js.stores[STORE_FILE], &disk.disk));
+    const plane_command_t join = {.op = COMMAND_STREAM_GROUP, .target = 1, .arg = 99};
+    CHECK_EQ_I64(STATUS_OK, asked(join, &disk, sizeof disk, NULL, 0).status);
+    for (int64_t until = 0; patient(&until) && the_stream()->subject_count == 0;) {
+        plane->now.mono_ns += 50 * NS_PER_MS;
+        usleep(500);
+        rig_turn(plane);
+    }
+}
+
+/* The stream takes from the consumer C of the stream O, which delivers to the subject d. */
+static void start(bool mirror) {
+    static const char *const parts[] = {"d", "C", "O", ">", ">", "", "O > >", "O"};
+    const ingest_config_t config = {.mirror = mirror, .silence_ns = INT64_MAX};
+    const plane_command_t command = {.op = COMMAND_INGEST_START, .target = 1, .arg = 1};
+    CHECK_EQ_I64(STATUS_OK, asked(command, &config, sizeof config, parts, 8).status);
+}
+
+static ingest_state_t stopped(void) {
+    ingest_state_t found;
+    plane_event_t event = asked((plane_command_t){.op = COMMAND_INGEST_STOP, .target = 1, .arg = 1}, NULL, 0, NULL, 0);
+    CHECK_EQ_I64(STATUS_OK, event.status);
+    CHECK_EQ_U64(sizeof found, event.payload_size);
+    memcpy(&found, event.payload, sizeof found);
+    return found;
+}
+
+static bytes_t text_of(const char *text) {
+    return bytes_of((const uint8_t *)text, (uint32_t)strlen(text));
+}
+
+/* As C delivers it, which no client may: the origin's message `seq` as its delivery `nth`, so many bytes. */
+static void deliver(uint64_t seq, uint64_t nth, int size) {
+    char reply[100], payload[200];
+    int length = snprintf(reply, sizeof reply, "$JS.ACK.O.C.1.%d.%d.%d000.0", (int)seq, (int)nth, (int)seq);
+    CHECK(length > 0 && (size_t)length < sizeof reply);
+    length = snprintf(payload, sizeof payload, "%0*d", size, (int)seq);
+    CHECK(length > 0 && (size_t)length < sizeof payload);
+    const message_t message = {.subject = text_of("s.a"), .reply = text_of(reply), .payload = text_of(payload)};
+    ingest_frame(&plane->js, plane->js.ingests, &message, BYTES_NONE);
+}
+
+static void ask_for_credit(peer_t *origin) {
+    rig_say(plane, origin, "HPUB d $JS.FC.O.C.1 36 36\r\nNATS/1.0 100 FlowControl Request\r\n\r\n\r\n");
+}
+
+static plane_event_t told(uint32_t code) {
+    plane_event_t event;
+    for (int64_t until = 0; patient(&until);) {
+        while (rig_event(plane, EVENT_INGEST, &event)) {
+            if (event.code == code) return event;
+            CHECK_EQ_U64(INGEST_FIRST, event.code);
+        }
+        plane->now.mono_ns += NS_PER_MS;
+        usleep(500);
+        rig_turn(plane);
+    }
+    FAIL("nobody is told %u", code);
+    return event;
+}
+
+static void until_stored(uint64_t messages) {
+    for (int64_t until = 0; patient(&until) && state().messages < messages;) {
+        plane->now.mono_ns += NS_PER_MS;
+        usleep(500);
+        rig_turn(plane);
+    }
+    CHECK_EQ_U64(messages, state().messages);
+}
+
+static void until_credit(peer_t *origin) {
+    for (int64_t until = 0; patient(&until);) {
+        if (strstr(rig_heard(origin), "MSG $JS.FC.O.C.1") != NULL) return;
+        plane->now.mono_ns += NS_PER_MS;
+        usleep(500);
+        rig_turn(plane);
+    }
+    FAIL("no credit comes");
+}
+
+static peer_t *origin_of(void) {
+    peer_t *origin = rig_client(plane);
+    rig_feed(plane, origin, "SUB $JS.FC.> 1\r\n");
+    rig_heard(origin);
+    return origin;
+}
+
+/* Four come at once, and two have room. */
+static void waits_for_room(bool shared, bool mirror) {
+    begin(shared, 2, -1);
+    start(mirror);
+    peer_t *origin = origin_of();
+    for (uint64_t i = 0; i < 4; i++) {
+        deliver(5 + i, 1 + i, 8);
+    }
+    ask_for_credit(origin);
+    CHECK_EQ_U64(6, told(INGEST_REFUSED).arg2);
+    for (uint32_t i = 0; i < 20; i++) {
+        rig_turn(plane);
+    }
+    CHECK(strstr(rig_heard(origin), "$JS.FC") == NULL);
+    CHECK_EQ_U64(2, state().messages);
+    ingest_state_t left = stopped();
+    CHECK_EQ_U64(6, left.last_sequence);
+    CHECK_EQ_U64(shared ? 2 : 1, left.lag); /* a server alone took none of the fourth */
+    const plane_command_t delete = {.op = COMMAND_MESSAGE_DELETE, .target = 1, .arg = state().first_seq};
+    rig_run_with(plane, delete, NULL, 0, NULL, 0);
+    CHECK_EQ_U64(1, told(INGEST_ROOM).target);
+    start(mirror);
+    deliver(6, 1, 8); /* once more */
+    deliver(7, 2, 8);
+    ask_for_credit(origin);
+    until_credit(origin);
+    CHECK_EQ_U64(2, state().messages);
+    CHECK_EQ_U64(mirror ? 7 : 3, state().last_seq);
+    CHECK_EQ_U64(7, stopped().last_sequence);
+    rig_close_and_remove(plane);
+}
+
+static void alone_waits(void) {
+    waits_for_room(false, false);
+    waits_for_room(false, true);
+}
+
+static void several_wait(void) {
+    waits_for_room(true, false);
+    waits_for_room(true, true);
+}
+
+/* What never fits is passed over, as on a server alone, and nothing else is. */
+static void too_large(void) {
+    for (uint32_t mirror = 0; mirror < 2; mirror++) {
+        begin(true, -1, 100);
+        start(mirror == 1);
+        deliver(5, 1, 8);
+        deliver(6, 2, 101);
+        deliver(7, 3, 8);
+        until_stored(2);
+        CHECK_EQ_U64(mirror == 1 ? 7 : 2, state().last_seq);
+        CHECK_EQ_U64(7, stopped().last_sequence);
+        rig_close_and_remove(plane);
+    }
+}
+
+int main(void) {
+    RUN("a full stream's copy waits for room, and goes on behind what it has", alone_waits);
+    RUN("so does that of a stream of several servers, though more was on its way", several_wait);
+    RUN("what is too large for a stream of several servers does not stop its copy", too_large);
+    return TEST_RESULT();
+}
