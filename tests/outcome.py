@@ -85,6 +85,7 @@ class Program:
     passed: int  # of its promises
     failed: list[str]  # promises, or how it ended where none of them failed
     output: str
+    reported: bool  # by a sanitizer
 
 
 def programs(logs: Path) -> list[Program]:
@@ -96,11 +97,17 @@ def programs(logs: Path) -> list[Program]:
             name = re.split(r"[:/] *", noted["name"])[-1]  # behind those of the project and its suite
             output = noted.get("stdout", "") + noted.get("stderr", "")
             failed = [] if noted["result"] == "OK" else ended(output) or [noted["result"]]
-            found.append(Program(name, counted(output, 0).passed, [f"{name}: {one}" for one in failed], output))
+            named = [f"{name}: {one}" for one in failed]
+            found.append(Program(name, counted(output, 0).passed, named, output, bool(reports(output))))
     return found
 
 
 def ended(output: str) -> list[str]:
     """The promises that failed in a C test; what a sanitizer says in short, if none did."""
     promises = re.findall(r"^FAILED  (.*)$", output, re.MULTILINE)
-    return promises or re.findall(r"^SUMMARY: (.*)$", output, re.MULTILINE)[:1]
+    return promises or reports(output)[:1]
+
+
+def reports(output: str) -> list[str]:
+    """What sanitizers have said, in short."""
+    return re.findall(r"^SUMMARY: (.*)$", output, re.MULTILINE)
