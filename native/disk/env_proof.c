@@ -78,7 +78,11 @@ static bool hold_all(env_t *env) {
     if (fd < 0) {
         return false;
     }
-    if (fstat(fd, &file) == 0 && mdb_txn_begin(env->env, NULL, MDB_RDONLY, &env->proof.reader) == 0) {
+    bool begun = mdb_txn_begin(env->env, NULL, MDB_RDONLY, &env->proof.reader) == 0;
+    if (!begun) {
+        env_note_unread(env);
+    }
+    if (begun && fstat(fd, &file) == 0) {
         void *table = mmap(NULL, (size_t)file.st_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
         if (table != MAP_FAILED) {
             held = reader_ages(env, table, (uint64_t)file.st_size);
