@@ -207,7 +207,7 @@ class Replicas:
             raise errors.CLUSTER_NOT_AVAILABLE.error() from None
 
     async def cluster_of(self, stream: Stream) -> dict[str, Any]:
-        """The cluster member of the stream's info."""
+        """The cluster member of the stream's info, as its leader answers: without the leader among the replicas."""
         try:
             look, members = await self.look(stream)
         except t.PlaneError:
@@ -221,11 +221,9 @@ class Replicas:
         if stream.led:
             found["leader_since"] = format_time(stream.led_since)
         found |= {"system_account": True, "traffic_account": self._meta.system}
-        linked, rows = self._meta.linked(), list[dict[str, Any]]()
-        for one in members:
-            if one.peer != self._meta.peer:
-                seen = look.role == LEADER or one.peer == look.leader
-                rows.append(member_info(self._meta.named(one.peer), one, seen=seen, there=one.peer in linked))
+        seen, linked = look.role == LEADER, self._meta.linked()
+        others = [(one, one.peer in linked) for one in members if one.peer != look.leader]
+        rows = [member_info(self._meta.named(one.peer), one, seen=seen, there=there) for one, there in others]
         return found | {"replicas": rows}
 
 

@@ -169,6 +169,15 @@ async def jsz(facts: Facts, options: Options, *, but: Plain | None = None) -> di
     return report
 
 
+async def _seen_here(facts: Facts, stream: StreamFacts) -> list[dict[str, Any]]:
+    """The other members of the stream's group as this server shows them, which does not lead it."""
+    if facts.meta is None or facts.groups is None:
+        return []
+    from leafd.monitor.raft_report import seen_by_follower
+
+    return await seen_by_follower(facts.meta, facts.groups, stream.id)
+
+
 async def _led(facts: Facts, jetstream: JetStreamFacts) -> tuple[int, int]:
     """How many streams this server keeps with others, and how many of those it leads."""
     if facts.meta is None or facts.groups is None:
@@ -355,6 +364,8 @@ async def _stream(wanted: _Detail, account: JetStreamAccountFacts, name: str) ->
     stream = account.streams.get(name)
     if stream is not None and stream.group is not None:
         detail["cluster"] = info.get("cluster")
+        if not stream.led and "replicas" in (detail["cluster"] or {}):
+            detail["cluster"] = detail["cluster"] | {"replicas": await _seen_here(wanted.facts, stream)}
     if wanted.config:
         detail["config"] = _as_stored(info["config"])
     detail["state"] = info.get("state")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from leafd.gotime import format_duration
 from leafd.monitor.options import Options, text
-from leafd.native_meta import LEADER, MetaLook, MetaMember, shown_peer
+from leafd.native_meta import LEADER, MetaLook, MetaMember, member_info, shown_peer
 from leafd.turns import Pause
 
 if TYPE_CHECKING:
@@ -98,6 +98,16 @@ async def led_here(meta: MetaFacts, groups: GroupsFacts, jetstream: JetStreamFac
         seen = await groups.seen(stream.id)
         led += seen is not None and seen[0].leader == meta.peer
     return len(shared), led
+
+
+async def seen_by_follower(meta: MetaFacts, groups: GroupsFacts, stream: int) -> list[dict[str, Any]]:
+    """The other members of the stream's group, for a server that does not lead it: it has heard the leader alone."""
+    seen = await groups.seen(stream)
+    if seen is None:
+        return []
+    look, members = seen
+    others = [one for one in members if one.peer != meta.peer]
+    return [member_info(meta.named(one.peer), one, seen=one.peer == look.leader) for one in others]
 
 
 def shared_streams(jetstream: JetStreamFacts, account: str) -> list[StreamFacts]:
