@@ -279,5 +279,6 @@ def test_what_a_server_says_to_itself_for_its_devices_stays_there(pair: Pair) ->
             heard += [subject] if payload != READY else []
         own: tuple[str, ...] = ("$SYS.",) if pair.box.kind == servers.LEAFD else ("$SYS.", "$MQTT.", "$JS.")
         if pair.hub.kind != servers.LEAFD:
-            own += ("$JS.EVENT.",)  # what it was asked before, of which it may tell only now
+            # What it was asked before, of which it may tell only now, and the heartbeats of the sources that it has.
+            own += ("$JS.EVENT.", "deliver.")
         assert ["said.kept", "said.twice", "said.kept", "end"] == [one for one in heard if not one.startswith(own)]
