@@ -133,15 +133,16 @@ class Publisher:
         self.acknowledged.append(text)
 
 
-def harm(device: Device, seconds: float, draw: random.Random) -> list[float]:
-    """Servers die and are back. Returns after how many seconds the device was served again, where it was its server."""
-    ends, waits = time.monotonic() + seconds, []
+def harm(device: Device, seconds: float, draw: random.Random) -> tuple[int, list[float]]:
+    """Servers die and are back. How often, and after how many seconds the device was served again, where it was its
+    server and that was before the server was back."""
+    ends, kills, waits = time.monotonic() + seconds, 0, list[float]()
     while time.monotonic() < ends:
         time.sleep(draw.uniform(2, 5))
         home, before = device.home, device.came
         victim = home if home is not None and draw.random() < OFTEN else draw.choice(device.made)
         victim.kill()
-        died = time.monotonic()
+        died, kills = time.monotonic(), kills + 1
         until = died + draw.uniform(1, 5)
         while victim is home and device.came == before and time.monotonic() < until:
             time.sleep(0.01)
@@ -150,7 +151,7 @@ def harm(device: Device, seconds: float, draw: random.Random) -> list[float]:
         time.sleep(max(0.0, until - time.monotonic()))
         victim.start()
         time.sleep(3)
-    return waits
+    return kills, waits
 
 
 def judge(device: Device, publishers: list[Publisher]) -> list[str]:
@@ -175,7 +176,7 @@ def walk(kind: str, seconds: float, seed: int, folder: Path) -> list[str]:
         eventually(lambda: device.came, "no server takes the device")
         time.sleep(1)  # its subscription
         others = [_begun(one.serve) for one in publishers]
-        waits = harm(device, seconds, random.Random(seed))
+        kills, waits = harm(device, seconds, random.Random(seed))
         over.set()
         for one in others:
             one.join()
@@ -184,11 +185,8 @@ def walk(kind: str, seconds: float, seed: int, folder: Path) -> list[str]:
         gone.set()
         first.join()
     acknowledged = sum(len(one.acknowledged) for one in publishers)
-    back = f", after {statistics.median(waits):.2f} s in the median" if waits else ""
-    print(
-        f"{kind}, seed {seed}: {acknowledged} acknowledged, {len(device.taken)} taken; the device's server died "
-        f"{len(waits)} times and it was served again{back}"
-    )
+    back = f"; the device was at another server after {statistics.median(waits):.2f} s in the median" if waits else ""
+    print(f"{kind}, seed {seed}: {kills} kills, {acknowledged} acknowledged, {len(device.taken)} taken{back}")
     return judge(device, publishers)
 
 
