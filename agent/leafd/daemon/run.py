@@ -72,8 +72,9 @@ async def _main(server: Server, flags: Flags, gauge: Gauge, declared: Declared |
             async with trio.open_nursery() as nursery:
                 load_late_modules(server)
                 await server.start(nursery, declared)
-                server.listeners.begin_clients()
                 await _start_services(server, nursery)
+                # Behind the services: a client that comes at once and asks one of them is not told "no responders".
+                server.listeners.begin_clients()
                 with _files(server), short_collections():
                     if notifier.watchdog_s:
                         nursery.start_soon(_watchdog, server, notifier)
