@@ -59,6 +59,7 @@ class Supercluster:
         if clustered is not None:
             routes = clustered.routes
             self.gateways.own.has_server = routes.peers.named
+            routes.peers.elsewhere = self.gateways.named
             self.gateways.on_reached.append(routes.send_each)
             routes.on_peer.append(self._greet)
             routes.on_left.append(self._tell_urls)

@@ -30,7 +30,7 @@ from leafd.links.gateway_info import (
 from leafd.links.handshake import NAME_MAX, Close, has_login, heard, is_name
 from leafd.links.leaf import Resume, Send
 from leafd.links.leaf_info import frame
-from leafd.links.route_info import GATEWAY_GOSSIP, Place
+from leafd.links.route_info import DUPLICATE_NAME, GATEWAY_GOSSIP, LETTERS, Place
 from leafd.native_types import CloseReason
 from leafd.quoting import quoted
 from leafd.records import dataclass
@@ -64,6 +64,8 @@ class Supercluster:
     """Is another cluster of that name configured, or were we told of it?"""
     has_server: Callable[[str], bool] = field(default=lambda name: False)
     """Is a server of that name in this cluster?"""
+    namesake: Callable[[str, str], bool] = field(default=lambda server_id, name: False)
+    """Has a server of another cluster with another id that name, and takes part in the same group of servers?"""
 
     def info(self) -> dict[str, Any]:
         """INFO on a gateway."""
@@ -102,6 +104,16 @@ class Join:
 
 
 @dataclass(frozen=True, slots=True)
+class Namesake:
+    """Another server of the same group has the peer's name, by which streams and groups know it: the second one is
+    refused as long as the first is there. Where there is no group, names may be alike, as with nats-server."""
+
+    server_id: str
+    """Of the peer."""
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class Told:
     """Another cluster has these addresses. anew: it is the peer's own, and others than these are gone."""
 
@@ -110,7 +122,7 @@ class Told:
     anew: bool = False
 
 
-Action = Send | Resume | Join | Close
+Action = Send | Resume | Join | Namesake | Close
 
 
 class Machine:
@@ -194,6 +206,8 @@ class Machine:
             return [Close("an INFO without the server's id")]
         if name == own.server_name or own.has_server(name):
             return [Close(f"Remote server has a duplicate name: {quoted(name)}", CloseReason.DUPLICATE)]
+        if own.letters and info.get("leafd_letters") == LETTERS and own.namesake(server_id, name):
+            return [Namesake(server_id, name), Close(DUPLICATE_NAME, told=True)]
         if not info.get("gateway_iom"):
             return [Close(OPTIMISTIC, told=True)]
         self.info = info

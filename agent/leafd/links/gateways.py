@@ -28,8 +28,17 @@ from leafd.links.gateway import Machine, Supercluster, Told
 from leafd.links.gateway_info import places_in, texts
 from leafd.links.handshake import Close
 from leafd.links.leaf_info import frame
+from leafd.links.namesakes import Namesakes
 from leafd.links.origin import peer_number
-from leafd.links.route_info import GATEWAY_GOSSIP, LETTERS, SERVER_TRACES, URLS_MAX, Place, certificate_name
+from leafd.links.route_info import (
+    DUPLICATE_NAME,
+    GATEWAY_GOSSIP,
+    LETTERS,
+    SERVER_TRACES,
+    URLS_MAX,
+    Place,
+    certificate_name,
+)
 from leafd.links.servers import (
     AGAIN_S,
     APART_S,
@@ -111,6 +120,7 @@ class Link:
     """It ends."""
     done: trio.Event = field(default_factory=trio.Event)
     """It has joined, or is gone."""
+    gone: trio.Event = field(default_factory=trio.Event)
 
     @property
     def dialled(self) -> bool:
@@ -125,6 +135,11 @@ class Link:
     def remote_name(self) -> str:
         """The name of the server at the other end, once it has said it."""
         return str(self.machine.info.get("server_name") or "")
+
+    @property
+    def remote_id(self) -> str:
+        """The id of the server at the other end, once it has said it."""
+        return str(self.machine.info.get("server_id") or "")
 
     @property
     def has_letters(self) -> bool:
@@ -170,6 +185,8 @@ class Gateways(Servers[Link, Terms]):
         self.on_reached: list[Callable[[bytes], None]] = []
         """Another cluster, or another address of it: what the other servers of this one are to hear."""
         own.knows = self.remotes.__contains__
+        own.namesake = lambda server_id, name: bool(self._others_named(name, server_id))
+        self._namesakes = Namesakes(plane, log, self._guard)
 
     # ---- what is there
 
@@ -181,7 +198,7 @@ class Gateways(Servers[Link, Terms]):
                 link.name,
                 link.remote is not None,
                 link.remote is not None and link.remote.explicit,
-                str(link.machine.info.get("server_id") or ""),
+                link.remote_id,
                 link.remote_name,
                 link.peer,
                 link.opened_ns,
@@ -202,6 +219,15 @@ class Gateways(Servers[Link, Terms]):
             for link in self._links.values()
             if link.machine.joined and link.has_letters and link.dialled == outbound and link.remote_name
         }
+
+    def named(self, name: str) -> bool:
+        """Does a gateway lead to a server of that name that takes part in a group of servers?"""
+        return bool(self._others_named(name))
+
+    def _others_named(self, name: str, server_id: str = "") -> list[Link]:
+        """The gateways to servers of that name with letters that have another id."""
+        joined = (link for link in self._links.values() if link.machine.joined and link.has_letters)
+        return [link for link in joined if name and link.remote_name == name and link.remote_id != server_id]
 
     @property
     def sent_to(self) -> tuple[str, ...]:
@@ -225,6 +251,8 @@ class Gateways(Servers[Link, Terms]):
     def _told(self, link: Link, payload: bytes) -> None:
         if not payload:
             self._refused.clear()
+            if link.remote is not None:
+                self._namesakes.welcome(link.remote.name)
             return
         for update in link.machine.update(payload):
             self._take(link, update)
@@ -232,8 +260,22 @@ class Gateways(Servers[Link, Terms]):
     # ---- carrying out
 
     def _do(self, link: Link, action: object) -> None:
-        if isinstance(action, routing.Join):
-            self._join(link, action.info)
+        match action:
+            case routing.Join(info):
+                self._join(link, info)
+            case routing.Namesake(server_id, name):
+                self._refuse_namesake(link, server_id, name)
+
+    def _refuse_namesake(self, link: Link, server_id: str, name: str) -> None:
+        """A second server with the name of one. Where two had it already, the one that was there first is asked."""
+        there = self._others_named(name, server_id)
+        first = there[0]
+        if self._nursery is not None:
+            links = [one for one in there if one.remote_id == first.remote_id]
+            self._nursery.start_soon(self._namesakes.ask, first.remote_id, links)
+        if self._is_news(f"{name} {server_id}"):
+            who = f"the server at {first.peer} of cluster {quoted(first.name)} has it"
+            self._namesakes.tell(link.log_name, name, who, "gateway_error")
 
     def _join(self, link: Link, info: dict[str, Any]) -> None:
         name, remote = link.name, link.remote
@@ -323,10 +365,14 @@ class Gateways(Servers[Link, Terms]):
     # ---- the end of a connection
 
     def _complain(self, link: Link) -> None:
-        self._log.error(f"{link.log_name} - Gateway Error {link.why}", event="gateway_error")
+        if link.why == quoted(DUPLICATE_NAME) and link.remote is not None:
+            self._namesakes.refused(link.remote.name)
+        if self._is_news(f"{link.name} {link.why}"):
+            self._log.error(f"{link.log_name} - Gateway Error {link.why}", event="gateway_error")
 
     def _closed(self, link: Link, event: t.Closed) -> None:
         joined, remote = link.machine.joined, link.remote
+        link.gone.set()
         why = link.why or event.text or t.CloseReason(event.reason).name.lower()
         way = "Outbound" if remote is not None else "Inbound"
         line = f"{link.log_name} - {way} gateway connection closed: {why}"
@@ -339,6 +385,7 @@ class Gateways(Servers[Link, Terms]):
         if self._out.get(remote.name) is link:
             del self._out[remote.name]
         wait_s = random.uniform(0, APART_S) + (AGAIN_S if remote.explicit or not joined else 0)
+        wait_s += self._namesakes.pause_s(remote.name)
         self._dial(remote, wait_s, again=joined)
 
     # ---- dialling

@@ -13,7 +13,7 @@ live here: the lines (route.py), dialling (routes.py).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import field
 from typing import Any, Final
 
@@ -129,6 +129,8 @@ class Peers:
         self.accounts = set(accounts)
         """Those that are pinned: here, or by a peer later on."""
         self.all: dict[str, Peer] = {}
+        self.elsewhere: Callable[[str], bool] = lambda name: False
+        """Has a server of another cluster that name, and takes part in the same group of servers?"""
 
     def place(self, route: Route, info: dict[str, Any]) -> Placed | Duplicate | Wrong:
         """Takes a connection whose peer has said its INFO."""

@@ -26,6 +26,7 @@ from leafd.links.leaf import Compress, Resume, Send
 from leafd.links.leaf_info import frame, permission
 from leafd.links.peers import Duplicate, Peer, Peers, Placed, Route, Wrong
 from leafd.links.route_info import (
+    DUPLICATE_NAME,
     GATEWAY_GOSSIP,
     GOSSIP_ANYWAY,
     ROUTE_PROTOCOL,
@@ -41,7 +42,6 @@ from leafd.quoting import quoted
 from leafd.records import dataclass
 
 TO_SELF: Final = "this is a route to this server itself"
-DUPLICATE_NAME: Final = "Duplicate Server Name"
 
 
 @dataclass(slots=True)
@@ -123,6 +123,8 @@ class Namesake:
     name, so the second one is refused as long as the first is there."""
 
     there: Peer | None
+    elsewhere: bool = False
+    """It is a server of another cluster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -311,9 +313,10 @@ class Machine:
             route.server_id = server_id
             begin.append(Rename())
         there = self._peers.namesake(server_id, name)
-        if there is not None or name == cluster.server_name:
+        elsewhere = there is None and name != cluster.server_name and self._peers.elsewhere(name)
+        if there is not None or elsewhere or name == cluster.server_name:
             route.server_id, route.name = server_id, name
-            return [*begin, Namesake(there), Close(DUPLICATE_NAME, told=True)]
+            return [*begin, Namesake(there, elsewhere), Close(DUPLICATE_NAME, told=True)]
         try:
             switch = self._negotiate(info)
         except ValueError as error:

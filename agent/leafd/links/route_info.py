@@ -34,6 +34,8 @@ GOSSIP_ANYWAY: Final = 2
 LETTERS: Final = 1
 """leafd_letters: the server takes part in a group, and what comes from it as `$LR.` are its own letters, nobody else's:
 nats-server, which does not say it, lets clients of its system account publish there."""
+DUPLICATE_NAME: Final = "Duplicate Server Name"
+"""So a second server with the name of a first one is told, on routes and gateways alike."""
 GATEWAY_GOSSIP: Final = 1
 """gateway_cmd: there is another cluster."""
 URLS_MAX: Final = 64

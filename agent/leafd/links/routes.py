@@ -31,7 +31,7 @@ from leafd.links.namesakes import Namesakes
 from leafd.links.origin import peer_number
 from leafd.links.peers import PEERS_MAX, Gone, Peer, Peers, Route
 from leafd.links.route import Cluster, Machine
-from leafd.links.route_info import LETTERS, SERVER_TRACES, Place, certificate_name
+from leafd.links.route_info import DUPLICATE_NAME, LETTERS, SERVER_TRACES, Place, certificate_name
 from leafd.links.route_links import Link, RouteStatus, Terms
 from leafd.links.servers import (
     AGAIN_S,
@@ -81,7 +81,7 @@ class Routes(Servers[Link, Terms]):
         self.peers = peers
         self._account_id = account_id
         self._own_places = own_places
-        self._namesakes = Namesakes(plane, self._guard)
+        self._namesakes = Namesakes(plane, log, self._guard)
         self._learned: set[tuple[str, str]] = set()
         """Servers that are dialled because others told of them, and the account of that connection."""
         self.on_told: list[Callable[[], None]] = []
@@ -184,8 +184,8 @@ class Routes(Servers[Link, Terms]):
                 self._plane.compress(link.connection, how, before=before, behind=behind)
             case routing.Rename():
                 self._renamed(link)
-            case routing.Namesake(there):
-                self._refuse_namesake(link, there)
+            case routing.Namesake(there, elsewhere):
+                self._refuse_namesake(link, there, elsewhere)
             case routing.Join():
                 self._join(link, action)
 
@@ -198,11 +198,11 @@ class Routes(Servers[Link, Terms]):
             with self._guard.around("what follows a cluster's new name"):
                 callback()
 
-    def _refuse_namesake(self, link: Link, there: Peer | None) -> None:
-        """A second server with the name of one. there: the first; None: that is this one."""
+    def _refuse_namesake(self, link: Link, there: Peer | None, elsewhere: bool) -> None:
+        """A second server with the name of one. there: the first; None: that is this one, or one of another cluster."""
         route = link.route
         if there is None:
-            who = "this server has it"
+            who = "a server of another cluster has it" if elsewhere else "this server has it"
         else:
             first = there.first
             who = f"the server at {first.peer if first is not None else 'an unknown address'} has it"
@@ -211,11 +211,7 @@ class Routes(Servers[Link, Terms]):
             if self._nursery is not None:
                 self._nursery.start_soon(self._namesakes.ask, there.server_id, links)
         if self._is_news(f"{route.name} {route.server_id}"):
-            self._log.error(
-                f"{link.log_name} - Remote server has a duplicate name: {quoted(route.name)}: {who}, and each needs a "
-                "server_name of its own",
-                event="route_error",
-            )
+            self._namesakes.tell(link.log_name, route.name, who, "route_error")
 
     def _join(self, link: Link, join: routing.Join) -> None:
         route, placed, info = link.route, join.placed, join.info
@@ -323,7 +319,7 @@ class Routes(Servers[Link, Terms]):
 
     def _complain(self, link: Link) -> None:
         place = link.route.place
-        if link.why == quoted(routing.DUPLICATE_NAME) and place is not None:
+        if link.why == quoted(DUPLICATE_NAME) and place is not None:
             self._namesakes.refused(place.shown)
         if self._is_news(f"{link.route.name} {link.why}"):
             self._log.error(f"{link.log_name} - Route Error {link.why}", event="route_error")

@@ -10,11 +10,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from leafd.links.gateway import Join, Machine, Supercluster, Told
+from leafd.links.gateway import Join, Machine, Namesake, Supercluster, Told
 from leafd.links.gateway_info import gateway_place, places_in, texts
 from leafd.links.handshake import Close
 from leafd.links.leaf import Resume, Send
-from leafd.links.route_info import URLS_MAX, Place
+from leafd.links.route_info import LETTERS, URLS_MAX, Place
 from leafd.native_types import CloseReason, LineKind
 
 OWN = Supercluster("NOWN", "own", "2.15.1", "A", host="10.0.0.1", port=7222, url="10.0.0.1:7222")
@@ -177,6 +177,27 @@ def test_a_server_that_has_the_name_of_one_of_this_cluster_is_not_taken(machine:
         close = closed(here.line(LineKind.INFO, info(server_name=name)))
         assert close.reason == CloseReason.DUPLICATE
         assert "duplicate name" in close.why
+
+
+@pytest.mark.parametrize("machine", [inbound, outbound])
+@pytest.mark.parametrize(("ours", "theirs", "taken"), [(1, 1, False), (0, 1, True), (1, 0, True)])
+def test_the_name_of_a_server_of_another_cluster_is_its_own_where_there_is_a_group(
+    machine: Any, ours: int, theirs: int, taken: bool
+) -> None:
+    """Groups know servers by their names. Outside of one, names of different clusters may be alike."""
+
+    def first(server_id: str, name: str) -> bool:
+        return (server_id, name) != ("NPEER", "another")
+
+    here = machine(letters=ours, namesake=first)
+    if machine is inbound:
+        here.line(LineKind.CONNECT, connect())
+    actions = here.line(LineKind.INFO, info(leafd_letters=theirs))
+    assert here.joined == taken
+    if not taken:
+        assert LETTERS == theirs
+        assert Namesake("NPEER", "peer") in actions
+        assert (closed(actions).why, closed(actions).told) == ("Duplicate Server Name", True)
 
 
 @pytest.mark.parametrize("machine", [inbound, outbound])

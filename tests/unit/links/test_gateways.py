@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import socket
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -18,8 +19,8 @@ from leafd import native_types as t
 from leafd.links import servers as room
 from leafd.links.gateway import Supercluster
 from leafd.links.gateways import CLUSTERS_MAX, FIRST_S, Gateways, Remote, Terms
-from leafd.links.route_info import URLS_MAX, Place
-from leafd.links.servers import DIALS_MAX
+from leafd.links.route_info import LETTERS, URLS_MAX, Place
+from leafd.links.servers import AGAIN_MAX_S, DIALS_MAX
 
 from tests.rig.logs import KeptLog
 from tests.rig.planes import Unwilling
@@ -36,6 +37,14 @@ class Plane(Unwilling):
         self.admitted: dict[int, tuple[t.GatewayTerms, str]] = {}
         self.secured: dict[int, str] = {}
         self.last = 100
+        self.received = 0
+        """Bytes, by whatever connection."""
+        self.dead: set[int] = set()
+        """They are open, and nobody answers on them."""
+
+    async def connections(self) -> list[t.ConnectionRow]:
+        row = t.ConnectionRow(*[0] * 16)
+        return [replace(row, connection=one, received=self.received) for one in self.admitted]
 
     async def adopt(self, fd: int, kind: t.ConnKind, *, secure: bool = False, web: bool = False) -> int:
         socket.socket(fileno=fd).close()
@@ -43,6 +52,9 @@ class Plane(Unwilling):
         return self.last
 
     def send(self, connection: int, frame: bytes) -> None:
+        if frame == b"PING\r\n":
+            self.received += connection not in self.dead
+            return
         verb, _, payload = frame.decode().partition(" ")
         self.said.append((connection, verb, json.loads(payload)))
 
@@ -349,3 +361,52 @@ def test_whatever_a_peer_says_the_gateways_go_on(monkeypatch: pytest.MonkeyPatch
 
     play(stage, scene, monkeypatch)
     assert [row.remote_id for row in stage.gateways.rows()] == ["N1"]
+
+
+def test_a_second_server_with_the_name_of_one_is_refused_while_that_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cloned site does not take the place of the first one in the group, under its cluster's name or another; who
+    comes back after a cut that ended no connection has it after some seconds. Both are named in the log."""
+    stage = Stage()
+    stage.gateways.own.letters = LETTERS
+
+    async def scene() -> None:
+        stage.join(1, server_name="box", leafd_letters=LETTERS)
+        for attempt, cluster in ((2, "B"), (3, "C")):
+            stage.join(attempt, cluster, server_name="box", leafd_letters=LETTERS)
+            assert stage.plane.closed[attempt] == "Duplicate Server Name"
+            stage.end(attempt)
+            await trio.sleep(5)
+        assert stage.plane.admitted.keys() & {1, 2, 3} == {1}
+        complaints = [text for level, text in stage.log.lines if level == "error" and "duplicate name" in text]
+        assert ["10.0.0.1:1" in text and '"box"' in text for text in complaints] == [True, True]
+        assert stage.gateways.named("box")
+        stage.plane.dead.add(1)
+        stage.join(4, server_name="box", leafd_letters=LETTERS)
+        await trio.sleep(5)
+        assert stage.plane.closed.keys() & {1, 4} == {1, 4}
+        stage.end(1)
+        stage.join(5, server_name="box", leafd_letters=LETTERS)
+        assert 5 in stage.plane.admitted
+
+    play(stage, scene, monkeypatch)
+
+
+def test_who_is_refused_for_its_name_comes_again_more_and_more_rarely(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It may be a clone that nobody notices for weeks."""
+    stage = Stage(remote("B"))
+    waits = []
+
+    async def scene() -> None:
+        await trio.sleep(FIRST_S + 0.1)
+        for number in range(101, 140):
+            stage.hear(number, t.LineKind.INFO)
+            stage.gateways.handle(t.LeafError(number, "Duplicate Server Name"))
+            stage.end(number)
+            ended = trio.current_time()
+            await trio.sleep(AGAIN_MAX_S + 5)
+            waits.append(stage.dialled[-1][0] - ended)
+
+    play(stage, scene, monkeypatch)
+    assert 2 <= waits[0] < 3
+    assert 5 <= waits[3] < 6
+    assert AGAIN_MAX_S <= waits[-1] < AGAIN_MAX_S + 2

@@ -152,6 +152,15 @@ def test_a_server_of_the_same_name_is_refused(dialled: bool) -> None:
     assert close.why == "Duplicate Server Name"
 
 
+def test_a_server_with_the_name_of_one_of_another_cluster_is_refused() -> None:
+    """A box that was cloned into another cluster would else take the first one's place in the group."""
+    here = machine(dialled=True)
+    here._peers.elsewhere = lambda name: name == "far"
+    actions = here.line(LineKind.INFO, info(server_name="far"))
+    assert Namesake(None, elsewhere=True) in actions
+    assert closed(actions).why == "Duplicate Server Name"
+
+
 @pytest.mark.parametrize("payload", [b"{", b"[]", b'{"server_id":7}', b'{"server_id":""}', b'{"server_id":"a b"}'])
 def test_an_info_that_is_none_ends_the_connection(payload: bytes) -> None:
     """Whatever comes, the answer is an action."""
