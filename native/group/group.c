@@ -1,39 +1,16 @@
-/* group.c: a member's life, its waiting clients, applying, turns: see group.h. What raft asks for: carry.c. */
+/* group.c: a member's life, applying, turns: see group.h. What raft asks for: carry.c; who waits: waiting.c. */
 #include "group/group.h"
 
 #include <stdlib.h>
 
-#include "base/array.h"
 #include "base/check.h"
 #include "group/private.h"
 
-#define WAITING_MIN 16
-#define WAITING_MAX 65536u
 #define FLOOR_ENTRIES 256u /* applied and still in the log: then the floor moves .. */
 #define FLOOR_BYTES (UINT64_C(64) << 10)
 #define KEEP_NS NS_PER_SECOND
 #define OWN_ENTRIES 2 /* that one call of raft's may append, beside those proposed */
 _Static_assert(FRAME_MEMBERS_SIZE_MAX <= LEDGER_MEMBERS_MAX, "members find room in a promise");
-
-/* ---- waiting clients --------------------------------------------------------------------------------------------- */
-
-static status_t waiting_reserve(group_t *group) {
-    if (group->waiting_first > 0 && group->waiting_first * 2 >= group->waiting_count) {
-        group->waiting_count -= group->waiting_first;
-        memmove(group->waiting, group->waiting + group->waiting_first, group->waiting_count * sizeof *group->waiting);
-        group->waiting_first = 0;
-    }
-    return group->waiting_count - group->waiting_first >= WAITING_MAX
-               ? STATUS_FULL
-               : array_reserve(&group->waiting, &group->waiting_room, group->waiting_count + 1, WAITING_MIN,
-                               sizeof *group->waiting);
-}
-
-void answer_upto(group_t *group, raft_index_t index, bool applied) {
-    while (group->waiting_first < group->waiting_count && group->waiting[group->waiting_first].index <= index) {
-        group->hooks.answer(group->hooks.context, group->waiting[group->waiting_first++].token, applied);
-    }
-}
 
 /* ---- room -------------------------------------------------------------------------------------------------------- */
 

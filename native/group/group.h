@@ -152,6 +152,8 @@ int64_t group_deadline(const group_t *group);
 bool group_rests(const group_t *group);
 
 uint64_t group_name(const group_t *group);
+/* Somebody here waits for what becomes of that entry, which is applied next. */
+bool group_waits_for(const group_t *group, raft_index_t index);
 uint64_t group_coming(const group_t *group); /* entries of its log that it has not applied yet */
 bool group_leads(const group_t *group);
 /* It leads, and has applied all that was in the log before: what it applied is the newest that any member may have. */

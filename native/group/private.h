@@ -69,7 +69,9 @@ struct group {
     held_t held[HELD_MAX];
 };
 
-/* group.c */
+/* waiting.c */
+/* Room for one more. STATUS_FULL: too many wait. */
+LEAF_MUST_USE status_t waiting_reserve(group_t *group);
 void answer_upto(group_t *group, raft_index_t index, bool applied);
 
 /* copy.c */

@@ -15,7 +15,7 @@
 #define TOKEN_TIME UINT64_MAX
 #define TIME_NS (100 * NS_PER_MS) /* TIME entries of one stream are no closer */
 #define WRITING_KEEP (UINT64_C(64) << 10)
-#define NOTED_HEAD 4u
+#define BEHIND_HEAD 4u
 #define PURGE_TURNS 2 /* steps of a purge in one call: a thousand messages in a tick */
 
 typedef enum entry_what {
@@ -27,7 +27,8 @@ typedef enum entry_what {
     ENTRY_DEFINE,
     ENTRY_BATCH,
     ENTRY_FIRE,
-    ENTRY_NOTED
+    ENTRY_NOTED,
+    ENTRY_FAST
 } entry_what_t;
 
 /* ---- proposals --------------------------------------------------------------------------------------------------- */
@@ -96,22 +97,32 @@ status_t replica_publish(replica_t *replica, const append_t *append, uint64_t to
     return entry_propose(replica, token);
 }
 
-status_t replica_publish_noted(replica_t *replica, const append_t *append, bytes_t changes, uint64_t token,
-                               moment_t now) {
+/* first: what its entry has before the message. */
+static status_t publish_behind(replica_t *replica, entry_what_t what, bytes_t first, const append_t *append,
+                               uint64_t token, moment_t now) {
     entry_numbers_t numbers = entry_numbers(append);
     uint64_t size = replica_fits(replica, append, &numbers);
     check(token <= REPLICA_TOKEN_MAX);
-    if (size == 0 || now.wall_ns < 0 || !replica_takes(replica, NOTED_HEAD + changes.size + size)) {
+    if (size == 0 || now.wall_ns < 0 || !replica_takes(replica, BEHIND_HEAD + first.size + size)) {
         return STATUS_INVALID;
     }
     uint8_t *at =
-        may_lead(replica, now) ? entry_begin_write(replica, ENTRY_NOTED, NOTED_HEAD + changes.size + size, now) : NULL;
+        may_lead(replica, now) ? entry_begin_write(replica, what, BEHIND_HEAD + first.size + size, now) : NULL;
     if (at == NULL) {
         return STATUS_AGAIN;
     }
-    store_be32(at, changes.size);
-    entry_append_write(bytes_write(at + NOTED_HEAD, changes), append, &numbers);
+    store_be32(at, first.size);
+    entry_append_write(bytes_write(at + BEHIND_HEAD, first), append, &numbers);
     return entry_propose(replica, token);
+}
+
+status_t replica_publish_noted(replica_t *replica, const append_t *append, bytes_t changes, uint64_t token,
+                               moment_t now) {
+    return publish_behind(replica, ENTRY_NOTED, changes, append, token, now);
+}
+
+status_t replica_publish_fast(replica_t *replica, const append_t *append, bytes_t words, uint64_t token, moment_t now) {
+    return publish_behind(replica, ENTRY_FAST, words, append, token, now);
 }
 
 int64_t replica_age(replica_t *replica, moment_t now) {
@@ -384,15 +395,37 @@ static bool apply_append(replica_t *replica, raft_index_t index, const append_t 
     return true;
 }
 
+/* What publish_behind wrote. */
+static bool behind_read(bytes_t body, bytes_t *first, append_t *append) {
+    if (body.size < BEHIND_HEAD || load_be32(body.at) > body.size - BEHIND_HEAD) {
+        return false;
+    }
+    *first = bytes_of(body.at + BEHIND_HEAD, load_be32(body.at));
+    return entry_append_read(bytes_after(body, BEHIND_HEAD + first->size), append);
+}
+
+static status_t apply_fast(replica_t *replica, raft_index_t index, bytes_t body) {
+    append_t append;
+    bytes_t words;
+    if (!behind_read(body, &words, &append)) {
+        return STATUS_INVALID;
+    }
+    if (!apply_append(replica, index, &append)) {
+        return STATUS_AGAIN;
+    }
+    if (replica->hooks.followed != NULL && !group_waits_for(replica->group, index)) {
+        replica->hooks.followed(replica->hooks.context, words, &replica->last.appended);
+    }
+    return STATUS_OK;
+}
+
 /* STATUS_INVALID: these are no such bytes. The changes come first, and again with each try. */
 static status_t apply_noted(replica_t *replica, raft_index_t index, bytes_t body) {
     append_t append;
-    uint32_t size = body.size < NOTED_HEAD ? UINT32_MAX : load_be32(body.at);
-    if (size > body.size - NOTED_HEAD || body.size < NOTED_HEAD
-        || !entry_append_read(bytes_after(body, NOTED_HEAD + size), &append)) {
+    bytes_t changes;
+    if (!behind_read(body, &changes, &append)) {
         return STATUS_INVALID;
     }
-    bytes_t changes = bytes_of(body.at + NOTED_HEAD, size);
     status_t status = replica->rolling != index ? changes_apply(replica->stream, changes) : STATUS_OK;
     if (status != STATUS_OK) {
         return status;
@@ -432,6 +465,7 @@ bool replica_is_defined(replica_t *replica, bytes_t definition) {
 
 static bool apply_entry(replica_t *replica, raft_index_t index, entry_what_t what, bytes_t body) {
     append_t append;
+    status_t status = STATUS_INVALID;
     switch (what) {
     case ENTRY_APPEND:
         if (entry_append_read(body, &append)) {
@@ -450,38 +484,15 @@ static bool apply_entry(replica_t *replica, raft_index_t index, entry_what_t wha
         }
         break;
     case ENTRY_DEFINE: return replica_is_defined(replica, body);
-    case ENTRY_BATCH: {
-        status_t status = replica_apply_batch(replica, index, body);
-        if (status != STATUS_INVALID) {
-            return status == STATUS_OK;
-        }
-        break;
-    }
-    case ENTRY_FIRE: {
-        status_t status = replica_apply_fire(replica, index, body);
-        if (status != STATUS_INVALID) {
-            return status == STATUS_OK;
-        }
-        break;
-    }
-    case ENTRY_NOTED: {
-        status_t status = apply_noted(replica, index, body);
-        if (status != STATUS_INVALID) {
-            return status == STATUS_OK;
-        }
-        break;
-    }
+    case ENTRY_BATCH: status = replica_apply_batch(replica, index, body); break;
+    case ENTRY_FIRE: status = replica_apply_fire(replica, index, body); break;
+    case ENTRY_NOTED: status = apply_noted(replica, index, body); break;
+    case ENTRY_FAST: status = apply_fast(replica, index, body); break;
     case ENTRY_TIME: return store_stream_pass(replica->stream) == STATUS_OK;
-    case ENTRY_CHANGES: {
-        status_t status = changes_apply(replica->stream, body);
-        if (status != STATUS_INVALID) {
-            return status == STATUS_OK;
-        }
-        break;
+    case ENTRY_CHANGES: status = changes_apply(replica->stream, body); break;
     }
-    }
-    replica->stuck = true;
-    return false;
+    replica->stuck = replica->stuck || status == STATUS_INVALID;
+    return status == STATUS_OK;
 }
 
 static bool replica_apply(void *context, raft_index_t index, bytes_t bytes) {

@@ -18,6 +18,7 @@
  *     FIRE      a schedule: its sequence 8, the time that is over 8, the next one 8 (0: none); then what an APPEND has,
  *               the message that it makes, or nothing
  *     NOTED     the size of changes 4, those changes (changes.h), then what an APPEND has
+ *     FAST      the size of words 4, those words, which are its owner's (hooks.followed), then what an APPEND has
  *     BATCH     for each message its size 4, the place in the batch of the one before it on its subject 4 (1: the first
  *               one; 0: there is none), and then what an APPEND has
  *
@@ -85,6 +86,8 @@ typedef struct replica_hooks {
      * the stream has none. */
     bool (*ends)(void *context, const append_t *append);
     bool (*end)(void *context, const append_t *append);
+    /* What became of a message with words (replica_publish_fast) that nobody here waits for. NULL: it has none. */
+    void (*followed)(void *context, bytes_t words, const appended_t *appended);
 } replica_hooks_t;
 
 /* What a schedule does: its message's sequence, which of its times, and the next one (wall ns, 0: none). */
@@ -115,6 +118,9 @@ LEAF_MUST_USE status_t replica_publish(replica_t *replica, const append_t *appen
  * refused. */
 LEAF_MUST_USE status_t replica_publish_noted(replica_t *replica, const append_t *append, bytes_t changes,
                                              uint64_t token, moment_t now);
+/* The same with words that each member's owner is told when the message is applied. */
+LEAF_MUST_USE status_t replica_publish_fast(replica_t *replica, const append_t *append, bytes_t words, uint64_t token,
+                                            moment_t now);
 /* The age of the stream's time, which a leader goes on from. */
 int64_t replica_age(replica_t *replica, moment_t now);
 /* The same in two steps: as bytes, which are kept while there is no room. One of a source without a subject is its

@@ -15,11 +15,8 @@
  * Flow messages and PubAcks say what is stored, so they are held like every other acknowledgement: each is true on disk
  * when it leaves. A batch holds no messages, only positions; it ends after FAST_TIMEOUT_NS without a message.
  *
- * Of a stream that several servers keep each message is an entry of its log, and its batch hears what became of it, in
- * their order, when it is applied. Until then `ahead_seq` is where the batch is going to be. Where a message may be
- * refused, and a refusal ends the batch, none comes behind it before that is known: it would be stored.
- *
- * Not here: checks and the append itself (publish.c: js_take), atomic batches (atomic.c).
+ * Not here: streams that several servers keep (fast_replicated.c), checks and the append itself (publish.c: js_take),
+ * atomic batches (atomic.c).
  */
 #include <stdlib.h>
 
@@ -28,11 +25,8 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/random.h"
-#include "jetstream/intake.h"
+#include "jetstream/fast_private.h"
 #include "jetstream/js.h"
-#include "jetstream/open_batches.h"
-#include "jetstream/publish.h"
-#include "jetstream/replicated.h"
 #include "jetstream/stream.h"
 #include "store/append.h"
 #include "store/store.h"
@@ -43,42 +37,14 @@
 
 #define FAST_PER_STREAM_MAX 1000u
 #define FAST_TOTAL_MAX 50000u
-#define FAST_TIMEOUT_NS (10 * NS_PER_SECOND)
 #define FAST_FLOW_DEFAULT 10u
 #define FAST_FLOW_MAX 65535u
 #define FAST_FLOW_SHARED 500u /* messages between two flow messages, over all batches of a stream */
 
-typedef enum fast_operation { FAST_START = 0, FAST_APPEND, FAST_COMMIT, FAST_COMMIT_EOB, FAST_PING } fast_operation_t;
-
-/* The words of a reply subject. */
-typedef struct fast_word {
-    bytes_t id;
-    uint64_t seq;
-    uint32_t flow;
-    fast_operation_t operation;
-    bool gap_ok;
-} fast_word_t;
-
-typedef struct fast_batch {
-    open_batch_t open;
-    uint64_t last_seq;   /* of the batch: its last sequence so far */
-    uint64_t stream_seq; /* of the last one stored */
-    uint64_t flow_seq;   /* of the batch: the sequence in the last flow message */
-    uint32_t every;      /* a flow message after so many */
-    uint32_t every_max;  /* as many as the client wants */
-    bool gap_ok;
-    /* of a stream that several servers keep */
-    uint64_t token;     /* another one for each batch */
-    uint64_t ahead_seq; /* of the batch: of what was asked for last */
-    uint32_t flying;    /* what was asked for, and has not become anything yet */
-    bool blocked;       /* .. of which something may end it */
-    bool closing;       /* .. of which the last one ends it */
-} fast_batch_t;
-
 static const refusal_t refused_off = {400, 10205, "batch publish is disabled", {NULL, 0}, false};
 static const refusal_t refused_pattern = {400, 10206, "batch publish pattern is invalid", {NULL, 0}, false};
 static const refusal_t refused_id = {400, 10207, "batch publish ID is invalid", {NULL, 0}, false};
-static const refusal_t refused_unknown = {400, 10208, "batch publish ID unknown", {NULL, 0}, false};
+const refusal_t refused_fast_unknown = {400, 10208, "batch publish ID unknown", {NULL, 0}, false};
 static const refusal_t refused_many = {429, 10211, "batch publish too many inflight", {NULL, 0}, false};
 
 /* ---- the reply subject ------------------------------------------------------------------------------------------- */
@@ -88,8 +54,7 @@ bool js_in_fast_batch(bytes_t reply) {
     return reply.size > end.size && memcmp(reply.at + reply.size - end.size, end.at, end.size) == 0;
 }
 
-/* false: not of that form. */
-static bool fast_word_read(bytes_t reply, fast_word_t *word) {
+bool fast_word_read(bytes_t reply, fast_word_t *word) {
     bytes_t token;
     uint64_t number;
     if (!tokens_take_last(&reply, &token) || !tokens_take_last(&reply, &token) || !decimal_parse(token, &number)
@@ -149,12 +114,12 @@ static void answer_then(js_t *js, const fast_batch_t *batch, bytes_t reply, cons
     }
 }
 
-static void answer_flow(js_t *js, const fast_batch_t *batch, bytes_t reply) {
+void fast_answer_flow(js_t *js, const fast_batch_t *batch, bytes_t reply) {
     text_t text = flow_text(batch, batch->flow_seq);
     answer_then(js, batch, reply, &text);
 }
 
-static void answer_gap(js_t *js, const fast_batch_t *batch, bytes_t reply, uint64_t seq) {
+void fast_answer_gap(js_t *js, const fast_batch_t *batch, bytes_t reply, uint64_t seq) {
     text_t text = text_begin();
     text_add_literal(&text, "{\"type\":\"gap\",\"last_seq\":");
     text_add_number(&text, batch->last_seq + 1);
@@ -188,13 +153,19 @@ static void fast_answer_end(js_t *js, const fast_batch_t *batch, bytes_t reply, 
 
 /* ---- the batches that are open ----------------------------------------------------------------------------------- */
 
-static void batch_drop(open_batches_t *batches, fast_batch_t *batch) {
+void fast_drop(open_batches_t *batches, fast_batch_t *batch) {
     batch->open.stream->fast_count--;
     open_batch_remove(batches, &batch->open);
+    buffer_free(&batch->reply);
     free(batch);
 }
 
-static const refusal_t *batch_begin(js_t *js, stream_t *stream, const fast_word_t *word, fast_batch_t **out) {
+uint32_t fast_first_pace(const fast_batch_t *batch, uint32_t others) {
+    uint32_t alone = batch->every_max < FAST_FLOW_SHARED ? batch->every_max : FAST_FLOW_SHARED;
+    return others != 0 ? 1 : alone;
+}
+
+const refusal_t *fast_begin(js_t *js, stream_t *stream, const fast_word_t *word, fast_batch_t **out) {
     if (js->fast == NULL) {
         js->fast = open_batches_make();
     }
@@ -209,7 +180,8 @@ static const refusal_t *batch_begin(js_t *js, stream_t *stream, const fast_word_
     batch->token = random_next(&js->random);
     batch->gap_ok = word->gap_ok;
     batch->every_max = word->flow;
-    batch->every = stream->fast_count != 0 ? 1 : word->flow < FAST_FLOW_SHARED ? word->flow : FAST_FLOW_SHARED;
+    batch->every = fast_first_pace(batch, stream->fast_count);
+    buffer_init(&batch->reply, UINT16_MAX);
     open_batch_add(batches, &batch->open, stream, word->id, js->now->mono_ns + FAST_TIMEOUT_NS);
     stream->fast_count++;
     *out = batch;
@@ -222,7 +194,7 @@ static const refusal_t *batch_for(js_t *js, stream_t *stream, const fast_word_t 
     }
     open_batch_t *open = open_batch_find(js->fast, stream, word->id);
     if (open == NULL) {
-        return word->seq == 1 ? batch_begin(js, stream, word, out) : &refused_unknown;
+        return word->seq == 1 ? fast_begin(js, stream, word, out) : &refused_fast_unknown;
     }
     open_batch_heard(js->fast, open, js->now->mono_ns + FAST_TIMEOUT_NS);
     *out = (fast_batch_t *)open;
@@ -250,18 +222,18 @@ static bool fast_flow(js_t *js, fast_batch_t *batch, bytes_t reply) {
     }
     batch->flow_seq += ahead - ahead % batch->every;
     fast_pace(batch);
-    answer_flow(js, batch, reply);
+    fast_answer_flow(js, batch, reply);
     return true;
 }
 
 static void fast_end(js_t *js, fast_batch_t *batch, bytes_t reply) {
     fast_answer_end(js, batch, reply, batch->stream_seq, false);
-    batch_drop(js->fast, batch);
+    fast_drop(js->fast, batch);
 }
 
-static void fast_ping(js_t *js, fast_batch_t *batch, const fast_word_t *word, bytes_t reply) {
+void fast_ping(js_t *js, fast_batch_t *batch, const fast_word_t *word, bytes_t reply) {
     if (word->seq > batch->last_seq) {
-        answer_gap(js, batch, reply, word->seq + 1);
+        fast_answer_gap(js, batch, reply, word->seq + 1);
         if (!batch->gap_ok) {
             fast_end(js, batch, reply);
             return;
@@ -271,14 +243,14 @@ static void fast_ping(js_t *js, fast_batch_t *batch, const fast_word_t *word, by
             return;
         }
     }
-    answer_flow(js, batch, reply);
+    fast_answer_flow(js, batch, reply);
 }
 
 static void fast_refused(js_t *js, fast_batch_t *batch, const fast_word_t *word, bytes_t reply,
                          const refusal_t *refusal) {
     if (!batch->gap_ok && word->seq == 1) {
         js_answer_refused(js, batch->open.stream, reply, refusal);
-        batch_drop(js->fast, batch);
+        fast_drop(js->fast, batch);
         return;
     }
     answer_error(js, batch, reply, word->seq, refusal);
@@ -289,14 +261,12 @@ static void fast_refused(js_t *js, fast_batch_t *batch, const fast_word_t *word,
     fast_end(js, batch, reply);
 }
 
-/* next: of the batch, the sequence that comes next. */
-static bool fast_ends(const fast_batch_t *batch, const fast_word_t *word, uint64_t next) {
+bool fast_ends(const fast_batch_t *batch, const fast_word_t *word, uint64_t next) {
     return word->seq < next || (word->seq > next && !batch->gap_ok);
 }
 
-/* A message that nothing but the stream can refuse: it moves the batch on, whatever comes of it. */
-static void fast_settle(js_t *js, fast_batch_t *batch, const fast_word_t *word, bytes_t reply,
-                        const publish_result_t *result) {
+void fast_settle(js_t *js, fast_batch_t *batch, const fast_word_t *word, bytes_t reply,
+                 const publish_result_t *result) {
     batch->last_seq = word->seq;
     if (word->seq == 1 && word->operation != FAST_COMMIT && (batch->open.stream->config.flags & STREAM_NO_ACK) == 0) {
         text_t text = flow_text(batch, 0); /* says nothing of the disk, and the client waits for it */
@@ -312,7 +282,7 @@ static void fast_settle(js_t *js, fast_batch_t *batch, const fast_word_t *word, 
     bool duplicate = result->appended.verdict == APPEND_DUPLICATE;
     if (duplicate && word->operation == FAST_COMMIT && word->seq == 1 && !batch->gap_ok) {
         fast_answer_end(js, batch, reply, result->appended.seq, true);
-        batch_drop(js->fast, batch);
+        fast_drop(js->fast, batch);
     } else {
         batch->stream_seq = duplicate ? batch->stream_seq : result->appended.seq;
         if (word->operation == FAST_COMMIT) {
@@ -323,11 +293,10 @@ static void fast_settle(js_t *js, fast_batch_t *batch, const fast_word_t *word, 
     }
 }
 
-/* A message that is not to be stored: it ends the batch, which has those before it. */
-static void fast_close(js_t *js, fast_batch_t *batch, const fast_word_t *word, bytes_t reply) {
+void fast_close(js_t *js, fast_batch_t *batch, const fast_word_t *word, bytes_t reply) {
     uint64_t next = batch->last_seq + 1;
     if (word->seq != next) {
-        answer_gap(js, batch, reply, word->seq);
+        fast_answer_gap(js, batch, reply, word->seq);
     }
     bool ends = fast_ends(batch, word, next);
     batch->last_seq = ends ? batch->last_seq : word->seq - 1;
@@ -348,171 +317,9 @@ static void fast_append(js_t *js, fast_batch_t *batch, const fast_word_t *word, 
         return;
     }
     if (word->seq != next) {
-        answer_gap(js, batch, message->reply, word->seq);
+        fast_answer_gap(js, batch, message->reply, word->seq);
     }
     fast_settle(js, batch, word, message->reply, &result);
-}
-
-/* ---- of a stream that several servers keep ----------------------------------------------------------------------- */
-
-/* What was asked for, before the batch's id and the reply. */
-typedef struct fast_asked {
-    uint64_t token;
-    uint64_t seq;
-    uint8_t operation;
-    uint8_t id_size;
-    bool stores;
-    bool blocks;
-} fast_asked_t;
-
-static bytes_t asked_bytes(js_t *js, const fast_batch_t *batch, const fast_asked_t *asked, bytes_t reply) {
-    bytes_t id = open_batch_id(&batch->open);
-    uint8_t *at;
-    js->counted.size = 0;
-    if (buffer_reserve(&js->counted, sizeof *asked + (uint64_t)id.size + reply.size, &at) != STATUS_OK) {
-        return BYTES_NONE;
-    }
-    memcpy(at, asked, sizeof *asked);
-    const uint8_t *end = bytes_write(bytes_write(at + sizeof *asked, id), reply);
-    return bytes_of(at, (uint32_t)(end - at));
-}
-
-/* A message that the batch's publisher is told to be refused, or that stores nothing. Nothing of the batch is on its
- * way. */
-static void fast_say(js_t *js, fast_batch_t *batch, const fast_word_t *word, bytes_t reply, const refusal_t *refusal) {
-    publish_result_t result = {.outcome = OUTCOME_REFUSED};
-    if (refusal != NULL) {
-        if (word->seq != batch->last_seq + 1) {
-            answer_gap(js, batch, reply, word->seq);
-        }
-        result.refusal = *refusal;
-        fast_settle(js, batch, word, reply, &result);
-    } else if (word->operation == FAST_PING) {
-        fast_ping(js, batch, word, reply);
-    } else {
-        fast_close(js, batch, word, reply);
-    }
-}
-
-/* Where the batch is going to be behind that. */
-static void fast_go_on(fast_batch_t *batch, const fast_word_t *word, bool stores) {
-    bool pings = word->operation == FAST_PING;
-    bool gap = word->seq > batch->ahead_seq + (pings ? 0 : 1);
-    batch->closing = (stores ? word->operation == FAST_COMMIT : !pings) || (gap && !batch->gap_ok);
-    batch->ahead_seq = word->seq > batch->ahead_seq ? word->seq : batch->ahead_seq;
-}
-
-static void fast_go_back(fast_batch_t *batch, const fast_batch_t *before) {
-    batch->ahead_seq = before->ahead_seq;
-    batch->flying = before->flying;
-    batch->blocked = before->blocked;
-    batch->closing = before->closing;
-}
-
-/* May something but a duplicate come of it when it is applied? */
-static bool may_be_refused(const stream_t *stream, const append_t *append) {
-    return append->has_expected_last_seq || append->has_expected_subject_seq || append->has_expected_msg_id
-           || append->rollup != 0 || stream->config.discard == 1 || (stream->config.flags & STREAM_COUNTER) != 0;
-}
-
-static bool fast_propose(js_t *js, fast_batch_t *batch, const fast_word_t *word, const message_t *message) {
-    stream_t *stream = batch->open.stream;
-    intake_t intake;
-    const refusal_t *refusal = js_refused_outright(stream, message);
-    refusal = intake_begin(js, stream, message, PUBLISHER_FAST, refusal, &intake);
-    fast_asked_t asked = {.token = batch->token,
-                          .seq = word->seq,
-                          .operation = (uint8_t)word->operation,
-                          .id_size = (uint8_t)batch->open.id_size,
-                          .stores = true,
-                          .blocks = may_be_refused(stream, &intake.append) && !batch->gap_ok};
-    if (batch->blocked || (refusal != NULL && batch->flying > 0)) {
-        return false;
-    }
-    const fast_batch_t before = *batch;
-    fast_go_on(batch, word, true);
-    if (refusal == NULL) {
-        bytes_t bytes = asked_bytes(js, batch, &asked, message->reply);
-        batch->flying++; /* it may be applied at once, and end the batch */
-        batch->blocked = asked.blocks;
-        status_t status = bytes.size > 0 ? replicated_fast(js, stream, &intake.append, bytes) : STATUS_AGAIN;
-        if (status == STATUS_OK) {
-            return true;
-        }
-        fast_go_back(batch, &before);
-        if (status != STATUS_INVALID || batch->flying > 0) {
-            return false;
-        }
-        fast_go_on(batch, word, true);
-        refusal = &refused_size;
-    }
-    fast_say(js, batch, word, message->reply, refusal);
-    return true;
-}
-
-/* What stores nothing is said behind all that was asked for before. */
-static bool fast_ride(js_t *js, fast_batch_t *batch, const fast_word_t *word, bytes_t reply) {
-    const fast_asked_t asked = {.token = batch->token,
-                                .seq = word->seq,
-                                .operation = (uint8_t)word->operation,
-                                .id_size = (uint8_t)batch->open.id_size};
-    if (batch->flying > 0) {
-        bytes_t bytes = asked_bytes(js, batch, &asked, reply);
-        if (bytes.size == 0 || replicated_ride_fast(batch->open.stream, bytes) != STATUS_OK) {
-            return false;
-        }
-        batch->flying++; /* it may ride on another one's, behind the last of this batch */
-        fast_go_on(batch, word, false);
-        return true;
-    }
-    fast_go_on(batch, word, false);
-    fast_say(js, batch, word, reply, NULL);
-    return true;
-}
-
-static bool fast_ask(js_t *js, fast_batch_t *batch, const fast_word_t *word, const message_t *message) {
-    if (batch->closing) {
-        if (word->seq == 1) {
-            return false; /* of the next one with that name */
-        }
-        js_answer_refused(js, batch->open.stream, message->reply, &refused_unknown);
-        return true;
-    }
-    bool stores = word->operation < FAST_COMMIT_EOB && !fast_ends(batch, word, batch->ahead_seq + 1);
-    if (!stores) {
-        return fast_ride(js, batch, word, message->reply);
-    }
-    return fast_propose(js, batch, word, message);
-}
-
-void js_fast_applied(js_t *js, stream_t *stream, bytes_t bytes, const appended_t *appended) {
-    fast_asked_t asked;
-    memcpy(&asked, bytes.at, sizeof asked);
-    bytes_t id = bytes_of(bytes.at + sizeof asked, asked.id_size);
-    bytes_t reply = bytes_after(bytes, (uint32_t)sizeof asked + asked.id_size);
-    fast_batch_t *batch = (fast_batch_t *)open_batch_find(js->fast, stream, id);
-    const fast_word_t word = {.id = id, .seq = asked.seq, .operation = (fast_operation_t)asked.operation};
-    if (batch == NULL || batch->token != asked.token) {
-        if (!asked.stores) {
-            js_answer_refused(js, stream, reply, &refused_unknown); /* it has ended since */
-        }
-        return;
-    }
-    batch->flying--;
-    if (!asked.stores) {
-        fast_say(js, batch, &word, reply, NULL);
-        return;
-    }
-    publish_result_t result = {.outcome = OUTCOME_TAKEN, .appended = *appended};
-    append_verdict_t verdict = appended->verdict;
-    if (verdict != APPEND_STORED && verdict != APPEND_DUPLICATE && verdict != APPEND_SKIPPED) {
-        js_name_verdict(&result);
-    }
-    batch->blocked = batch->blocked && !asked.blocks;
-    if (word.seq != batch->last_seq + 1) {
-        answer_gap(js, batch, reply, word.seq);
-    }
-    fast_settle(js, batch, &word, reply, &result);
 }
 
 /* ---- a message and its batch ------------------------------------------------------------------------------------- */
@@ -538,7 +345,7 @@ bool js_fast(js_t *js, stream_t *stream, const message_t *message, bytes_t said)
     if (refusal != NULL) {
         js_answer_refused(js, stream, message->reply, refusal);
     } else if (stream->replicated != NULL) {
-        return fast_ask(js, batch, &word, message);
+        return fast_ask(js, batch, &word, message, said);
     } else if (word.operation == FAST_PING) {
         fast_ping(js, batch, &word, message->reply);
     } else {
@@ -554,7 +361,7 @@ void js_fast_chores(js_t *js) {
         return;
     }
     while (js->fast->oldest != NULL && js->fast->oldest->deadline_ns <= js->now->mono_ns) {
-        batch_drop(js->fast, (fast_batch_t *)js->fast->oldest);
+        fast_drop(js->fast, (fast_batch_t *)js->fast->oldest);
     }
 }
 
@@ -563,7 +370,7 @@ void js_fast_forget(js_t *js, const stream_t *stream) {
     for (open_batch_t *batch; (batch = next) != NULL;) {
         next = batch->newer;
         if (batch->stream == stream) {
-            batch_drop(js->fast, (fast_batch_t *)batch);
+            fast_drop(js->fast, (fast_batch_t *)batch);
         }
     }
 }

@@ -133,6 +133,12 @@ static inline __attribute__((always_inline)) bytes_t js_fast_word(const message_
 bool js_fast(js_t *js, stream_t *stream, const message_t *message, bytes_t said);
 /* What became of an entry of a stream that several servers keep, and of what rode on it (replicated_fast). */
 void js_fast_applied(js_t *js, stream_t *stream, bytes_t asked, const appended_t *appended);
+/* .. of which nothing is known, since this server leads no more. */
+void js_fast_lost(js_t *js, const stream_t *stream, bytes_t asked);
+/* Likewise of an entry that this server has not asked for. words: as replicated_fast had them. */
+void js_fast_followed(js_t *js, stream_t *stream, bytes_t words, const appended_t *appended);
+/* This server begins to lead the stream, and goes on with its batches. */
+void js_fast_lead(js_t *js, const stream_t *stream);
 void js_fast_chores(js_t *js); /* drops what was silent for long */
 void js_fast_forget(js_t *js, const stream_t *stream);
 

@@ -109,6 +109,8 @@ static void answer_one(js_t *js, const replicated_t *replicated, const asked_t *
     } else if (head->what == ASKED_FAST) {
         if (outcome != NULL) {
             js_fast_applied(js, replicated->stream, bytes, &outcome->appended);
+        } else if (replicated != NULL) {
+            js_fast_lost(js, replicated->stream, bytes);
         }
     } else if (head->what == ASKED_TELL) {
         if (outcome != NULL) {
@@ -151,6 +153,11 @@ static void replicated_answered(void *context, uint64_t token, const replica_out
     asked_trim(&replicated->asked);
 }
 
+static void replicated_followed(void *context, bytes_t words, const appended_t *appended) {
+    const replicated_t *replicated = context;
+    js_fast_followed(replicated->js, replicated->stream, words, appended);
+}
+
 static void replicated_news(void *context) {
     replicated_wake(context, ROW_TURNS);
 }
@@ -176,7 +183,8 @@ void replicated_went(replicated_t *replicated, uint64_t before, status_t status)
 }
 
 /* STATUS_AGAIN: the log has no room. STATUS_INVALID: it never takes such a one. */
-status_t replicated_propose(js_t *js, stream_t *stream, const append_t *append, asked_what_t what, bytes_t asker) {
+status_t replicated_propose(js_t *js, stream_t *stream, const append_t *append, asked_what_t what, bytes_t asker,
+                            bytes_t words) {
     replicated_t *replicated = stream->replicated;
     text_t name;
     append_t renamed = *append;
@@ -191,11 +199,11 @@ status_t replicated_propose(js_t *js, stream_t *stream, const append_t *append, 
     if (token == 0) {
         return STATUS_AGAIN;
     }
-    const buffer_t *riding = &replicated->riding;
-    status_t status = riding->size == 0
-                          ? replica_publish(replicated->replica, &renamed, token, *js->now)
-                          : replica_publish_noted(replicated->replica, &renamed,
-                                                  bytes_of(riding->at, (uint32_t)riding->size), token, *js->now);
+    replica_t *replica = replicated->replica;
+    bytes_t riding = bytes_of(replicated->riding.at, (uint32_t)replicated->riding.size);
+    status_t status = riding.size > 0  ? replica_publish_noted(replica, &renamed, riding, token, *js->now)
+                      : words.size > 0 ? replica_publish_fast(replica, &renamed, words, token, *js->now)
+                                       : replica_publish(replica, &renamed, token, *js->now);
     replicated_went(replicated, before, status);
     return status;
 }
@@ -219,7 +227,7 @@ static bool propose_message(js_t *js, stream_t *stream, const message_t *message
     }
     bytes_t reply = (stream->config.flags & STREAM_NO_ACK) != 0 ? BYTES_NONE : message->reply;
     status_t status =
-        refusal == NULL ? replicated_propose(js, stream, &intake.append, ASKED_PUBLISH, reply) : STATUS_OK;
+        refusal == NULL ? replicated_propose(js, stream, &intake.append, ASKED_PUBLISH, reply, BYTES_NONE) : STATUS_OK;
     refusal = status == STATUS_INVALID ? &refused_size : refusal;
     if (refusal != NULL) {
         js_answer_refused(js, stream, reply, refusal);
@@ -319,6 +327,7 @@ status_t replicated_open(js_t *js, stream_t *stream, bytes_t subjects) {
                                    .count = replicated_count,
                                    .ends = replicated_ends,
                                    .end = replicated_end,
+                                   .followed = replicated_followed,
                                    .news = replicated_news};
     *replicated =
         (replicated_t){.js = js, .stream = stream, .subjects = bytes_copy(subjects), .due_ns = js->now->mono_ns};
@@ -483,7 +492,6 @@ static void take_lead(js_t *js, replicated_t *replicated, bool ready) {
         stream_unlisten(js, replicated->stream);
         replicated->leads = false;
         js_atomic_forget(js, replicated->stream);
-        js_fast_forget(js, replicated->stream);
         replicated_lose_consumers(js, replicated);
     } else if (js->now->mono_ns >= replicated->listen_ns) {
         replicated->leads = replicated_tell_consumers(replicated)
@@ -493,6 +501,9 @@ static void take_lead(js_t *js, replicated_t *replicated, bool ready) {
         replicated->host_makes =
             replicated->leads && js->host->led != NULL && js->host->led(js->plane, replicated->stream);
         replicated->complete = replicated->complete && !replicated->host_makes;
+        if (replicated->leads) {
+            js_fast_lead(js, replicated->stream);
+        }
     }
 }
 

@@ -29,7 +29,8 @@
  * a message goes into that message's entry.
  *
  * A batch is collected at the leader (atomic.c), and is one entry when it is committed: a leader that dies before that
- * leaves nothing of it. What its publisher is told follows from what has become of the entry.
+ * leaves nothing of it. What its publisher is told follows from what has become of the entry. Of a fast batch each
+ * message is an entry, whose words all members follow, so who leads next goes on with it (fast_replicated.c).
  *
  * A schedule that is due by the log's time (replicated_schedules.c) is put together by the leader, and is one entry
  * with its next time. One that the leader could not propose, or died with, is due again a second later.
@@ -70,9 +71,11 @@ void replicated_purge(js_t *js, const plane_command_t *command, const stream_t *
 /* A message of an atomic batch (replica_pack_batched). */
 LEAF_MUST_USE status_t replicated_pack(const stream_t *stream, const append_t *append, uint32_t before,
                                        buffer_t *packed);
-/* A message of a fast batch, whose bytes js_fast_applied gets when it is applied. STATUS_AGAIN: there is no room.
- * STATUS_INVALID: it never takes such a one. Then bytes that it gets with what was proposed last. */
-LEAF_MUST_USE status_t replicated_fast(js_t *js, stream_t *stream, const append_t *append, bytes_t asked);
+/* A message of a fast batch, whose bytes js_fast_applied gets when it is applied, and its words the other members.
+ * STATUS_AGAIN: there is no room. STATUS_INVALID: it never takes such a one. Then bytes that it gets with what was
+ * proposed last. */
+LEAF_MUST_USE status_t replicated_fast(js_t *js, stream_t *stream, const append_t *append, bytes_t asked,
+                                       bytes_t words);
 LEAF_MUST_USE status_t replicated_ride_fast(const stream_t *stream, bytes_t asked);
 /* What a mirror or source brings; without a subject only the source's position. run: whose it is (ingest_applied).
  * proposed: false, it never takes such a one, and there is no position. STATUS_CLOSED: it does not lead. STATUS_FULL:

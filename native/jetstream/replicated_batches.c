@@ -1,7 +1,7 @@
 /* replicated_batches.c: batches into a stream that several servers keep (replicated.h).
  *
  *     atomic.c collects --> atomic_commit.c packs --> one entry --> applied by each member --> PubAck or refusal
- *     fast.c, each message --> an entry --> applied by each member --> fast.c
+ *     fast_replicated.c, each message --> an entry --> applied by each member --> fast_replicated.c
  */
 #include "group/replica.h"
 #include "jetstream/atomic.h"
@@ -43,8 +43,8 @@ void replicated_answer_batch(js_t *js, const stream_t *stream, bytes_t bytes, co
     atomic_answer_applied(js, stream, reply, id, load_be32(bytes.at), appended);
 }
 
-status_t replicated_fast(js_t *js, stream_t *stream, const append_t *append, bytes_t asked) {
-    return replicated_proposes(stream->replicated) ? replicated_propose(js, stream, append, ASKED_FAST, asked)
+status_t replicated_fast(js_t *js, stream_t *stream, const append_t *append, bytes_t asked, bytes_t words) {
+    return replicated_proposes(stream->replicated) ? replicated_propose(js, stream, append, ASKED_FAST, asked, words)
                                                    : STATUS_AGAIN;
 }
 

@@ -88,8 +88,10 @@ void replicated_unrow(replicated_t *replicated);
 uint64_t replicated_begin(js_t *js, const plane_command_t *command, replicated_t *replicated, asked_what_t what);
 void replicated_proposed(js_t *js, const plane_command_t *command, replicated_t *replicated, uint64_t before,
                          status_t status);
-/* A client's message. STATUS_AGAIN: there is no room. STATUS_INVALID: it never takes such a one. */
-status_t replicated_propose(js_t *js, stream_t *stream, const append_t *append, asked_what_t what, bytes_t asker);
+/* A client's message. words: of a fast batch (replicated_fast). STATUS_AGAIN: there is no room. STATUS_INVALID: it
+ * never takes such a one. */
+status_t replicated_propose(js_t *js, stream_t *stream, const append_t *append, asked_what_t what, bytes_t asker,
+                            bytes_t words);
 bool replicated_proposes(const replicated_t *replicated);
 /* What was put in `asked` is proposed, or is taken back: before is asked_size before it. */
 void replicated_went(replicated_t *replicated, uint64_t before, status_t status);

@@ -574,7 +574,6 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "Events on $SYS": ("interop/test_events.py::test_the_same_is_heard_of_what_happens",),
     "A stream of several servers": ("interop/test_replicated_memory.py::test_memory_outlives_all_its_servers",),
-    "A fast batch into a": ("interop/test_replicated_fast.py::test_the_next_leader_does_not_know_a_fast_batch",),
     "A consumer of a stream of": ("interop/test_replicated_consumers.py::test_a_consumer_goes_on_at_the_next_leader",),
     # ---- not yet
     "A declaration may not": ("interop/test_replicated_streams.py::test_what_replicas_lack_is_refused",),
