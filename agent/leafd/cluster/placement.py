@@ -83,6 +83,11 @@ def choose_more(
     return [first, *sorted(fitting, key=lambda one: (one.streams, -_room(one, wish), one.name))[: count - 1]]
 
 
+def might(wish: Wish, cluster: str, site: Site) -> bool:
+    """Whether a server that is away, as it told of itself, could be one of that cluster's for the stream."""
+    return site.cluster == cluster and NO_STREAMS not in site.tags and not _missed(site, wish.tags)
+
+
 def _room(site: Site, wish: Wish) -> int:
     return site.free if wish.lasting else site.memory
 

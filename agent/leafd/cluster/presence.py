@@ -54,6 +54,8 @@ class Presence:
     def __init__(self, own: int, run: int) -> None:
         self._own, self._run = own, run
         self._known: dict[int, _Known] = {}
+        self._left: dict[int, Site] = {}
+        """Members that are not linked, as they told of themselves last."""
         self._leader = 0
         self._since_s = 0.0
         """The time since when that server leads, or nobody does."""
@@ -75,6 +77,7 @@ class Presence:
             self._sites.forget(peer)
             self._aways.forget(peer)
         self._known[peer] = _Known(site_of(dict(news)), run, now_s)
+        self._left.pop(peer, None)
 
     def tick(
         self, now_s: float, site: Site, linked: Collection[int], leader: int, members: Iterable[MemberHeard]
@@ -87,7 +90,9 @@ class Presence:
         if leader == self._own:
             self._away = frozenset(one.peer for one in members if one.peer != self._own and self._is_away(one, now_s))
         for known in [one for one in self._known if one not in linked]:
-            del self._known[known]
+            self._left[known] = self._known.pop(known).site
+        peers = {one.peer for one in members}
+        self._left = {peer: site for peer, site in self._left.items() if peer in peers}
         self._miss(members, now_s)
         self._sites.keep(linked)
         self._aways.keep(linked if leader == self._own else ())
@@ -131,6 +136,11 @@ class Presence:
     def is_new(self, peer: int) -> bool:
         """Whether a server to which there is a link has yet to tell of itself: it can be asked all the same."""
         return peer not in self._known and peer not in self._away
+
+    def last_site(self, peer: int) -> Site | None:
+        """A member, as it told of itself last; None: it has told nothing since this server began."""
+        known = self._known.get(peer)
+        return known.site if known is not None else self._left.get(peer)
 
     def site(self, peer: int) -> Site:
         """One of the known servers, as it told of itself."""

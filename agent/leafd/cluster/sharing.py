@@ -5,6 +5,7 @@ when one of them is to keep it no more.
     more             --> those with the fewest streams join          fewer --> the others leave
     less one         --> another one takes its place
     its majority lost --> one that has it keeps it alone, and others join that one
+    a server is away --> a majority of as many as wanted begins without it, and it joins when it is back (refill)
 
 Who leaves takes part until those that are to keep it are the group's members, and deletes what it has only then: until
 then its vote may be needed. Nobody who was told to delete it is taken in before he has said that it is done: a disk
@@ -31,11 +32,15 @@ Servers = Mapping[int, tuple[int, Site]]
 """Those that are there: their disks, and what they told of themselves."""
 
 
-def share(row: StreamRow, wish: Wish, servers: Servers, count: int, *, all_there: bool = False) -> StreamRow | str:
-    """The row of a new stream that several servers found; or what is wrong, in nats-server's words. all_there: no
-    server is away that might do."""
+def share(row: StreamRow, wish: Wish, servers: Servers, count: int, *, away: int | None = None) -> StreamRow | str:
+    """The row of a new stream that several servers found; or what is wrong, in nats-server's words. away: so many more
+    might do and are away, None: that is not known."""
     others = {peer: one for peer, one in servers.items() if peer != row.peer}
-    chosen = _more(wish, row.cluster, others, count - 1, all_there=all_there) if row.peer in servers else ""
+    chosen: list[int] | str = ""
+    if row.peer in servers:
+        chosen = _more(wish, row.cluster, others, count - 1, all_there=away == 0)
+        for some in _fewer(count, away or 0):
+            chosen = _more(wish, row.cluster, others, some - 1) if isinstance(chosen, str) else chosen
     if isinstance(chosen, str):
         return chosen
     peers = [row.peer, *chosen]
@@ -66,6 +71,22 @@ def resize(row: StreamRow, wish: Wish, servers: Servers, count: int, *, leader: 
         peer = kept[0][0]
         changed = replace(changed, peer=peer, server=servers[peer][1].name if peer in servers else row.server)
     return changed
+
+
+def enlarge(row: StreamRow, wish: Wish, servers: Servers, count: int, *, leader: int, away: int) -> StreamRow | str:
+    """The row of a stream that so many are to keep, of which some may be away: then a majority of them does."""
+    changed = resize(row, wish, servers, count, leader=leader)
+    for some in _fewer(count, away):
+        if isinstance(changed, str) and some > len(row.members):
+            found = resize(row, wish, servers, some, leader=leader)
+            changed = changed if isinstance(found, str) else found
+    begun = away and count // 2 < len(row.members) < count
+    return row if begun and isinstance(changed, str) else changed
+
+
+def _fewer(count: int, away: int) -> range:
+    """How many may begin where so many are away."""
+    return range(count - 1, max(count // 2, count - 1 - away), -1)
 
 
 def refill(row: StreamRow, wish: Wish, servers: Servers, count: int, *, leader: int) -> StreamRow:

@@ -477,8 +477,8 @@ class Placing:
         """With the servers that are to keep it, of those that are there: as stream_rows.shared. Raises ApiError."""
         members = self._meta.members
         servers = {one.peer: (one.disk, site) for one in members if (site := self._site_of(one.peer)) is not None}
-        all_there = len(servers) == len(members)
-        return shared(row, servers, all_there=all_there, leader=leader, but=but, fills=fills)
+        away = [self._presence.last_site(one.peer) for one in members if one.peer not in servers]
+        return shared(row, servers, away, leader=leader, but=but, fills=fills)
 
     async def _checked(self, row: StreamRow, wish: Mapping[str, Any]) -> StreamRow:
         wanted = {name: wish[name] for name in ("peer", "server", "cluster", "created", "author", "config")}

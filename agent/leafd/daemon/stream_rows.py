@@ -6,12 +6,12 @@ Pure. Not here: the table itself (cluster/table.py), which servers (cluster/shar
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from leafd.cluster.placement import Wish
-from leafd.cluster.sharing import Servers, refill, resize, share
+from leafd.cluster.placement import Site, Wish, might
+from leafd.cluster.sharing import Servers, enlarge, refill, resize, share
 from leafd.gojson import decode
 from leafd.jetstream import errors
 from leafd.jetstream.catalogue import Group
@@ -30,10 +30,17 @@ def group_of(row: StreamRow) -> Group | None:
 
 
 def shared(
-    row: StreamRow, servers: Servers, *, all_there: bool, leader: int = 0, but: int = 0, fills: bool = False
+    row: StreamRow,
+    servers: Servers,
+    away: Collection[Site | None],
+    *,
+    leader: int = 0,
+    but: int = 0,
+    fills: bool = False,
 ) -> StreamRow:
     """With the servers that are to keep it, as many as its configuration says, without `but`. leader: of its group,
-    0: it is new. fills: or as many as there are. all_there: no server is away. Raises ApiError."""
+    0: it is new. fills: or as many as there are. away: members that are not there, as far as it is known of what kind
+    they are: a majority begins without them. Raises ApiError."""
     config = config_of(row)
     count, there = max(config.num_replicas, 1), len(row.members) or 1
     if leader and count == there and not but:
@@ -44,10 +51,14 @@ def shared(
     wish = Wish("", tags, max(config.max_bytes, 0), config.storage != MEMORY)
     if fills:
         return refill(row, wish, servers, count, leader=leader)
+    one_cluster = len({site.cluster for _, site in servers.values()}) == 1
+    absent = sum(might(wish, row.cluster, one) if one is not None else one_cluster for one in away)
     if not leader:
-        changed = share(row, wish, servers, count, all_there=all_there)
-    else:
+        changed = share(row, wish, servers, count, away=absent)
+    elif but:
         changed = resize(row, wish, servers, count, leader=leader, but=but)
+    else:
+        changed = enlarge(row, wish, servers, count, leader=leader, away=absent)
     if isinstance(changed, str):
         raise errors.PEER_REMAP.error() if but else errors.NO_SUITABLE_PEERS.error(why="" if leader else changed)
     return changed

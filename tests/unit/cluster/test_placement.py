@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from leafd.cluster.placement import NO_STREAMS, Site, Wish, choose, choose_more, site_of
+from leafd.cluster.placement import NO_STREAMS, Site, Wish, choose, choose_more, might, site_of
 
 OWN = Site("n1", "east", ("a:1", "ssd"), free=100, streams=5)
 NEAR = Site("n2", "east", ("a:2",), free=500, streams=1)
@@ -71,3 +71,12 @@ def test_replicas_are_of_one_cluster_and_where_there_are_the_fewest_streams() ->
     assert choose_more(Wish(size=60), first, others, 3) == ", insufficient storage"
     assert choose_more(Wish(), first, others, 5) == ", peer offline"
     assert choose_more(Wish(tags=("x",)), first, others, 2) == ", insufficient storage"
+
+
+def test_a_server_that_is_away_counts_for_a_stream_that_it_could_keep() -> None:
+    """By its cluster and its tags; how much room it has now nobody knows."""
+    assert might(Wish(size=1000), "east", NEAR)
+    assert might(Wish(tags=("a:2",)), "east", NEAR)
+    assert not might(Wish(tags=("ssd",)), "east", NEAR)
+    assert not might(Wish(), "east", FAR)
+    assert not might(Wish(), "west", NEVER)

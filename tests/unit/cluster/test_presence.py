@@ -173,3 +173,25 @@ def test_a_server_that_has_yet_to_tell_of_itself_is_asked_and_one_that_stands_st
     world.run(int(AWAY_S) + 3)
     assert not world.rooms[2].is_new(3)
     assert world.there(2) == {1}
+
+
+def test_what_a_member_told_of_itself_is_known_while_it_is_away() -> None:
+    """Until it is no member any more, or tells anew. Of one that has told nothing, nothing is known."""
+    room, site = Presence(1, 1), Site("s2", "c", ("ssd",), 10, 0, 0)
+    news = {
+        "news": "site",
+        "run": 1,
+        "name": "s2",
+        "cluster": "c",
+        "tags": ["ssd"],
+        "free": 10,
+        "memory": 0,
+        "streams": 0,
+    }
+    room.hear(2, news, 0.0)
+    own = Site("s1", "c")
+    room.tick(1.0, own, [2], 1, [Member(1), Member(2)])
+    room.tick(2.0, own, [], 1, [Member(1), Member(2), Member(3)])
+    assert (room.last_site(2), room.last_site(3), room.known) == (site, None, [])
+    room.tick(3.0, own, [], 1, [Member(1)])
+    assert room.last_site(2) is None

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 from leafd.cluster.placement import Site, Wish
-from leafd.cluster.sharing import FOUNDED, alone as go_on_alone, refill, resize, settled, share
+from leafd.cluster.sharing import FOUNDED, alone as go_on_alone, enlarge, refill, resize, settled, share
 from leafd.cluster.table import StreamRow, read_row, write_row
 
 A, B, C, D, E = 1, 2, 3, 4, 5
@@ -35,6 +35,36 @@ def test_a_new_stream_is_founded_by_all_of_its_servers() -> None:
     assert set(row.members) == {(A, 10), (B, 20), (C, 30)}
     assert (row.founders, row.group != 0) == ((), True)
     assert share(alone(), Wish(), servers(A, B), 3) == ", peer offline"
+
+
+def test_a_majority_begins_without_servers_that_are_away() -> None:
+    """They are filled in when they are back. Fewer than a majority begin nothing, nor does anybody without need."""
+    row = share(alone(), Wish(), servers(A, B), 3, away=1)
+    assert isinstance(row, StreamRow)
+    assert set(row.peers) == {A, B}
+    filled = refill(row, Wish(), servers(A, B, C), 3, leader=A)
+    assert set(filled.peers) == {A, B, C}
+    assert share(alone(), Wish(), servers(A), 3, away=2) == ", peer offline"
+    assert share(alone(), Wish(), servers(A, B), 5, away=3) == ", peer offline"
+    assert share(alone(), Wish(), servers(A, B), 3, away=0) == ""
+    all_three = share(alone(), Wish(), servers(A, B, C), 3, away=2)
+    assert isinstance(all_three, StreamRow)
+    assert len(all_three.members) == 3
+
+
+def test_a_stream_gets_as_many_servers_as_are_there_where_others_are_away() -> None:
+    """A majority of those that are wanted, and never fewer than it had."""
+    row = enlarge(alone(), Wish(), servers(A, B), 3, leader=A, away=1)
+    assert isinstance(row, StreamRow)
+    assert (row.peers, row.founders) == ((A, B), ((A, 10),))
+    assert enlarge(row, Wish(), servers(A, B), 3, leader=A, away=1) == row  # as where something else is changed
+    whole = resized(alone(), 3)
+    assert enlarge(whole, Wish(), servers(A, B, C), 5, leader=A, away=2) == whole
+    four = enlarge(whole, Wish(), servers(A, B, C, D), 5, leader=A, away=1)
+    assert isinstance(four, StreamRow)
+    assert four.peers == (A, B, C, D)
+    assert enlarge(alone(), Wish(), servers(A), 3, leader=A, away=2) == ", peer offline"
+    assert enlarge(alone(), Wish(), servers(A, B), 3, leader=A, away=0) == ", peer offline"
 
 
 def test_a_servers_own_stream_is_shared_by_a_group_that_it_founds_alone() -> None:
