@@ -55,8 +55,8 @@ class Run:
     def __init__(self, streams: list[Stream], *, plain: bool) -> None:
         self.streams = streams
         self.plain = plain
-        self.told: object = None
-        """What reports have made of all that is not counters; gone when a stream changes, as the run is."""
+        self.told = dict[type, object]()
+        """What reports have made of all that is not counters, by kind; gone when a stream changes, as the run is."""
 
 
 class _Listed(NamedTuple):

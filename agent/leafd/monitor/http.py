@@ -398,7 +398,7 @@ async def _metrics(facts: Facts, accept: str) -> tuple[int, str, AsyncGenerator[
     plain, consumers = await plain_streams(facts)
     streams = await jsz(facts, every, but=plain)
     found = metrics.Reports(
-        varz=await reports.varz(facts, {}),
+        varz=await reports.varz(facts, {}, sums=False),  # jsz has them
         leafz=await reports.leafz(facts, {}),
         accstatz=await reports.accstatz(facts, {"unused": "1"}),
         jsz=streams,
@@ -409,7 +409,7 @@ async def _metrics(facts: Facts, accept: str) -> tuple[int, str, AsyncGenerator[
     )
     rows = len(found.boxz["boxes"]) if found.boxz is not None else 0
     rows += found.leafz["leafnodes"] + len(found.accstatz["account_statz"])
-    rows += found.jsz["streams"] - sum(map(len, plain.values()))
+    rows += found.jsz["streams"] - sum(len(run.streams) for runs in plain.values() for run in runs)
     families = await aside(METRICS_ROW * rows, metrics.families, found)
     return 200, metrics.content_type(accept), texts(metrics.page(families, accept))
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
+from itertools import chain
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,7 +17,7 @@ from leafd.turns import Pause
 
 if TYPE_CHECKING:
     from leafd.monitor.consumer_rows import Consumed
-    from leafd.monitor.plain_rows import PlainRows
+    from leafd.monitor.plain_rows import Counted, PlainRows
     from leafd.monitor.rooms import JetStreamAccountFacts, JetStreamFacts, PlainFacts, StreamFacts
 
 API_LEVEL: Final = 5
@@ -105,20 +106,25 @@ async def _sums(jetstream: JetStreamFacts, usages: Usages | None = None) -> dict
     return found | {"streams": streams, "consumers": consumers}
 
 
-Plain = Mapping[str, Sequence["PlainFacts"]]
+Plain = Mapping[str, Sequence["Counted"]]
 """By account: streams of which there is nothing to tell but their counters and consumers."""
 
 
 async def plain_streams(facts: Facts) -> tuple[Plain, dict[str, Consumed]]:
     """The plain streams of all accounts without their consumers, and the consumers of all streams."""
+    from leafd.monitor.plain_rows import counted
+
     jetstream = facts.jetstream
-    plain: dict[str, Sequence[PlainFacts]] = {}
+    plain: dict[str, list[Counted]] = {}
     consumers: dict[str, Consumed] = {}
     for account in list(jetstream.catalogue.by_name.values()) if jetstream is not None else ():
         if jetstream is None or not account.enabled:
             continue
-        plain[account.name] = await jetstream.plain.of(account.name)
-        streams = list(account.sorted_streams())
+        told = plain[account.name] = []
+        for run in jetstream.plain.listed(account.name):
+            if run.plain:
+                told.append(counted(run, await jetstream.plain.states(run)))
+        streams = [one for one in account.sorted_streams() if one.consumers]
         found = await jetstream.plain.consumers(streams)
         consumers[account.name] = [
             (stream, one) for stream in streams if stream.id in found for one in found[stream.id]
@@ -284,7 +290,7 @@ async def _streams(wanted: _Detail, account: JetStreamAccountFacts) -> _Rows:
     from leafd.monitor.plain_rows import PlainRows  # here, as all that writes rows: most boxes are asked for none
 
     if account.name in wanted.but:
-        return await _others(wanted, account, {one.stream for one in wanted.but[account.name]})
+        return await _others(wanted, account, wanted.but[account.name])
     if not wanted.consumers and not wanted.config:
         return await _listed(wanted, account)
     streams = await wanted.jetstream.plain.of(account.name, consumers=wanted.consumers)
@@ -334,9 +340,10 @@ async def _listed(wanted: _Detail, account: JetStreamAccountFacts) -> _Rows:
     return found
 
 
-async def _others(wanted: _Detail, account: JetStreamAccountFacts, told: Set[object]) -> _Rows:
+async def _others(wanted: _Detail, account: JetStreamAccountFacts, runs: Sequence[Counted]) -> _Rows:
     """The rows of the streams that are told of in no other way."""
     found, pause = _Rows(), Pause()
+    told = set(chain.from_iterable(run.streams for run in runs))
     for stream in [one for one in account.sorted_streams() if one not in told]:
         await pause()
         if (detail := await _stream(wanted, account, stream.name)) is not None:

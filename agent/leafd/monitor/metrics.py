@@ -15,18 +15,15 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from leafd import native_types as t
 from leafd.config.schema.base import SECOND, parse_duration
 from leafd.gotime import parse_time
 from leafd.monitor.consumer_rows import Consumed, ConsumerLines
 from leafd.monitor.encoding import in_label
-from leafd.monitor.plain_rows import MetricLines
+from leafd.monitor.plain_rows import Counted, MetricLines
 from leafd.records import dataclass
-
-if TYPE_CHECKING:
-    from leafd.monitor.rooms import PlainFacts
 
 OPENMETRICS: Final = "application/openmetrics-text"
 OPENMETRICS_TYPE: Final = f"{OPENMETRICS}; version=1.0.0; charset=utf-8"
@@ -172,7 +169,7 @@ class Reports:
     """How long it took."""
     boxz: Report | None = None
     """Where boxes are enrolled."""
-    plain: Mapping[str, Sequence[PlainFacts]] = field(default_factory=dict)
+    plain: Mapping[str, Sequence[Counted]] = field(default_factory=dict)
     """By account: streams that jsz leaves out, since there is nothing to tell of them but their counters."""
     consumers: Mapping[str, Consumed] = field(default_factory=dict)
     """By account: those of all streams."""
@@ -319,10 +316,10 @@ def _consumers(found: _Families, account: Labels, consumers: Consumed) -> None:
             found.gauges(f"jetstream_consumer_{name}", text, partial(lines.of, name))
 
 
-def _plain_streams(found: _Families, account: Labels, streams: Sequence[PlainFacts]) -> None:
+def _plain_streams(found: _Families, account: Labels, runs: Sequence[Counted]) -> None:
     """The same samples as _stream() makes of a stream without copies, without an object for each: with thousands of
     streams these are all there is."""
-    lines = MetricLines(streams, *_around(account))
+    lines = MetricLines(runs, *_around(account))
     for name, (member, text) in _STREAM.items():
         found.gauges(f"jetstream_stream_{name}", text, partial(lines.of, member))
     for name, member in _LIMITS.items():

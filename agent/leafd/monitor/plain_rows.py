@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 TEXTS: Final = ("name", "description", "subjects")
 """Members of a stream's configuration in which those of one shape may differ."""
-LINES_TOGETHER: Final = 256
 _STATE: Final = layout("stream_state_t")
 """Its members have 8 bytes each."""
 _RECORD: Final = struct.Struct("=QqQ")
@@ -39,11 +38,35 @@ _Shapes = tuple[Shape | None, ...]
 _BARE: Final[_Shapes] = (None,)
 
 
-class _Told(NamedTuple):
+class _Rows(NamedTuple):
     """The parts of a run's rows that are no counters: the begins of its records, and its names as JSON."""
 
     heads: list[bytes]
     texts: bytes
+
+
+class _Samples(NamedTuple):
+    """The same for metrics: the names as labels have them."""
+
+    heads: list[bytes]
+    texts: bytes
+
+
+class Counted(NamedTuple):
+    """Plain streams that follow one another by name, with the counters of each as stream_state_t, and what reports
+    keep of them."""
+
+    streams: Sequence[StreamFacts]
+    states: Sequence[bytes]
+    told: dict[type, object]
+
+
+def counted(run: RunFacts, states: Sequence[bytes | None]) -> Counted:
+    """A run of plain streams without those whose counters are not known."""
+    if (every := known(states)) is not None:
+        return Counted(run.streams, every, run.told)
+    some = [(stream, state) for stream, state in zip(run.streams, states, strict=True) if state is not None]
+    return Counted([stream for stream, _ in some], [state for _, state in some], {})
 
 
 class PlainRows:
@@ -76,13 +99,12 @@ class PlainRows:
     def run(self, run: RunFacts, states: Sequence[bytes]) -> Alike:
         """The rows of a run without consumers and configurations, as one record and one text. What does not change
         from one report to the next is kept with the run."""
-        told = run.told
-        if not isinstance(told, _Told):
+        told = run.told.get(_Rows)
+        if not isinstance(told, _Rows):
             texts = [encode_basestring_ascii(one.name).encode() for one in run.streams]
             heads = [_head(one, name) for one, name in zip(run.streams, texts, strict=True)]
-            told = run.told = _Told(heads, b"".join(texts))
-        record = b"".join(chain.from_iterable(zip(told.heads, states, strict=True)))
-        return Alike(self._form_of(_BARE), [record], [told.texts])
+            told = run.told[_Rows] = _Rows(heads, b"".join(texts))
+        return Alike(self._form_of(_BARE), [_joined(told.heads, states)], [told.texts])
 
     def _shapes(self, one: PlainFacts) -> _Shapes:
         config = self._plains.remembered(one.stream, self._make) if self._config else None
@@ -177,10 +199,10 @@ METRICS: Final = {
 
 class MetricLines:
     """Samples of streams. before, after: what stands before a stream's name among its labels, and what behind it.
-    Records are put together when the first metric is written, some at a time, and kept for the others."""
+    Records are put together when the first metric is written, and kept for the others."""
 
-    def __init__(self, streams: Sequence[PlainFacts], before: str, after: str) -> None:
-        self._streams = streams
+    def __init__(self, runs: Sequence[Counted], before: str, after: str) -> None:
+        self._runs = runs
         self._before, self._after = before, after
         self._known = dict[int, tuple[bytes, bytes]]()
 
@@ -192,16 +214,23 @@ class MetricLines:
             RowColumn(b"\n", RowKind.NOTHING, 0),
         ]
         writer = RowWriter(columns, _METRIC.size + _STATE.size)
-        for begin in range(0, len(self._streams), LINES_TOGETHER):
-            if begin not in self._known:
-                self._known[begin] = _some(self._streams[begin : begin + LINES_TOGETHER])
-            yield writer.text(*self._known[begin])
+        for number, run in enumerate(self._runs):
+            if number not in self._known:
+                self._known[number] = _sampled(run)
+            yield writer.text(*self._known[number])
 
 
-def _some(streams: Sequence[PlainFacts]) -> tuple[bytes, bytes]:
-    sizes, texts = in_labels([one.stream.name for one in streams])
-    records = list[bytes]()
-    for text_size, one in zip(sizes, streams, strict=True):
-        config = one.stream.config
-        records += (_METRIC.pack(text_size, config.max_msgs, config.max_bytes, len(one.stream.names)), one.state)
-    return b"".join(records), texts
+def _sampled(run: Counted) -> tuple[bytes, bytes]:
+    told = run.told.get(_Samples)
+    if not isinstance(told, _Samples):
+        sizes, texts = in_labels([one.name for one in run.streams])
+        heads = [
+            _METRIC.pack(size, one.config.max_msgs, one.config.max_bytes, len(one.names))
+            for size, one in zip(sizes, run.streams, strict=True)
+        ]
+        told = run.told[_Samples] = _Samples(heads, texts)
+    return _joined(told.heads, run.states), told.texts
+
+
+def _joined(heads: Sequence[bytes], states: Sequence[bytes]) -> bytes:
+    return b"".join(chain.from_iterable(zip(heads, states, strict=True)))

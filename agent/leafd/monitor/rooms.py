@@ -390,10 +390,10 @@ class PlainFacts(Protocol):
 
 class RunFacts(Protocol):
     """Streams that follow one another by name, plain ones or one that is not, and what reports keep of them until one
-    changes."""
+    changes, by its kind."""
 
-    told: object
-
+    @property
+    def told(self) -> dict[type, object]: ...
     @property
     def plain(self) -> bool: ...
     @property
