@@ -474,10 +474,7 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
         "interop/test_placed_streams.py::test_a_restored_stream_is_taken_in_by_the_group",
         "unit/cluster/test_council.py::test_a_disk_that_was_taken_out_is_not_let_in_again",
         "interop/test_handed_on.py::test_servers_of_two_clusters_found_one_group_and_answer_for_each_other",
-    ),
-    "A stream of several servers that is made": (
         "interop/test_replicated_backups.py::test_streams_are_made_and_restored_while_one_of_three_servers_is_away",
-        "unit/cluster/test_sharing.py::test_a_majority_begins_without_servers_that_are_away",
     ),
     "What other servers want in an account": (
         "interop/test_later_accounts.py::test_a_route_has_told_of_it_before",
@@ -580,7 +577,7 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
     "A stream of several servers whose": ("interop/test_replicated_memory.py::test_memory_outlives_all_its_servers",),
     "A consumer of a stream of": ("interop/test_replicated_consumers.py::test_a_consumer_goes_on_at_the_next_leader",),
     # ---- not yet
-    "A declaration may not": ("interop/test_replicated_streams.py::test_what_replicas_lack_is_refused",),
+    "A stream that never had replicas": ("interop/test_replicated_streams.py::test_what_replicas_lack_is_refused",),
 }  # fmt: skip
 
 

@@ -3,9 +3,9 @@ reload takes over anything, brought about at the start before anybody may connec
 
 At a start nothing of this keeps the daemon from serving: what would lose data, or is refused for another reason, stays
 as it is and is logged. In a group of servers, whose leader decides on streams, it waits for one, and clients may come
-before. A reload is refused as a whole when what is new in the file is. `leafd -t` and `leafd check`
-rehearse it. Not here: all else (leafd/declared, which is loaded for configurations that declare
-something).
+before; who leads goes first, since all of them may declare the same. A reload is refused as a whole when what is new in
+the file is. `leafd -t` and `leafd check` rehearse it. Not here: all else (leafd/declared, which is loaded for
+configurations that declare something).
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
+import trio
+
 from leafd.accounts.graph import Graph, Numbers, compile_graph
 from leafd.config.bind import Loaded
 from leafd.daemon.store import enrol_directory
 from leafd.errors import ConfigError
 
 if TYPE_CHECKING:
-    import trio
-
     from leafd.daemon.current import Current
     from leafd.daemon.placing import Placing
     from leafd.daemon.together import Together
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from leafd.host.log import Log
     from leafd.jetstream.service import JetStream
 
+_LEADER_FIRST_S: Final = 2.0
 _UNKNOWN: Final = 1 << 62
 """What the machine has room for, where the configuration leaves that open."""
 
@@ -92,6 +93,8 @@ class Declarations:
 
     async def _bring_about_led(self, placing: Placing, current: Current) -> None:
         await placing.until_led()
+        if placing.leader != placing.own:  # most likely declares the same, and makes it meanwhile
+            await trio.sleep(_LEADER_FIRST_S)
         async with current.changing:  # a reload may have come before
             await self.bring_about(self._declared, starting=True)
 

@@ -4,27 +4,42 @@
     bring_about()    does it, as far as nothing would be lost; says what it did and what it left
 
 Removals come first, then streams (one may wait for another to give up a subject), then consumers. What cannot be done
-stays as it is and is logged; it never ends a start. Not here: deciding (plan.py).
+stays as it is and is logged; it never ends a start. Several servers may declare the same: what a stream is like is read
+from the table that all of them share, and the first one makes it. Not here: deciding (plan.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Set
+from dataclasses import replace
 from typing import Any, Final
 
+import trio
+
 from leafd.declared.assets import Asset, Declared, DeclaredStream
-from leafd.declared.plan import plan
+from leafd.declared.plan import NOT_ASKED, plan
 from leafd.declared.steps import DELETED, MADE, Action, Key, Present, PresentStream, Step
-from leafd.gojson import written
+from leafd.gojson import decode, dump, written
 from leafd.gotime import parse_time
+from leafd.jetstream import errors
 from leafd.jetstream.catalogue import JetStreamAccount, Stream
-from leafd.jetstream.models.stream import FILE, MEMORY
+from leafd.jetstream.models.consumer import ConsumerConfig
+from leafd.jetstream.models.stream import FILE, MEMORY, StreamConfig
+from leafd.jetstream.ports import SERVER
+from leafd.jetstream.registry import API
+from leafd.jetstream.rules.versioning import static_consumer
 from leafd.jetstream.service import JetStream
 from leafd.operator_log import Log
 from leafd.turns import ITEM_WEIGHT, aside
 
 _Left = tuple[Asset, str]
 """What is not as declared, and why."""
+_TRIES: Final = 20
+_TRY_S: Final = 0.5
+"""Where a stream's servers have yet to find who leads it, as after a start of all of them."""
+_LATER: Final = {NOT_ASKED, *(one.error().description for one in (errors.CLUSTER_NOT_AVAILABLE, errors.STREAM_OFFLINE))}
+"""Reasons that may be gone in a moment."""
+_ROOM: Final = 1 << 62
 _WEIGHT: Final = 4 * ITEM_WEIGHT
 """Of a stream or consumer that is judged."""
 
@@ -39,22 +54,56 @@ class Bringer:
     async def planned(self, declared: Declared) -> tuple[Step, ...]:
         """The steps that it would take now. Accounts that are not known yet have nothing."""
         accounts = self._jetstream.catalogue.by_name
-        names = {(one.account, one.name) for one in declared.streams}
-        names |= {(one.account, one.stream) for one in declared.consumers}
-        found = {name: await self._present(accounts[name], names) for name in declared.accounts if name in accounts}
+        found = {name: await self._present(accounts[name], declared) for name in declared.accounts if name in accounts}
         return await aside(
             _WEIGHT * len(declared.assets), plan, declared, lambda account: found.get(account, Present())
         )
 
-    async def _present(self, account: JetStreamAccount, names: set[tuple[str, str]]) -> Present:
+    async def _present(self, account: JetStreamAccount, declared: Declared) -> Present:
+        names = {one.name for one in declared.streams if one.account == account.name}
+        consumers = [one for one in declared.consumers if one.account == account.name]
+        names |= {one.stream for one in consumers}
+        others = self._jetstream.elsewhere
+        everywhere = others.configs(account.name) if others is not None else {}
         streams = {}
         for name, stream in list(account.streams.items()):
-            looked_at = (account.name, name) in names
+            looked_at = name in names and name not in everywhere
             state = await self._state(account, name) if looked_at else {}
             streams[name] = _present_stream(stream, state, consumers=looked_at)
+        for name, config in everywhere.items():
+            if name in names:
+                wanted = [one.name for one in consumers if one.stream == name]
+                streams[name] = await self._asked_stream(account, config, wanted)
+            else:
+                streams.setdefault(name, PresentStream(config))
         whole = self._jetstream.catalogue.reserved
         elsewhere = {kind: whole.of(kind) - account.taken.reserved(kind) for kind in (FILE, MEMORY)}
-        return Present(streams, self._jetstream.settings, account.limits, elsewhere)
+        settings = self._jetstream.settings
+        if settings.shared:  # which server has room is judged where one is chosen
+            settings, elsewhere = replace(settings, max_memory=_ROOM, max_store=_ROOM), {}
+        return Present(streams, settings, account.limits, elsewhere)
+
+    async def _asked(self, account: JetStreamAccount, request: str) -> dict[str, Any]:
+        """The members of the answer of whichever server has it; with `error`, also where there is none."""
+        assert self._jetstream.elsewhere is not None
+        answered = await self._jetstream.elsewhere.answer(account, f"{API}{request}", b"", b"", SERVER)
+        return dict(answered.members) if answered is not None else {"error": {}}
+
+    async def _asked_stream(
+        self, account: JetStreamAccount, config: StreamConfig, consumers: list[str]
+    ) -> PresentStream:
+        """One of several servers' streams, as whoever leads it tells."""
+        info = await self._asked(account, f"STREAM.INFO.{config.name}")
+        found: dict[str, ConsumerConfig] = {}
+        for name in consumers if "error" not in info else ():
+            about = await self._asked(account, f"CONSUMER.INFO.{config.name}.{name}")
+            if "error" not in about:
+                found[name] = static_consumer(decode(ConsumerConfig, dump(about["config"]), strict=False))
+            elif about["error"].get("err_code") != errors.CONSUMER_NOT_FOUND.err_code:
+                info = about
+        if "error" in info:
+            return PresentStream(config, asked=False)
+        return _told_stream(config, info.get("state", {}), found)
 
     async def _state(self, account: JetStreamAccount, stream: str) -> dict[str, Any]:
         return dict((await self._jetstream.look(account.name, f"STREAM.INFO.{stream}")).get("state", {}))
@@ -63,6 +112,11 @@ class Bringer:
         """new: what was not declared in the same words before. What else differs was changed by somebody else."""
         left, refused = await self._pass(declared, new)
         if refused:  # a client may have changed something since it was planned
+            left, refused = await self._pass(declared, new)
+        for _ in range(_TRIES):
+            if not any(reason in _LATER for _, reason in left + refused):
+                break
+            await trio.sleep(_TRY_S)
             left, refused = await self._pass(declared, new)
         for asset, reason in left + refused:
             self._left(asset, reason)
@@ -149,11 +203,16 @@ class Bringer:
 
 
 def _present_stream(stream: Stream, state: dict[str, Any], *, consumers: bool) -> PresentStream:
+    found = {name: one.config for name, one in stream.consumers.items()} if consumers else {}
+    return _told_stream(stream.config, state, found)
+
+
+def _told_stream(config: StreamConfig, state: dict[str, Any], consumers: dict[str, ConsumerConfig]) -> PresentStream:
     return PresentStream(
-        stream.config,
+        config,
         state.get("messages", 0),
         state.get("bytes", 0),
         state.get("num_subjects", 0),
         parse_time(state["first_ts"]) if "first_ts" in state else None,
-        {name: one.config for name, one in stream.consumers.items()} if consumers else {},
+        consumers,
     )

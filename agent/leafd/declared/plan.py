@@ -30,6 +30,7 @@ from leafd.jetstream.rules.stream_rules import StreamContext, check_made, check_
 from leafd.jetstream.rules.versioning import comparable, static_consumer, static_stream
 from leafd.jetstream.subjects import subset
 
+NOT_ASKED: Final = "the servers that have it cannot be asked now"
 _TEXT_MAX: Final = 80
 
 
@@ -92,8 +93,7 @@ class _Planning:
         if stream.config is None:
             return _removal(stream, there)
         try:
-            if stream.config.num_replicas > 1:
-                raise errors.STREAM_REPLICAS_NOT_SUPPORTED.error()
+            self._check_replicas(stream.config)
             config = checked(static_stream(stream.config), self._rules, pedantic=False)
             refuse_unsupported(config)
             if there is None:
@@ -108,9 +108,9 @@ class _Planning:
         changes = changed(there.config, config)
         if not changes:
             return Step(stream, Action.NOTHING)
+        if not there.asked:
+            return Step(stream, Action.UPDATE, changes, error=NOT_ASKED)
         try:
-            if config.num_replicas != there.config.num_replicas:
-                raise errors.STREAM_REPLICAS_NOT_SUPPORTED.error()
             self._stream_configs[stream.key] = config = check_update(there.config, config)
         except ApiError as error:
             loss = _whole(there)
@@ -118,6 +118,10 @@ class _Planning:
                 loss = f"{error.description}; made anew, it would lose {loss}"
             return Step(stream, Action.REPLACE, changes, loss)
         return Step(stream, Action.UPDATE, changes, "; ".join(self._losses(there, config)))
+
+    def _check_replicas(self, config: StreamConfig | ConsumerConfig) -> None:
+        if config.num_replicas > 1 and not self._present.settings.shared:
+            raise errors.STREAM_REPLICAS_NOT_SUPPORTED.error()
 
     def _losses(self, there: PresentStream, new: StreamConfig) -> Iterator[str]:
         """The losses that an update would cause."""
@@ -144,6 +148,8 @@ class _Planning:
 
     def _consumer(self, consumer: DeclaredConsumer, stream: PresentStream | None) -> Step:
         """stream: None where it has not the consumers that it has now."""
+        if stream is not None and not stream.asked:
+            return Step(consumer, Action.UPDATE, error=NOT_ASKED)
         there = stream.consumers.get(consumer.name) if stream is not None else None
         if consumer.config is None:
             if stream is None or there is None:
@@ -174,8 +180,7 @@ class _Planning:
         return Step(consumer, action, changes)
 
     def _filled_in(self, config: ConsumerConfig, owner: StreamConfig, there: ConsumerConfig | None) -> ConsumerConfig:
-        if config.num_replicas > 1:
-            raise errors.STREAM_REPLICAS_NOT_SUPPORTED.error()
+        self._check_replicas(config)
         if there is not None:  # pausing is no part of a declaration
             config = replace(config, pause_until=there.pause_until)
         context = ConsumerContext(owner, self._present.settings, self._present.limits)
@@ -187,6 +192,8 @@ class _Planning:
 def _removal(stream: DeclaredStream, there: PresentStream | None) -> Step:
     if there is None:
         return Step(stream, Action.NOTHING)
+    if not there.asked:
+        return Step(stream, Action.REMOVE, error=NOT_ASKED)
     return Step(stream, Action.REMOVE, loss=f"it has {there.messages} messages" if there.messages else "")
 
 

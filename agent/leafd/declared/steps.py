@@ -64,7 +64,7 @@ class Step:
 @dataclass(frozen=True, slots=True)
 class PresentStream:
     """A stream that is there, with the counters that tell what a change would lose. first_ts: None where it is not
-    known."""
+    known. asked: its servers have told of it; else there is its configuration alone."""
 
     config: StreamConfig
     messages: int = 0
@@ -72,6 +72,7 @@ class PresentStream:
     subjects: int = 0
     first_ts: int | None = None
     consumers: dict[str, ConsumerConfig] = field(default_factory=dict)
+    asked: bool = True
 
 
 @dataclass(frozen=True, slots=True)

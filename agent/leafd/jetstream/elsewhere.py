@@ -227,6 +227,15 @@ class Elsewhere:
 
     # ---- of all servers
 
+    def configs(self, account: str) -> dict[str, StreamConfig]:
+        """The streams of an account as the table has them, without those that this version cannot read."""
+        found: dict[str, StreamConfig] = {}
+        for name, row in self._placing.table.streams.get(account, {}).items():
+            with suppress(JsonError, ValueError):
+                if row.config is not None:
+                    found[name] = decode(StreamConfig, dump(dict(row.config)), strict=False)
+        return found
+
     async def names(self, account: JetStreamAccount, subject: str) -> list[str]:
         """The names of an account's streams; with a subject, of those that could take or hold messages of it."""
         return await self._placing.names(account.name, subject)

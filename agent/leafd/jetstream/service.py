@@ -121,7 +121,7 @@ class JetStream:
         self._waiting_templates: list[bytes] = []
         self._templates: Templates | None = None
         self._nursery: trio.Nursery | None = None
-        self._elsewhere: Elsewhere | None = None
+        self.elsewhere: Elsewhere | None = None
         self._requests: FairQueue[tuple[JetStreamAccount, t.Message]] = FairQueue(
             at_work=AT_WORK_MAX, at_work_each=AT_WORK_EACH
         )
@@ -167,8 +167,8 @@ class JetStream:
         source, define = partial(streams.sourced, self._context), partial(streams.defined, self._context)
         made = self._plane.stream_consumers_made
         self._leads = Leads(self.catalogue, placing, self._load_consumers, source, define, made)
-        self._elsewhere = Elsewhere(self._context, placing, self.answer)
-        return self._elsewhere
+        self.elsewhere = Elsewhere(self._context, placing, self.answer)
+        return self.elsewhere
 
     async def judge_again(self) -> None:
         """Judges by the rights that their authors have now where streams publish by themselves."""
@@ -421,7 +421,7 @@ class JetStream:
         """As answer(); a request that fails in a way that nobody foresaw is refused like any other."""
         try:
             asked = message.subject, message.header, message.payload
-            return await (self._elsewhere or self).answer(account, *asked, asker)
+            return await (self.elsewhere or self).answer(account, *asked, asker)
         except Exception as error:
             line = find(message.subject.removeprefix(API).split("."))
             if line is None:
@@ -480,8 +480,8 @@ class JetStream:
     async def _purge(self, name: str) -> Answer:
         """All streams of an account go: an operator's order. Of an account that is not known there are none."""
         account = self.catalogue.by_name.get(name)
-        if self._elsewhere is not None:
-            return await self._elsewhere.purge(name)
+        if self.elsewhere is not None:
+            return await self.elsewhere.purge(name)
         if account is not None:
             for template in list(account.templates or ()):
                 await self.answer(account, f"{API}STREAM.TEMPLATE.DELETE.{template}", b"", b"")
@@ -501,7 +501,7 @@ class JetStream:
         if known is None:
             return "its account is not served"
         payload = dump(body) if body is not None else b""
-        answered = await (self._elsewhere or self).answer(known, f"{API}{request}", b"", payload, SERVER)
+        answered = await (self.elsewhere or self).answer(known, f"{API}{request}", b"", payload, SERVER)
         if answered is not None and answered.after is not None:
             await answered.after()
         error = answered.members.get("error") if answered is not None else {"description": "no answer"}

@@ -11,8 +11,9 @@ from leafd.accounts.graph import Numbers, compile_graph
 from leafd.config.bind import load_text
 from leafd.declared.assets import Declared
 from leafd.declared.bring import Bringer
+from leafd.declared.plan import NOT_ASKED, plan
 from leafd.declared.read import read
-from leafd.declared.steps import Step
+from leafd.declared.steps import Action, Present, PresentStream, Step
 from leafd.errors import ConfigError
 from leafd.gotime import SECOND
 
@@ -289,6 +290,30 @@ def test_what_the_api_would_refuse_is_told_beforehand(bench: Bench) -> None:
     assert (
         "replicas > 1 not supported in non-clustered mode" == step(bench, "streams { S { num_replicas: 3 } }").refused
     )
+
+
+def test_several_replicas_are_planned_where_servers_share_their_streams() -> None:
+    """Of streams, buckets and consumers."""
+    bench = Bench(shared=True)
+    for text in "streams { S { num_replicas: 3 } }", "kv { K { replicas: 3 } }":
+        assert (step(bench, text).refused, step(bench, text).action) == ("", Action.CREATE)
+    text = "streams { S { num_replicas: 3 } }\nconsumers { S { c { num_replicas: 3 } } }"
+    steps = trio.run(Bringer(bench.service, KeptLog()).planned, declared(text))
+    assert [one.refused for one in steps] == ["", ""]
+
+
+def test_what_cannot_be_asked_of_other_servers_is_left_alone(bench: Bench) -> None:
+    """What they have of it might be lost. Where nothing differs there is nothing to be asked."""
+    assert "error" not in bench.asked("STREAM.CREATE.S", {"name": "S", "subjects": ["s"]})
+    there = PresentStream(bench.account.streams["S"].config, asked=False)
+    for text, refused in {
+        "streams { S { subjects: [s] } }": [""],
+        'streams { S { subjects: [s], max_age: "1h" } }': [NOT_ASKED],
+        "streams { S { remove: true } }": [NOT_ASKED],
+        "streams { S { subjects: [s] } }\nconsumers { S { c {} } }": ["", NOT_ASKED],
+    }.items():
+        steps = plan(declared(text), lambda _: Present({"S": there}, bench.service.settings))
+        assert [one.refused for one in steps] == refused, text
 
 
 TOGETHER = {
