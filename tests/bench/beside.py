@@ -1,10 +1,12 @@
 """Several links of one box over one line: an account each, with a backlog in each of them (tests/cell.py).
 
     python -m tests.bench.beside KIND [--links 10] [--rate 50000] [--trip 1] [--loss 0.02] [--messages 300]
+                                     [--down]
 
-KIND: leafd or nats-server, at both ends. The line has its round trip from the beginning. Prints what is stored at the
-hub of each account while it drains, the bytes on the wire for each byte of payload, the longest queue of each step, and
-how long a command down and an event up take meanwhile. packaging/doc/figures.md has what it showed.
+KIND: leafd or nats-server, at both ends. --down: the hub has the backlogs, and the box the copies of them. The line has
+its round trip from the beginning. Prints what is stored of each account while it drains, the bytes on the wire for each
+byte of payload, the longest queue of each step, and how long a command down and an event up take meanwhile.
+packaging/doc/figures.md has what it showed.
 """
 
 from __future__ import annotations
@@ -64,21 +66,26 @@ def user(port: int, number: int) -> Api:
 
 
 def drain(options: argparse.Namespace, cell: Cell, hub: Process, leaf: Process) -> None:
+    ends = {HUB: hub, LEAF: leaf}
+    origin, place = (HUB, LEAF) if options.down else (LEAF, HUB)
     for number in range(options.links):
-        with cell.at(LEAF):
-            filling = user(leaf.port, number)
+        with cell.at(origin):
+            filling = user(ends[origin].port, number)
             fill(filling, options.messages)
             filling.close()
     with cell.at(LEAF):
         below = Listener(leaf.port, "command.>", "u0")
     with cell.at(HUB):
-        copies, above = [user(hub.port, number) for number in range(options.links)], Listener(hub.port, "event.>", "u0")
+        above = Listener(hub.port, "event.>", "u0")
+    with cell.at(place):
+        copies = [user(ends[place].port, number) for number in range(options.links)]
     time.sleep(20)  # nothing stands in the line any more
     cell.change(Link(options.rate, delay=options.trip / 2, loss=options.loss))
     cell.carried[:] = [0, 0]
     began = time.monotonic()
     for copy in copies:
-        copy.must("$JS.API.STREAM.CREATE.COPY", COPY)
+        source = {"name": "T", "external": {"api": f"$JS.{'hub' if options.down else 'leaf'}.API"}}
+        copy.must("$JS.API.STREAM.CREATE.COPY", {**COPY, "sources": [source]})
     sent: dict[int, float] = {}
     stored = [0]
     while sum(stored) < options.links * options.messages and time.monotonic() - began < options.seconds:
@@ -87,8 +94,8 @@ def drain(options: argparse.Namespace, cell: Cell, hub: Process, leaf: Process) 
         below.publish("event.x", len(sent) - 1)
         time.sleep(STEP_SECONDS)
         stored = [copy.messages_in("COPY") for copy in copies]
-        wire = cell.carried[HUB] / max(sum(stored) * SIZE, 1)
-        queue = cell.longest_queues()[HUB]
+        wire = cell.carried[place] / max(sum(stored) * SIZE, 1)
+        queue = cell.longest_queues()[place]
         print(f"{time.monotonic() - began:6.1f} s  stored {stored}  wire/payload {wire:.2f}  queue {queue}", flush=True)
     delays("command down", sent, below.came)
     delays("event up", sent, above.came)
@@ -101,6 +108,7 @@ def main() -> None:
     for name, default in (("rate", 50_000), ("trip", 1.0), ("loss", 0.02), ("seconds", 420.0)):
         parser.add_argument(f"--{name}", type=float, default=default)
     parser.add_argument("--messages", type=int, default=300)
+    parser.add_argument("--down", action="store_true")
     options = parser.parse_args()
     calm = Link(options.rate, delay=options.trip / 2)
     with tempfile.TemporaryDirectory(prefix="leafd-beside-") as directory, joined(calm) as cell:

@@ -1,7 +1,7 @@
 """A backlog over a cell modem: two servers in places of their own, joined by nothing but a bad line (tests/cell.py).
 
     python -m tests.bench.cell HUB LEAF [--rate 50000] [--trip 2] [--loss 0.05] [--up 60 --down 30] [--messages 5000]
-                                        [--telemetry] [--compression off]
+                                        [--telemetry] [--compression off] [--far]
 
 HUB and LEAF: leafd or nats-server. Prints what is stored at the hub while it drains, the bytes on the wire for each
 byte of payload, how long a command down and an event up take meanwhile, and whether each message is stored once. It
@@ -22,7 +22,7 @@ import statistics
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tests import servers
@@ -87,8 +87,10 @@ def pair(
     patient: bool = True,
     wait_s: float = LINK_SECONDS_MAX,
     compression: str = "",
+    remote: Sequence[str] = (),
 ) -> Iterator[tuple[Process, Process]]:
-    """Both, linked. patient: who needs it is told to be. Raises RuntimeError when there is no link within that time."""
+    """Both, linked. patient: who needs it is told to be. remote: settings of the leaf's remote. Raises RuntimeError
+    when there is no link within that time."""
     with tempfile.TemporaryDirectory(prefix="leafd-cell-") as directory, contextlib.ExitStack() as ends:
         base = Path(directory)
         (base / "hub").mkdir()
@@ -100,7 +102,8 @@ def pair(
             hub.start()
         ends.callback(hub.server.stop)
         more, less = LEAF_PATIENCE[leaf_kind] if patient else ("", "")
-        text = LEAF_TEXT.replace("MORE", more).replace("LESS", less + (packed and f", {packed.strip()}"))
+        settings = (*([packed.strip()] if packed else []), *remote)
+        text = LEAF_TEXT.replace("MORE", more).replace("LESS", "".join((less, *(f", {one}" for one in settings))))
         leaf = Process(servers.make(leaf_kind, text, base / "leaf", hub_leaf_port=hub.server.ports["leaf_port"]))
         with cell.at(LEAF):
             leaf.start()
@@ -197,12 +200,14 @@ def main() -> None:
     parser.add_argument("--messages", type=int, default=5_000)
     parser.add_argument("--telemetry", action="store_true", help="JSON as boxes send it")
     parser.add_argument("--compression", default="", help="of the link, at both ends")
+    parser.add_argument("--far", action="store_true", help="the line has its round trip from the beginning")
     parser.add_argument("--seconds", type=float, default=900.0)
     parser.add_argument("--idle", type=float, default=0.0, help="so long nothing is sent at first")
     options = parser.parse_args()
     line = Link(options.rate, delay=options.trip / 2, loss=options.loss, schedule=(options.up, options.down))
     # A nats-server's leaf gives its hub two seconds to answer.
-    drain(options, Link(rate=2e6, delay=min(options.trip / 2, 0.1)), line)
+    near = options.trip / 2 if options.far else min(options.trip / 2, 0.1)
+    drain(options, Link(rate=2e6, delay=near), line)
 
 
 if __name__ == "__main__":

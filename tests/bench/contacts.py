@@ -22,24 +22,28 @@ import re
 import time
 from collections.abc import Iterator
 
+from leafd.cli.init import PROFILES
+
 from tests import servers
 from tests.bench.cell import links, pair
 from tests.bench.process import Api, Process
 from tests.cell import HUB, LEAF, Cell, Link, joined
 
 CONTACT_SECONDS = 60.0
+RATE = 50e3
 CUT = Link(loss=1.0)
 POLL_SECONDS = 0.05
 BURST_SECONDS = 5.0
 FILLING_SIZE = 500
-PROFILES = {
+LINES = {
     "modem": Link(rate=50_000, delay=1.0, loss=0.05),
     "lossy": Link(rate=50_000, delay=2.5, loss=0.2),
     "cell": Link(rate=1e6, delay=0.1, loss=0.01, jitter=0.02),
     "satellite": Link(rate=2e6, delay=0.3, loss=0.005),
     "lan": Link(rate=20e6, delay=0.0005),
 }
-"""The names are those of `leafd init --link`, but for the first two, the line of the figures and the worst of all."""
+"""The names are those of `leafd init --link`, whose settings the leaf then has, but for the first two, the line of the
+figures and the worst of all."""
 
 
 def copies(at_hub: Api, at_leaf: Api, count: int) -> None:
@@ -73,7 +77,9 @@ def linked(options: argparse.Namespace, count: int) -> Iterator[tuple[Cell, Proc
         cell = stack.enter_context(joined(calm))
         if options.echoes:
             cell.echoes()
-        hub, leaf = stack.enter_context(pair(cell, options.hub, options.leaf))
+        profile = PROFILES.get(options.profile) if options.what == "kept" and options.leaf == servers.LEAFD else None
+        settings = profile.remote if profile else ()
+        hub, leaf = stack.enter_context(pair(cell, options.hub, options.leaf, remote=settings))
         with cell.at(LEAF):
             at_leaf = Api(leaf.port)
         with cell.at(HUB):
@@ -100,7 +106,7 @@ def reconnect(options: argparse.Namespace) -> None:
             at_leaf.publish("t0.x", b"a first message")
             time.sleep(1)
             cell.carried[:], cell.first = [0, 0], 0.0
-            cell.change(Link(rate=options.rate, delay=options.trip / 2))
+            cell.change(Link(rate=options.rate or RATE, delay=options.trip / 2))
             wait_until(lambda wanted=number + 2: at_hub.messages_in("C0") == wanted, 300)
             first = time.monotonic() - cell.first
             used = sum(cell.carried)
@@ -115,7 +121,7 @@ def reconnect(options: argparse.Namespace) -> None:
 
 def used(options: argparse.Namespace) -> None:
     with linked(options, options.copies) as (cell, hub, leaf, *_):
-        line = Link(rate=options.rate, delay=options.trip / 2, loss=options.loss)
+        line = Link(rate=options.rate or RATE, delay=options.trip / 2, loss=options.loss)
         stored = 1
         for away in options.away * options.times:
             cell.change(line)
@@ -173,7 +179,8 @@ def noticed(options: argparse.Namespace) -> None:
 def kept(options: argparse.Namespace) -> None:
     """Which links are closed that live: more than the line carries is published at both ends, all the time. With --up
     and --down the line is silent for some time again and again, less than what makes a link dead."""
-    line = dataclasses.replace(PROFILES[options.profile], schedule=(options.up, options.down))
+    line = dataclasses.replace(LINES[options.profile], schedule=(options.up, options.down))
+    line = dataclasses.replace(line, rate=options.rate or line.rate)
     burst = max(round(1.2 * line.rate / 8 * BURST_SECONDS / FILLING_SIZE), 1)
     with linked(options, options.copies) as (cell, hub, leaf, at_hub, at_leaf):
         for api, name in ((at_hub, "up"), (at_leaf, "down")):
@@ -204,8 +211,8 @@ def main() -> None:
     parser.add_argument("what", choices=runs)
     parser.add_argument("hub", choices=servers.KINDS)
     parser.add_argument("leaf", choices=servers.KINDS)
-    parser.add_argument("--profile", choices=PROFILES, default="cell")
-    parser.add_argument("--rate", type=float, default=50_000)
+    parser.add_argument("--profile", choices=LINES, default="cell")
+    parser.add_argument("--rate", type=float, help="bits a second; else 50,000, and of kept the profile's")
     parser.add_argument("--trip", type=float, default=0.2)
     parser.add_argument("--loss", type=float, default=0.0)
     parser.add_argument("--copies", type=int, default=10)
