@@ -459,8 +459,7 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 #define EVENT_AUTHOR 20
 #define AUTHOR_ASKED 1
 #define AUTHOR_DENIED 2
-/* of COMMAND_AUTHOR */
-#define AUTHOR_KNOWN 1 /* always */
+#define AUTHOR_KNOWN 1 /* of COMMAND_AUTHOR; always */
 #define AUTHOR_MAY 2   /* what the lists say; without it nothing */
 #define AUTHOR_LINK 4  /* the lists are a link's */
 
@@ -471,6 +470,7 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 #define DOUBT_NONE 0     /* what is sent arrives again */
 #define DOUBT_ALL 1      /* nothing that is sent arrives */
 #define DOUBT_LARGE 2    /* a full packet may be more than the way carries: none came through yet, this way or that */
+#define DOUBT_FIRST 3    /* nothing that is sent arrives, a first full packet among it: an outage, or as DOUBT_LARGE */
 
 /* a handshake is over; target = connection, code = SECURED_*, arg = version (0x0303: TLS 1.2), arg2 = bytes of the
  * handshake on the wire, subject = cipher suite, payload = the peer's certificate, DER, header = of who dialled those

@@ -75,6 +75,7 @@ class Doubt(IntEnum):
     NONE = abi.DOUBT_NONE
     ALL = abi.DOUBT_ALL
     LARGE = abi.DOUBT_LARGE
+    FIRST = abi.DOUBT_FIRST
 
 
 class CloseReason(IntEnum):

@@ -155,7 +155,8 @@ static uint32_t doubt_of(const plane_t *plane, const peer_t *peer) {
     if (!tcp_look(peer->conn.fd, &seen)) {
         return doubtful ? DOUBT_ALL : DOUBT_NONE;
     }
-    return doubtful ? window_doubt(&seen) : window_unanswered(&peer->link->window, &seen, quiet_ns, now);
+    return doubtful ? window_doubt(&peer->link->window, &seen, peer->last_input_ns)
+                    : window_unanswered(&peer->link->window, &seen, quiet_ns, now);
 }
 
 /* Tells control of a link that we dialled, which may dial another one beside it; and of one that stands at its first
@@ -166,10 +167,8 @@ static void tell_doubt(plane_t *plane, peer_t *peer) {
         return;
     }
     uint32_t doubt = doubt_of(plane, peer);
-    if (!peer->dialled && doubt == DOUBT_ALL) {
-        return;
-    }
-    if ((doubt != DOUBT_NONE) == window->doubted) {
+    doubt = peer->dialled || doubt == DOUBT_LARGE ? doubt : DOUBT_NONE;
+    if (doubt == window->doubted) {
         return;
     }
     event_entry_t *entry = event_new(EVENT_DOUBTED, BYTES_NONE, BYTES_NONE, BYTES_NONE, BYTES_NONE);
@@ -177,7 +176,7 @@ static void tell_doubt(plane_t *plane, peer_t *peer) {
         entry->event.target = peer->id;
         entry->event.arg = doubt;
         event_post(&plane->exchange, entry);
-        window->doubted = doubt != DOUBT_NONE;
+        window->doubted = doubt;
     }
 }
 

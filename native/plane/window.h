@@ -89,9 +89,9 @@ typedef struct window {
     bool waits;        /* in plane->narrows */
     bool flows;        /* something has waited since all was given last */
     bool recovers;     /* what was lost is being sent again */
-    bool doubted;      /* control was told that it is in doubt */
     bool counted;      /* in plane->narrows_dialled */
     bool counted_busy; /* in plane->narrows_busy */
+    uint32_t doubted;  /* DOUBT_*, as control was told last */
     uint32_t among;    /* links of the same line, this one included; 0: nothing is known of a line .. */
     uint32_t beside;   /* .. those that have something waiting; 0 or 1: it is alone */
     uint64_t bytes;
@@ -156,8 +156,9 @@ bool window_again_differs(const window_t *window, int64_t mono_ns);
  * kernel has behind a gap has arrived: it is acknowledged only when the gap is closed, which takes a link as long as
  * its queue is, and again if that packet is lost, too. */
 bool window_doubtful(const window_t *window, int64_t mono_ns);
-/* DOUBT_*, of one that is in doubt: does it stand at the first full packet of its life? */
-uint32_t window_doubt(const tcp_look_t *look);
+/* DOUBT_*, of one that is in doubt, and by which the peer was heard last at heard_ns. Does it stand at the first full
+ * packet of its life? Then the peer's pings still come. In an outage nothing does. */
+uint32_t window_doubt(const window_t *window, const tcp_look_t *look, int64_t heard_ns);
 /* Notes what is acknowledged of one that has been heard of late. */
 void window_heard(window_t *window);
 /* DOUBT_*, of one by which nothing came for quiet_ns, though it was asked for a sign of life. Where that has arrived

@@ -73,9 +73,13 @@ static uint64_t bytes_allowed(const window_t *window) {
     return part > 2 * window->packet ? part : 2 * window->packet;
 }
 
+static int64_t loss_explains(const window_t *window) {
+    return window->round_trip_ns * 3 / 2 + WINDOW_SILENT_NS;
+}
+
 /* Nothing of what is under way has arrived for longer than a lost packet explains. */
 static bool is_outage(const window_t *window, int64_t mono_ns) {
-    return mono_ns - window->progress_ns > window->round_trip_ns * 3 / 2 + WINDOW_SILENT_NS;
+    return mono_ns - window->progress_ns > loss_explains(window);
 }
 
 /* There was no more to carry, and what is under way is no queue: two packets may be one that was lost, and its end. */
@@ -332,8 +336,11 @@ bool window_doubtful(const window_t *window, int64_t mono_ns) {
     return mono_ns - window->progress_ns >= doubt_after(window);
 }
 
-uint32_t window_doubt(const tcp_look_t *look) {
-    return look->acked < WINDOW_FIRST && less(look->held, look->unsent) >= look->packet ? DOUBT_LARGE : DOUBT_ALL;
+uint32_t window_doubt(const window_t *window, const tcp_look_t *look, int64_t heard_ns) {
+    bool stands = look->acked < WINDOW_FIRST && less(look->held, look->unsent) >= look->packet;
+    /* What came soon after the last that arrived may have been under way before an outage. */
+    bool heard_since = heard_ns - window->progress_ns > loss_explains(window);
+    return !stands ? DOUBT_ALL : heard_since ? DOUBT_LARGE : DOUBT_FIRST;
 }
 
 void window_heard(window_t *window) {

@@ -97,14 +97,26 @@ static void crowded_begins_at_a_half_and_ends_at_an_eighth(void) {
 /* An outage is an outage; a link that never had a full packet through, and has one under way, may have met a way that
  * carries none. */
 static void a_first_full_packet_that_stands_is_told_from_silence(void) {
+    const window_t window = {.round_trip_ns = 2 * NS_PER_SECOND, .progress_ns = 100 * NS_PER_SECOND};
+    const int64_t since_ns = 105 * NS_PER_SECOND; /* when the peer was heard */
     tcp_look_t look = {.packet = 1448, .acked = 900, .held = 1448};
-    CHECK_EQ_U64(DOUBT_LARGE, window_doubt(&look));
+    CHECK_EQ_U64(DOUBT_LARGE, window_doubt(&window, &look, since_ns));
     look.unsent = 1; /* of which the kernel has sent no full packet */
-    CHECK_EQ_U64(DOUBT_ALL, window_doubt(&look));
+    CHECK_EQ_U64(DOUBT_ALL, window_doubt(&window, &look, since_ns));
     look = (tcp_look_t){.packet = 1448, .acked = 900, .held = 6};
-    CHECK_EQ_U64(DOUBT_ALL, window_doubt(&look));
+    CHECK_EQ_U64(DOUBT_ALL, window_doubt(&window, &look, since_ns));
     look = (tcp_look_t){.packet = 1448, .acked = WINDOW_FIRST, .held = 20000};
-    CHECK_EQ_U64(DOUBT_ALL, window_doubt(&look));
+    CHECK_EQ_U64(DOUBT_ALL, window_doubt(&window, &look, since_ns));
+}
+
+/* What was under way from the peer when an outage began still comes, a trip later; and then nothing. */
+static void an_outage_with_a_first_full_packet_under_way_is_none_that_stands(void) {
+    const window_t window = {.round_trip_ns = 2 * NS_PER_SECOND, .progress_ns = 100 * NS_PER_SECOND};
+    const tcp_look_t look = {.packet = 1448, .acked = 900, .held = 1448};
+    CHECK_EQ_U64(DOUBT_FIRST, window_doubt(&window, &look, 90 * NS_PER_SECOND));
+    CHECK_EQ_U64(DOUBT_FIRST, window_doubt(&window, &look, 101 * NS_PER_SECOND));
+    CHECK_EQ_U64(DOUBT_FIRST, window_doubt(&window, &look, 104 * NS_PER_SECOND));
+    CHECK_EQ_U64(DOUBT_LARGE, window_doubt(&window, &look, 104 * NS_PER_SECOND + 1));
 }
 
 /* Of one that was heard last when time began. */
@@ -481,6 +493,8 @@ int main(void) {
         crowded_begins_at_a_half_and_ends_at_an_eighth);
     RUN("a link that stands at its first full packet is told from one that is silent",
         a_first_full_packet_that_stands_is_told_from_silence);
+    RUN("an outage that takes the first full packet is not taken for a way that loses each of them",
+        an_outage_with_a_first_full_packet_under_way_is_none_that_stands);
     RUN("so is a peer that stands at its own", a_peer_that_stands_at_its_first_full_packet_is_told_from_a_busy_one);
     RUN("an outage of a link by which little came yet is not taken for that",
         an_outage_is_no_peer_that_stands_at_its_first_full_packet);

@@ -9,7 +9,7 @@ supercluster.py).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from leafd import native_types as t
 from leafd.daemon.remotes import sending
@@ -27,6 +27,8 @@ from leafd.links import leaf
 from leafd.links.addresses import host_port
 from leafd.links.compression import Compression
 from leafd.logins.handshakes import info_of
+
+STANDS: Final = "no full packet of this end arrives: the other one is to dial again, and is told to take small ones"
 
 if TYPE_CHECKING:
     import socket
@@ -115,6 +117,7 @@ class Listeners:
             self._leafs.on_up += [self._doorway.came]
             self._nursery.start_soon(self._doorway.run)
         self._doorway.stuck(link)
+        link.last_error = STANDS
         self._plane.close_connection(link.connection, "", t.CloseReason.STALE)
 
     def begin_clients(self) -> None:

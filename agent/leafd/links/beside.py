@@ -17,6 +17,9 @@ on with it takes a round trip or two. A login and new consumers take four, and w
 nothing is said over the newer connection until then. Where the way is short, both cost little, and a hub that gives a
 login two seconds has to be told in time.
 
+An older link that stands at its first full packet may have met a way that loses each of them. If it still stands when
+TCP has had two turns, the hub is dialled again in small packets (packets.py): large ones would stand, too.
+
 Where the older link ends meanwhile, a connection that has come about goes on, and waits for nobody any more: one that
 is dialled then would have two round trips to make up for. Unless the hub asked for a pause. One that has not come about
 is dialled anew: TCP asks ever more seldom for it.
@@ -46,6 +49,10 @@ HELD_MIN_S: Final = 3.2
 HELD_NEAR_S: Final = 1.7
 """.. So long where a round trip is less than a second."""
 OVERTAKEN: Final = "what was sent did not arrive: another connection to the hub has taken its place"
+
+
+class Stands(Exception):
+    """The line is back, and the older link does not go on: its first full packet does not come through."""
 
 
 class Beside:
@@ -124,8 +131,11 @@ class Beside:
         async def hold(trip_s: float) -> None:
             self._came = True
             trip_s = max(trip_s, older.round_trip_s)  # what was dialled for long may not know its own
-            with trio.move_on_after(HELD_NEAR_S if trip_s < 1 else max(HELD_MIN_S, HELD * trip_s)):
+            turn_s = HELD_NEAR_S if trip_s < 1 else max(HELD_MIN_S, HELD * trip_s)
+            with trio.move_on_after(turn_s * (2 if older.stands else 1)):
                 await older.gone.wait()
+            if older.stands and not older.gone.is_set():
+                raise Stands
 
         status.attempts += 1
         self._came = False
@@ -134,6 +144,9 @@ class Beside:
             self._came = newer is not None
             return newer
         except (OSError, NoTunnel, trio.TooSlowError):
+            return None
+        except Stands:
+            status.packets.stuck(trio.current_time())
             return None
 
     async def _hears(self, newer: Link, begun: list[Link]) -> bool:

@@ -73,18 +73,21 @@ class Link:
     up: trio.Event = field(default_factory=trio.Event)
     doubted: trio.Event = field(default_factory=trio.Event)
     """Nothing that is sent arrives any more, .."""
+    stands: bool = False
+    """.., a first full packet among it, .."""
     settled: trio.Event = field(default_factory=trio.Event)
     """.. and then something does."""
     gone: trio.Event = field(default_factory=trio.Event)
 
     def doubt(self, doubt: int) -> None:
         """Marks the link as in doubt, or not, by the plane's view of its sent bytes (t.Doubt)."""
+        self.stands = doubt == t.Doubt.FIRST
         if doubt == t.Doubt.LARGE:
             self.packets.stuck(trio.current_time())
-        if doubt:
+        if doubt and not self.doubted.is_set():
             self.settled = trio.Event()
             self.doubted.set()
-        else:
+        elif not doubt:
             self.doubted = trio.Event()
             self.settled.set()
 

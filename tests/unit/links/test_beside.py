@@ -12,6 +12,7 @@ from leafd.links import leaf
 from leafd.links.beside import HEARD_S, HELD, HELD_MIN_S, HELD_NEAR_S, OVERTAKEN, Beside
 from leafd.links.hub_servers import HubServers
 from leafd.links.link import Link, RemoteStatus
+from leafd.links.packets import SMALL
 from leafd.links.reach import Hold
 from leafd.native_types import Doubt, Permissions
 
@@ -289,6 +290,60 @@ def test_a_link_without_doubt_is_stayed_with_until_its_end() -> None:
 
     async def story() -> None:
         await trio.sleep(1000)
+
+    stage.play(story)
+    assert stage.last is stage.older
+    assert stage.dialled == []
+
+
+def test_a_hub_is_dialled_in_small_packets_when_the_line_is_back_and_the_first_full_packet_still_stands() -> None:
+    """What was dialled in large ones would stand, too."""
+    stage = Stage()
+    stage.trip_s = 2.0
+
+    async def story() -> None:
+        stage.older.doubt(Doubt.FIRST)
+        await trio.sleep(1 + 2 * HELD_MIN_S - 0.1)
+        assert stage.status.packets.size(trio.current_time()) == 0
+        stage.trip_s = None
+        await trio.sleep(5)
+        assert stage.status.packets.size(trio.current_time()) == SMALL
+        stage.dialled[0].heard.set()
+        await trio.sleep(100)
+
+    stage.play(story)
+    assert stage.last is stage.dialled[0]
+    assert len(stage.dialled) == 1
+
+
+def test_a_link_whose_first_full_packet_was_in_an_outage_goes_on_in_large_ones() -> None:
+    """TCP has two turns after the line is back."""
+    stage = Stage()
+    stage.trip_s = 2.0
+
+    async def story() -> None:
+        stage.older.doubt(Doubt.FIRST)
+        await trio.sleep(1 + 2 * HELD_MIN_S - 0.1)
+        stage.older.doubt(Doubt.NONE)
+        await trio.sleep(100)
+        assert stage.status.packets.size(trio.current_time()) == 0
+
+    stage.play(story)
+    assert stage.last is stage.older
+    assert stage.dialled == []
+
+
+def test_a_peer_that_is_heard_while_a_first_full_packet_stands_is_dialled_in_small_ones_at_once() -> None:
+    stage = Stage()
+    stage.older.packets = stage.status.packets
+
+    async def story() -> None:
+        stage.older.doubt(Doubt.FIRST)
+        await trio.sleep(0.5)
+        stage.older.doubt(Doubt.LARGE)
+        assert stage.status.packets.size(trio.current_time()) == SMALL
+        stage.older.doubt(Doubt.NONE)  # it was well, after all: nothing waits for a doubt that is over
+        await trio.sleep(100)
 
     stage.play(story)
     assert stage.last is stage.older
