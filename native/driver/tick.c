@@ -170,6 +170,7 @@ void core_close(plane_t *plane) {
     table_free(&plane->peers);
     table_free(&plane->accounts);
     table_free(&plane->controls);
+    table_free(&plane->trunks); /* which ended with their links */
     exchange_close(&plane->exchange);
     for (uint32_t i = 0; i < CROSSING_DEPTH_MAX; i++) {
         buffer_free(&plane->crossing_headers[i]);

@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 
 #include "base/clock.h"
+#include "base/hash.h"
 
 #define PROBES 3
 #define LIFE_MS 86400000 /* a day: that the plane ends a connection long before is its own business */
@@ -50,6 +51,21 @@ bool tcp_look(int fd, tcp_look_t *out) {
         out->round_trip_min_ns = out->round_trip_ns;
     }
     return true;
+}
+
+uint64_t tcp_place(int fd) {
+    struct sockaddr_storage at;
+    socklen_t size = sizeof at;
+    memset(&at, 0, sizeof at);
+    if (fd < 0 || getpeername(fd, (struct sockaddr *)&at, &size) != 0) {
+        return 0;
+    }
+    if (at.ss_family == AF_INET) {
+        const struct sockaddr_in *four = (const struct sockaddr_in *)&at;
+        return hash_bytes(&four->sin_addr, sizeof four->sin_addr) | 1;
+    }
+    const struct sockaddr_in6 *six = (const struct sockaddr_in6 *)&at;
+    return at.ss_family == AF_INET6 ? hash_bytes(&six->sin6_addr, sizeof six->sin6_addr) | 1 : 0;
 }
 
 void tcp_expect_life(int fd, int64_t patience_ns) {

@@ -25,6 +25,8 @@ typedef struct tcp_look {
 
 /* false: it is not a TCP connection. */
 bool tcp_look(int fd, tcp_look_t *out);
+/* A number for the address of the other end, whatever its port. 0: not known. */
+uint64_t tcp_place(int fd);
 /* A connection over which nothing is heard is asked for a sign of life after half of that time, which costs two
  * packets. Who asks for it has to end the connection: the kernel does so after a day. It counts from the first packet
  * of a row of losses that was sent again, whatever has arrived since. A busy line that loses 5 % has such a row for a

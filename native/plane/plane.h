@@ -101,11 +101,8 @@ struct plane {
     peer_t *stalled;
     peer_t *narrows; /* window.c: links that were given all they may have, and more waits for them */
     int64_t narrows_due_ns;
-    uint32_t narrows_dialled;   /* links with a window that this server dialled: over one line, presumably; .. */
-    uint32_t narrows_busy;      /* .. those with something waiting, .. */
-    int64_t narrows_drained_ns; /* .. which ran empty last, or began to, .. */
-    int64_t narrows_resume_ns;  /* .. until then */
-    uint64_t held_count;        /* pressure.c: peers that are held back; what no peer owes for */
+    table_t trunks;      /* key > trunk_t, of leaf links */
+    uint64_t held_count; /* pressure.c: peers that are held back; what no peer owes for */
     owed_t inside;
     bool waiting_commands; /* in the ring, after a tick took its share */
     bool shut;             /* nobody is accepted */

@@ -52,6 +52,14 @@ void window_admitted(plane_t *plane, peer_t *peer) {
     }
 }
 
+void window_beside(plane_t *plane, peer_t *peer, uint64_t domain) {
+    window_t *window = &peer->link->window;
+    if (window->measured && window->trunk == NULL) {
+        uint64_t key = peer->dialled ? TRUNK_DIALLED : trunk_key(tcp_place(peer->conn.fd), domain);
+        window->trunk = trunk_hold(&plane->trunks, key);
+    }
+}
+
 /* The bytes that wait, except those that wait for a budget. */
 static uint64_t waiting_of(const peer_t *peer) {
     return outq_pending(&peer->conn.out) + (peer->lanes == NULL ? 0 : lanes_going(peer->lanes));
@@ -97,26 +105,21 @@ static void count_narrow(bool *counted, bool counts, uint32_t *of_all) {
     *counted = counts;
 }
 
-/* How many links the line has, as far as this one matters: what comes to a hub may come by as many lines, and servers
- * of a cluster have wide ones. */
-static void count_beside(plane_t *plane, window_t *window, bool counts, bool busy) {
-    count_narrow(&window->counted, counts, &plane->narrows_dialled);
-    count_narrow(&window->counted_busy, counts && busy, &plane->narrows_busy);
-    window->among = counts ? plane->narrows_dialled : 0;
-    window->beside = counts ? plane->narrows_busy : 0;
+/* How many links the line has, as far as this one matters. */
+static void count_beside(window_t *window, bool counts, bool busy) {
+    trunk_t *trunk = window->trunk;
+    if (trunk != NULL) {
+        count_narrow(&window->counted, counts, &trunk->links);
+        count_narrow(&window->counted_busy, counts && busy, &trunk->busy);
+        window->among = counts ? trunk->links : 0;
+        window->beside = counts ? trunk->busy : 0;
+    }
 }
 
 /* Links beside each other let their line run empty at the same time. */
-static bool drains_together(plane_t *plane, const window_t *window) {
-    int64_t now = plane->now.mono_ns;
-    if (window->beside < 2) {
-        return false;
-    }
-    if (now - plane->narrows_drained_ns > WINDOW_DRAIN_NS) {
-        plane->narrows_drained_ns = now;
-        plane->narrows_resume_ns = now + window->round_trip_ns - window->round_trip_min_ns * 7 / 8;
-    }
-    return now < plane->narrows_resume_ns;
+static bool drains_together(const window_t *window, int64_t mono_ns) {
+    int64_t takes_ns = window->round_trip_ns - window->round_trip_min_ns * 7 / 8;
+    return window->beside >= 2 && trunk_drains(window->trunk, WINDOW_DRAIN_NS, takes_ns, mono_ns);
 }
 
 static void learn(plane_t *plane, peer_t *peer, const tcp_look_t *seen) {
@@ -127,8 +130,7 @@ static void learn(plane_t *plane, peer_t *peer, const tcp_look_t *seen) {
     bool waiting = waits != 0 && (narrow || seen->held != 0);
     window->crowded = window_crowds(window->crowded, waits, most);
     window_learn(window, seen, waiting, plane->now.mono_ns);
-    bool counts = peer->dialled && window->narrow && peer->route == NULL && peer->gateway == NULL;
-    count_beside(plane, window, counts, waiting || window->busy);
+    count_beside(window, window->narrow, waiting || window->busy);
     learn_packed(peer, seen);
     if (window->narrow && !narrow) {
         expect_the_worst(plane, peer);
@@ -222,9 +224,10 @@ uint64_t window_room(plane_t *plane, peer_t *peer) {
     urgent = urgent > window->packet ? 0 : urgent;
     uint64_t waiting = waiting_of(peer), room = UINT32_MAX;
     if (window->narrow) {
-        room = !drains_together(plane, window) ? window_gives(window, &seen, waiting, urgent, plane->now.mono_ns)
-               : seen.held == 0                ? urgent
-                                               : 0;
+        room = !drains_together(window, plane->now.mono_ns)
+                   ? window_gives(window, &seen, waiting, urgent, plane->now.mono_ns)
+               : seen.held == 0 ? urgent
+                                : 0;
     }
     if (window->pace != 0) {
         uint64_t saved = window_saved(window, waiting, plane->now.mono_ns);
@@ -370,7 +373,9 @@ void window_turn(plane_t *plane) {
 
 void window_forget(plane_t *plane, peer_t *peer) {
     if (peer->link != NULL) {
-        count_beside(plane, &peer->link->window, false, false);
+        count_beside(&peer->link->window, false, false);
+        trunk_leave(&plane->trunks, peer->link->window.trunk);
+        peer->link->window.trunk = NULL;
     }
     for (peer_t **at = &plane->narrows; peer->link != NULL && peer->link->window.waits && *at != NULL;
          at = &(*at)->link->next_narrow) {

@@ -22,10 +22,9 @@
  * again meanwhile, which takes a round trip more. If that is much longer than the shortest round trip, the link is let
  * run empty, and the next piece tells, alone: a queue, or the way itself.
  *
- * A box may have ten links, for ten accounts, and has one line. What each may have under way beyond its own rate is
- * what all of those together may that have something waiting, and the queue that one of them sees is the others': none
- * takes it for a longer way, and they let it run empty together. That is so for leaf links that this server
- * dialled. Those that come to a hub may come by as many lines.
+ * A box may have ten links, for ten accounts, and has one line (trunk.h), upwards and downwards. What each may have
+ * under way beyond its own rate is what all of those together may that have something waiting, and the queue that one
+ * of them sees is the others': none takes it for a longer way, and they let it run empty together.
  *
  * window_learn.c has pure functions of what was seen; window.c asks the kernel.
  */
@@ -38,6 +37,7 @@
 #include "base/clock.h"
 #include "base/status.h"
 #include "net/tcp.h"
+#include "plane/trunk.h"
 
 typedef struct plane plane_t;
 typedef struct peer peer_t;
@@ -89,11 +89,12 @@ typedef struct window {
     bool waits;        /* in plane->narrows */
     bool flows;        /* something has waited since all was given last */
     bool recovers;     /* what was lost is being sent again */
-    bool counted;      /* in plane->narrows_dialled */
-    bool counted_busy; /* in plane->narrows_busy */
+    bool counted;      /* in trunk->links */
+    bool counted_busy; /* in trunk->busy */
     uint32_t doubted;  /* DOUBT_*, as control was told last */
     uint32_t among;    /* links of the same line, this one included; 0: nothing is known of a line .. */
     uint32_t beside;   /* .. those that have something waiting; 0 or 1: it is alone */
+    trunk_t *trunk;    /* NULL: nothing is known of it */
     uint64_t bytes;
     uint64_t packet;
     uint64_t rate;  /* bytes a second */
@@ -193,6 +194,8 @@ uint64_t window_saved(window_t *window, uint64_t waiting, int64_t mono_ns);
 /* ---- the window of a link ---------------------------------------------------------------------------------------- */
 
 void window_admitted(plane_t *plane, peer_t *peer);
+/* Notes which links a leaf link has its line together with. domain: the number of the other end's; 0: it has none. */
+void window_beside(plane_t *plane, peer_t *peer, uint64_t domain);
 void window_chores(plane_t *plane, peer_t *peer);
 /* The bytes that the socket of a link with lanes may be given now, which are in conn.out then; 0: none, and it is
  * flushed again when it is time. */

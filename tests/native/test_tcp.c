@@ -18,8 +18,10 @@ typedef struct both {
     int fd, other;
 } both_t;
 
-static both_t connected(void) {
+static both_t connected_from(uint32_t host) {
     both_t both = {.fd = socket(AF_INET, SOCK_STREAM, 0)};
+    struct sockaddr_in own = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(host)};
+    CHECK(bind(both.fd, (struct sockaddr *)&own, sizeof own) == 0);
     int listener = socket(AF_INET, SOCK_STREAM, 0);
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t size = sizeof address;
@@ -30,6 +32,10 @@ static both_t connected(void) {
     CHECK(both.other >= 0);
     close(listener);
     return both;
+}
+
+static both_t connected(void) {
+    return connected_from(INADDR_LOOPBACK);
 }
 
 static void ended(both_t both) {
@@ -111,9 +117,26 @@ static void the_plane_is_first_to_give_up(void) {
     ended(both);
 }
 
+static void those_of_one_address_come_from_one_place(void) {
+    both_t first = connected(), second = connected(), elsewhere = connected_from(INADDR_LOOPBACK + 1);
+    int none[2];
+    CHECK(tcp_place(first.other) != 0);
+    CHECK_EQ_U64(tcp_place(first.other), tcp_place(second.other));
+    CHECK(tcp_place(first.other) != tcp_place(elsewhere.other));
+    CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, none) == 0);
+    CHECK_EQ_U64(0, tcp_place(none[0]));
+    CHECK_EQ_U64(0, tcp_place(-1));
+    ended(first);
+    ended(second);
+    ended(elsewhere);
+    ended((both_t){none[0], none[1]});
+}
+
 int main(void) {
     RUN("a connection is ended by the plane, and by the kernel only when it is closed", the_plane_is_first_to_give_up);
     RUN("BBR looks for the rate anew, and brings all", bbr_begins_anew);
     RUN("whoever is looked after by something else stays so", another_is_left_alone);
+    RUN("connections of one address come from one place, whatever their ports",
+        those_of_one_address_come_from_one_place);
     return TEST_RESULT();
 }
