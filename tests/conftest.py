@@ -1,6 +1,7 @@
 """What all tests have in common: they stay on this machine, and can be dealt out to several processes, test by test
 (--share) or file by file as each process becomes free (--deal). A test that hangs ends its process, with the stack of
-each thread, and --record says what was done until then.
+each thread, and --record says what was done until then. What a test leaves open is its own fault, and not that of the
+test during which Python's collector finds it.
 
 Nothing here starts anything; tests/servers.py does that when a test asks.
 """
@@ -28,12 +29,14 @@ MINUTES: Final = 5
 """A test that takes longer hangs, on any machine, unless it is marked with other minutes."""
 STDERR: Final = pytest.StashKey[int]()
 FAILED: Final = pytest.StashKey[bool]()
+LEFT: Final = pytest.StashKey[list[str]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--shuffle", default="", metavar="SEED", help="files, and the tests in each, in the seed's order")
     parser.addoption("--share", default="0/1", metavar="I/N", help="every Nth of the tests chosen, from number I (0..)")
     parser.addoption("--deal", default="", metavar="FOLDER", help="of the files those that no other process has taken")
+    parser.addoption("--strict-left", action="store_true", help="what a test leaves open fails it; else it is named")
     parser.addoption("--record", default="", metavar="FILE", help="gets a line for each test to do and each one done")
     parser.addoption("--cost", default="", metavar="FILE", help="gets a line for each test: what it took, see Cost")
 
@@ -41,6 +44,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Keeps the error output as it is before a test's own is captured."""
     config.stash[STDERR] = os.dup(2)
+    config.stash[LEFT] = []
     if path := config.getoption("--record"):
         config.pluginmanager.register(Record(Path(path)), "record")
     if path := config.getoption("--cost"):
@@ -108,6 +112,52 @@ def pytest_exception_interact(node: pytest.Item | pytest.Collector) -> None:
     node.stash[FAILED] = True
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, object, object]:
+    """Looks for what a test has left as soon as its fixtures are gone. What stays behind its file is not looked at
+    again: a collection takes a millisecond so, and not a tenth of a second."""
+    result = yield
+    if not item.stash.get(FAILED, False):  # else forget_failed() lets go of it
+        found_left(item)
+    if nextitem is None or nextitem.path != item.path:
+        gc.freeze()
+    return result
+
+
+def pytest_sessionfinish() -> None:
+    """Lets the collector see everything again: hypothesis, which may be loaded only now, asks it who holds what."""
+    gc.unfreeze()
+
+
+def found_left(item: pytest.Item) -> None:
+    """Collects what nothing holds any more. What complains of that, as an open socket does, is named at the end of the
+    run, or fails the test (--strict-left), unless the warning filters of the test's file take it."""
+    found = []
+
+    def note(complaint: sys.UnraisableHookArgs) -> None:
+        told = complaint.err_msg or "exception ignored in"
+        found.append(f"{complaint.exc_value!r} ({told} {complaint.object!r})")
+
+    before, sys.unraisablehook = sys.unraisablehook, note
+    try:
+        gc.collect()
+    finally:
+        sys.unraisablehook = before
+    if not found:
+        return
+    told = f"left open by {item.nodeid}: {'; '.join(found)}"
+    if item.config.getoption("--strict-left"):
+        warnings.warn(pytest.PytestUnraisableExceptionWarning(told), stacklevel=1)
+    else:
+        item.config.stash[LEFT].append(told)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Names what was left open, a line a test."""
+    for told in config.stash[LEFT]:
+        terminalreporter.write_line(" ".join(told.split()))
+
+
 def forget_failed() -> None:
     """Lets go of what a failed test had open: found later, it would be taken for a fault of the test that runs then."""
     for name in ("last_type", "last_value", "last_traceback"):
@@ -164,6 +214,7 @@ def pytest_runtestloop(session: pytest.Session) -> bool | None:
     """With --deal: the files in their order, those apart that another process of the same folder has taken."""
     folder = session.config.getoption("--deal")
     record = session.config.pluginmanager.get_plugin("record")
+    gc.freeze()  # what there is before the first test was left by none
     if not folder or session.config.option.collectonly or session.testsfailed:
         if record:
             record.chosen(session.items)

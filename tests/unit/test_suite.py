@@ -147,6 +147,40 @@ def test_what_a_failed_test_had_open_fails_no_other(tmp_path: Path) -> None:
     assert "1 failed, 1 passed" in done.stdout, done.stdout
 
 
+LEFT = """
+import socket, pytest
+def left():
+    ring = [socket.socket()]
+    ring.append(ring)
+@pytest.fixture(scope="module")
+def lazy():
+    yield
+    left()
+def test_one(): left()
+def test_two(): pass
+@pytest.mark.filterwarnings("ignore::ResourceWarning")
+def test_three(): left()
+def test_four(lazy): pass
+"""
+
+
+@pytest.mark.parametrize("strict", [True, False])
+def test_what_a_test_leaves_open_is_said_of_it(strict: bool, tmp_path: Path) -> None:
+    """It is found when the test's fixtures are gone, also those of its file, and named; the file may say that it is
+    known. The test that comes next, of whichever file, has nothing of it. A strict run takes it for an error."""
+    for name in "ab":
+        (tmp_path / f"test_{name}.py").write_text(LEFT)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "tests.conftest", "-W", "error", str(tmp_path)]
+    command += ["-c", os.devnull, "-o", f"cache_dir={tmp_path / 'cache'}", "-ra", *["--strict-left"][: int(strict)]]
+    done = subprocess.run(command, cwd=ROOT, env=PLAIN, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    leavers = [f"test_{file}.py::test_{test}" for file in "ab" for test in ("one", "four")]
+    said = r"left open by \S*(test_\w\.py::\w+): ResourceWarning.*unclosed <socket"
+    beginning = r"^E .*" if strict else "^"
+    assert leavers == re.findall(beginning + said, done.stdout, re.MULTILINE), done.stdout
+    assert leavers[: 4 * strict] == re.findall(r"^ERROR \S*(test_\w\.py::\w+)", done.stdout, re.MULTILINE)
+    assert ("8 passed, 4 errors" if strict else "8 passed in") in done.stdout
+
+
 @pytest.fixture(scope="module")
 def suite() -> ModuleType:
     """tests/run itself."""
@@ -165,6 +199,22 @@ def test_a_quick_run_is_not_part_of_everything(suite: ModuleType) -> None:
     assert suite.usual(["--quick"]) == list(suite.QUICK)
 
 
+@pytest.mark.parametrize(
+    ("first", "alone", "passed"),
+    [
+        ("ERROR a.py::b - left open", "1 skipped in 0.01s", 1),
+        ("ERROR a.py::b - left open", "1 passed in 0.01s", 1),
+        ("ERROR a.py::b - left open", "1 failed in 0.01s", None),
+        ("FAILED a.py::b - assert 0", "1 skipped in 0.01s", None),
+    ],
+)
+def test_an_error_before_a_test_that_is_skipped_alone_is_not_its_own(
+    first: str, alone: str, passed: int | None, suite: ModuleType
+) -> None:
+    """A test that is not for this machine cannot have failed by itself; one that has failed cannot be skipped."""
+    assert passed == suite.Failure(["pytest"], f"{first}\n1 failed in 0.02s", 1).passed_again(passed is None, alone)
+
+
 SUMMARY = """
 =========================== short test summary info ============================
 FAILED tests/unit/test_a.py::test_one[x - y] - assert 1 == 2
@@ -179,10 +229,11 @@ def test_what_passes_at_its_second_try_is_named_and_fails_a_nightly_run(
 ) -> None:
     part = suite.Part("unit", result=suite.Result(9, 0))
     part.repeated = suite.Failure(["pytest"], SUMMARY, 2).tests()
+    part.left = ["left open by a.py::b: a socket"]
     result = suite.settled([part], nightly=nightly)
     assert (passed, failed) == (result.passed, result.failed)
     lines = capsys.readouterr().out.splitlines()
-    assert 2 == len(lines)
+    assert [*part.left, 3] == [lines.pop(0), 1 + len(lines)]
     assert all(line.startswith("passed only when alone") for line in lines)
     assert lines[1].endswith(": tests/unit/test_b.py::test_two")
 
