@@ -62,9 +62,12 @@ class Failure:
         """The names of the failed tests."""
         if self.names:
             return self.names
-        lines = [line.split(" - ")[0] for line in self.output.splitlines()]
-        names = [line.split(" ", 1)[1] for line in lines if re.match(r"(FAILED|ERROR) \S+::", line)]
+        names = [name for _, name in self._told()]
         return (names + ["a test without a name"] * self.count)[: self.count - self.missing]
+
+    def _told(self) -> list[tuple[str, str]]:
+        """By pytest's summary: FAILED, or ERROR where that was in a set-up or tear-down; the name of the test."""
+        return re.findall(r"^(FAILED|ERROR) (\S+::.*?)(?: - .*)?$", self.output, re.MULTILINE)
 
     def passed_again(self, status: int, output: str) -> int | None:
         """How many tests have passed that had not, by what the command `again` came to; None if not all did."""
@@ -72,9 +75,12 @@ class Failure:
             return counted(output, status).passed - self.passed if status == 0 else None
         result = counted(closing(output), status)
         skipped = sum(map(int, re.findall(r"(\d+) skipped", closing(output))))
-        # Exactly those that failed, or it is not known what passed. Those that did not run may be skipped.
-        alike = result.passed + skipped == self.count and skipped <= self.missing
-        return result.passed if alike and result.failed == 0 else None
+        # Exactly those that failed, or it is not known what passed. Those that did not run may be skipped, and count
+        # for nothing. So may those with an error before they began: what went wrong in a test that is not for this
+        # machine was not its own, and it counts as one that passes when alone.
+        errors = sum(word == "ERROR" for word, _ in self._told())
+        alike = result.passed + skipped == self.count and skipped <= self.missing + errors
+        return result.passed + max(0, skipped - self.missing) if alike and result.failed == 0 else None
 
 
 @dataclass
