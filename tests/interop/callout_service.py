@@ -113,4 +113,5 @@ async def talk(port: int, connect: Request, lines: bytes = b"PING\r\n", end: byt
                     heard += data
     finally:
         writer.close()
-    return heard
+    # What comes behind it may come with it, or later.
+    return heard[: heard.index(end) + len(end)] if end in heard else heard
