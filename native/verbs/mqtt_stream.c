@@ -264,8 +264,8 @@ static void reading_end(js_t *js, job_t *job, status_t status) {
     }
     if (status == STATUS_OK) {
         reading->keeper->sessions = reading->keeper->unreadable ? KEEPS_NO : KEEPS_YES;
-        if (!reading->keeper
-                 ->unreadable) { /* else a message that one of them wants would be taken for one that none does */
+        /* Where a session is unreadable, a message that it wants would be taken for one that nobody wants. */
+        if (!reading->keeper->unreadable) {
             keeping_made(reading->plane, job->stream);
         }
         mqtt_wake(reading->plane, reading->keeper);

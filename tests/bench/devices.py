@@ -24,6 +24,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -205,8 +206,8 @@ def flow(broker: Broker, publishers: int, subscribers: int, count: int) -> Figur
             sock.sendall(packet * TOGETHER)
 
     whole = count // TOGETHER * TOGETHER * publishers
-    work: list[Callable[[], None]] = [lambda one=one: take(one, whole * len(packet)) for one in takers]  # type: ignore[misc]
-    work += [lambda one=one: give(one) for one in givers]  # type: ignore[misc]
+    work: list[Callable[[], None]] = [partial(take, one, whole * len(packet)) for one in takers]
+    work += [partial(give, one) for one in givers]
     try:
         return timed(broker, whole * subscribers, lambda: together(work))
     finally:

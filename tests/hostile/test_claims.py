@@ -14,6 +14,7 @@ import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -112,12 +113,16 @@ def test_a_box_has_one_budget_whatever_else_it_says_to_be() -> None:
             login = Login(server, key, **said)
             assert login.is_in, login.answer
             login.socket.sendall(b"LMSG telemetry.box-1.x 20000\r\n" + b"x" * 20_000 + b"\r\nPING\r\n")
-            within(5, lambda least=used + 20_000: _used(server) > least)  # type: ignore[misc]
+            within(5, partial(_has_used, server, used + 20_000))
             now = _used(server)
             assert now > used + 20_000, what
             used = now
             login.close()
             within(5, lambda: not report(server, "/leafz")["leafs"])
+
+
+def _has_used(server: Server, more_than: int) -> bool:
+    return _used(server) > more_than
 
 
 def _used(server: Server) -> int:

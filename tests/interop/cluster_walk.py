@@ -18,6 +18,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
+from functools import partial
 from pathlib import Path
 
 import nats.errors
@@ -77,7 +78,7 @@ async def ask(clients: list[Client], name: str, done: Counter[str]) -> None:
     await until_heard(clients, f"gone.{name}")
     for client in clients:
         for subject in (*(f"svc.{name}.{number}" for number in range(len(clients))), f"all.{name}"):
-            await until(lambda client=client, subject=subject: has_none(client, subject), f"{subject} is still wanted")  # type: ignore[misc]
+            await until(partial(has_none, client, subject), f"{subject} is still wanted")
             done["nobody"] += 1
 
 

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -72,6 +73,10 @@ class Cluster:
         return one_each(self.servers, user, **options)
 
 
+def has_peers(server: servers.Server, names: set[str]) -> bool:
+    return peers_of(server) == names
+
+
 def peers_of(server: servers.Server) -> set[str]:
     """The other servers that it has its whole pool and the system account's connection with."""
     names = [row["remote_name"] for row in report(server, "routez")["routes"]]
@@ -95,7 +100,7 @@ def started(kinds: tuple[str, ...], folder: Path, more: str = "", text: str = CO
         names = {f"s{number}" for number in range(len(kinds))}
         for number, server in enumerate(made):
             others = names - {f"s{number}"}
-            asyncio.run(until(lambda server=server, others=others: peers_of(server) == others, server.log[-3000:]))  # type: ignore[misc]
+            asyncio.run(until(partial(has_peers, server, others), server.log[-3000:]))
         yield cluster
 
 

@@ -11,6 +11,7 @@ import asyncio
 import os
 import shutil
 import subprocess
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,10 @@ def tool() -> str:
     return found
 
 
+def has_routes(server: servers.Server, number: int) -> bool:
+    return len(report(server, "routez")["routes"]) == number
+
+
 def said(tool: str, home: Path, server: servers.Server, command: str) -> str:
     words = [tool, "-s", f"nats://sys:sys@127.0.0.1:{server.port}", "--timeout", "10s", *command.split()]
     environment = {**os.environ, "HOME": str(home), "NO_COLOR": "1"}
@@ -72,7 +77,7 @@ def shown(tool: str, kinds: tuple[str, ...], folder: Path) -> dict[tuple[str, in
     with of_supercluster.started(kinds, folder, clusters="AAB") as found:
         asyncio.run(found.until_met())
         for server in found.servers[:2]:
-            eventually(lambda server=server: len(report(server, "routez")["routes"]) == 4)  # type: ignore[misc]
+            eventually(partial(has_routes, server, 4))
         last = found.servers[2]
         eventually(lambda: len(report(last, "gatewayz")["inbound_gateways"].get("A", [])) == 2)
         asyncio.run(known(last))

@@ -16,6 +16,7 @@ import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -225,8 +226,8 @@ class Walk:
         await until(lambda: told(f"$JS.API.STREAM.INFO.{stream}", {}, "state"), stream, seconds=PATIENCE_S)
         found, state = [], answer["state"]
         for sequence in range(state["first_seq"], state["last_seq"] + 1):
-            ask = f"$JS.API.STREAM.MSG.GET.{stream}", {"seq": sequence}, "message"
-            await until(lambda ask=ask: told(*ask), lambda: answer, seconds=PATIENCE_S)  # type: ignore[misc]
+            read = partial(told, f"$JS.API.STREAM.MSG.GET.{stream}", {"seq": sequence}, "message")
+            await until(read, lambda: answer, seconds=PATIENCE_S)
             found.append(base64.b64decode(answer["message"]["data"]).decode())
         return found
 

@@ -12,6 +12,7 @@ import contextlib
 import signal
 import time
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,10 @@ def brought(server: servers.Server, count: int) -> list[bytes]:
         return found
 
 
+def has_states(server: servers.Server) -> bool:
+    return STATES == retained(server)
+
+
 def retained(server: servers.Server) -> list[bytes]:
     """What a new subscription gets in a moment; a nats-server may lack what others have just stored."""
     with client(server) as device:
@@ -82,7 +87,7 @@ def test_a_session_gets_what_is_published_at_each_server(kind: str, tmp_path: Pa
     """Once, also while its client is there and subscribers at other servers get it at once, with its QoS."""
     with devices(kind, tmp_path) as made:
         for server in made:
-            eventually(lambda server=server: acknowledged(server, "for/device", b"away"))  # type: ignore[misc]
+            eventually(partial(acknowledged, server, "for/device", b"away"))
         found = brought(made[0], 3)
 
         assert [b"away"] * 3 == found
@@ -115,18 +120,13 @@ def test_what_is_retained_at_each_server_is_read_at_each(kind: str, tmp_path: Pa
     """A subscription gets all of it, whichever server keeps it."""
     with devices(kind, tmp_path) as made:
         for number, server in enumerate(made):
-            state = STATES[number]
-            eventually(
-                lambda server=server, number=number, state=state: acknowledged(  # type: ignore[misc]
-                    server, f"state/{number}", state, retain=True
-                )
-            )
+            eventually(partial(acknowledged, server, f"state/{number}", STATES[number], retain=True))
 
         for server in made:
             if kind == servers.LEAFD:
-                assert STATES == retained(server)
+                assert has_states(server)
             else:
-                eventually(lambda server=server: STATES == retained(server), "it is not read")  # type: ignore[misc]
+                eventually(partial(has_states, server), "it is not read")
 
 
 def test_a_message_is_acknowledged_only_when_the_server_with_the_session_has_it(tmp_path: Path) -> None:
@@ -212,7 +212,7 @@ def test_who_listens_to_what_servers_send_each_other_changes_nothing(tmp_path: P
         assert all(acknowledged(server, "for/device", b"before") for server in made)
         eventually(lambda: has_session(made[0]), "no session is made")
         for server in made:
-            eventually(lambda server=server: comes(server, made[0]), "nothing comes")  # type: ignore[misc]
+            eventually(partial(comes, server, made[0]), "nothing comes")
         for server in made:
             assert acknowledged(server, "for/device", b"away")
             assert acknowledged(server, "state/0", STATES[0], retain=True)
@@ -256,6 +256,10 @@ def make(server: servers.Server, name: str, **more: Any) -> None:
         assert "error" not in made, made
 
 
+def taken(server: servers.Server, topic: str, payload: bytes) -> bool:
+    return answered(server, topic, payload) == 0
+
+
 def answered(server: servers.Server, topic: str, payload: bytes) -> int:
     """The reason in a PUBACK of 5."""
     with client(server, level=5) as five:
@@ -271,8 +275,7 @@ def test_an_acknowledgement_means_that_a_stream_of_another_server_has_it(tmp_pat
         make(made[2], "shared", num_replicas=3)
         for number, server in enumerate(made):
             for name in ("alone", "shared"):
-                payload = b"%d" % number
-                eventually(lambda at=server, to=f"{name}/x", one=payload: answered(at, to, one) == 0)  # type: ignore[misc]
+                eventually(partial(taken, server, f"{name}/x", b"%d" % number))
         for name in ("alone", "shared"):
             assert {b"0", b"1", b"2"} == set(stored(made[0], name))
 
@@ -302,11 +305,10 @@ def test_what_is_retained_and_a_session_outlive_a_server_where_three_have_their_
                 config = operator.request(f"$JS.API.STREAM.INFO.{name}")["config"] | {"num_replicas": 3}
                 answer = operator.request(f"$JS.API.STREAM.UPDATE.{name}", **config)
                 assert "error" not in answer, answer
-                eventually(lambda name=name: copies(made[1], name) == 2, "not all have it")  # type: ignore[misc]
+                eventually(partial(has_two_copies, made[1], name), "not all have it")
 
         for number, server in enumerate(made):
-            one = f"state/{number}", STATES[number]
-            eventually(lambda at=server, one=one: acknowledged(at, *one, retain=True))  # type: ignore[misc]
+            eventually(partial(acknowledged, server, f"state/{number}", STATES[number], retain=True))
         eventually(lambda: [STATES] * 3 == [retained(server) for server in made], "a copy lacks what is agreed on")
         eventually(lambda: acknowledged(made[1], "for/device", b"away"), "it is not acknowledged")
         leader = made[int(led_by(made[1], "$MQTT_msgs")[1:])]
@@ -315,6 +317,10 @@ def test_what_is_retained_and_a_session_outlive_a_server_where_three_have_their_
         eventually(lambda: [b"away"] in [session_of(server) for server in up], "its session is nowhere")
         newer = sorted([STATES[0], b"after", STATES[2]])
         eventually(lambda: retains(up[0], b"after") and newer == retained(up[1]), "two of three do not go on")
+
+
+def has_two_copies(server: servers.Server, name: str) -> bool:
+    return copies(server, name) == 2
 
 
 def copies(server: servers.Server, name: str) -> int:

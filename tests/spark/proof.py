@@ -29,6 +29,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -155,16 +156,20 @@ def wait_until(so: Callable[[], bool], query: Query) -> None:
         time.sleep(0.05)
 
 
+def more(count: Callable[[], int], before: int) -> bool:
+    return count() > before
+
+
 def kill_drivers(query: Query, out: Callable[[], int], faults: int) -> None:
     for number in range(faults):
         planned, noted, there = query.batches("offsets"), query.batches("commits"), out()
         stage = ("planned", "publishing", "ending", "noted")[number % 4]
         if stage == "planned":
-            wait_until(lambda planned=planned: query.batches("offsets") > planned, query)  # type: ignore[misc]
+            wait_until(partial(more, partial(query.batches, "offsets"), planned), query)
         elif stage == "noted":
-            wait_until(lambda noted=noted: query.batches("commits") > noted, query)  # type: ignore[misc]
+            wait_until(partial(more, partial(query.batches, "commits"), noted), query)
         else:
-            wait_until(lambda there=there: out() > there, query)  # type: ignore[misc]
+            wait_until(partial(more, out, there), query)
             time.sleep(0.3 * random.random() if stage == "ending" else 0)
         query.kill()
         print(f"{number + 1}: driver killed, {stage}; {out()} rows in OUT", flush=True)
@@ -174,9 +179,9 @@ def kill_drivers(query: Query, out: Callable[[], int], faults: int) -> None:
 def kill_executors(spark: standalone.Standalone, query: Query, out: Callable[[], int], faults: int) -> None:
     for number in range(faults):
         there = out()
-        wait_until(lambda there=there: out() > there, query)  # type: ignore[misc]
+        wait_until(partial(more, out, there), query)
         time.sleep(random.random())
-        wait_until(lambda number=number: spark.kill_executor(number), query)  # type: ignore[misc]
+        wait_until(partial(spark.kill_executor, number), query)
         print(f"{number + 1}: executor killed; {out()} rows in OUT", flush=True)
 
 

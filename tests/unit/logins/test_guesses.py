@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from functools import partial
 
 import trio
 import trio.testing
@@ -122,6 +123,10 @@ def test_a_check_that_raises_is_a_refusal() -> None:
     trio.run(main)
 
 
+def told(verdict: Verdict | Refusal) -> Verdict | Refusal:
+    return verdict
+
+
 def test_the_first_failures_are_told_at_once_and_the_later_ones_late() -> None:
     """A mistyped password costs no patience, a hundred of them do; a good one never waits."""
 
@@ -132,7 +137,7 @@ def test_the_first_failures_are_told_at_once_and_the_later_ones_late() -> None:
             await nursery.start(guesses.run)
             for verdict in (*[BAD] * (FREE_FAILURES + 2), GOOD):
                 before = trio.current_time()
-                await guesses.check("clients", "::1", "u", lambda verdict=verdict: verdict, lambda: True)  # type: ignore[misc]
+                await guesses.check("clients", "::1", "u", partial(told, verdict), lambda: True)
                 clock.append(trio.current_time() - before)
             nursery.cancel_scope.cancel()
         assert all(took < LATE_S for took in (*clock[:FREE_FAILURES], clock[-1]))
