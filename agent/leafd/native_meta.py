@@ -53,12 +53,17 @@ class MetaLook:
     members: int
 
 
-def member_info(name: str, member: MetaMember, *, seen: bool = True, there: bool = False) -> dict[str, Any]:
-    """A member as nats-server's PeerInfo has it. seen: by the leader, or the leader by a follower, which knows only the
-    names of others.
+def is_heard(look: MetaLook, member: MetaMember) -> bool:
+    """Whether the server that the look is from hears the member: a leader hears all others, any other member its leader
+    alone."""
+    return look.role == LEADER or member.peer == look.leader
+
+
+def member_info(name: str, member: MetaMember, *, heard: bool = True, there: bool = False) -> dict[str, Any]:
+    """A member as nats-server's PeerInfo has it. heard: as is_heard() has it; else its name is all that is known.
     there: its server can be reached, so one that has not said a word yet has not had the time."""
     row: dict[str, Any] = {"name": name, "current": False, "active": 0, "peer": shown_peer(member.peer)}
-    if not seen:
+    if not heard:
         return row
     silent = not 0 <= member.heard_ns <= OFFLINE_NS
     offline = silent and (member.heard_ns >= 0 or not there)

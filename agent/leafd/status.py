@@ -61,7 +61,7 @@ class Link:
     """What its budget, or the time of the day, lets go: all; normal: no bulk; high: what is urgent or has priority;
     none."""
     budgeted: int | None = None
-    """Bytes here that wait for that; what waits in streams is what their takers have not stored."""
+    """Bytes here that wait for that; what waits in streams is what their copiers have not stored."""
 
     @property
     def held(self) -> str:
@@ -130,21 +130,21 @@ class Copy:
 
 
 @dataclass(frozen=True, slots=True)
-class Taker:
-    """A mirror or source elsewhere that takes from a stream of this server."""
+class Copier:
+    """A mirror or source elsewhere that copies a stream of this server."""
 
     stream: str
     account: str
     kind: str
     copy: str
-    """The stream that takes, with its domain; empty: it does not say."""
+    """The name of the copying stream, with its domain; empty: it does not say."""
     behind: int | None
     """Messages that it has not stored, as far as it said; None: nobody can know."""
     bytes_behind: int | None
     asks: bool
-    """It is there now."""
+    """Its consumer is there now."""
     seen_s: float
-    """Since it was."""
+    """Seconds since its consumer was last there."""
     held: str = ""
     """What waits here for the budget of the link to it, if anything does."""
 
@@ -251,7 +251,7 @@ class Status:
     disk_free: int
     links: tuple[Link, ...]
     copies: tuple[Copy, ...]
-    takers: tuple[Taker, ...]
+    copiers: tuple[Copier, ...]
     servers: tuple[Server, ...]
     group: Group | None
     """The group of all servers; None: this one is in none."""
@@ -287,7 +287,7 @@ def status(varz: Page, leafz: Page, jsz: Page) -> Status:
         disk_free=store.get("disk_free", 0),
         links=found_links,
         copies=found_copies,
-        takers=tuple(takers(jsz)),
+        copiers=tuple(copiers(jsz)),
         servers=tuple(servers(varz)),
         group=group,
         shared=shared,
@@ -456,12 +456,12 @@ def copies(jsz: Page) -> Iterator[Copy]:
             )
 
 
-def takers(jsz: Page) -> Iterator[Taker]:
+def copiers(jsz: Page) -> Iterator[Copier]:
     """All copies elsewhere that are known here."""
     for account, stream in _each_stream(jsz):
-        for one in (stream.get("leafd") or {}).get("takers", ()):
+        for one in (stream.get("leafd") or {}).get("copiers", ()):
             domain = f" ({one['domain']})" if one["domain"] else ""
-            yield Taker(
+            yield Copier(
                 stream=stream["name"],
                 account=account,
                 kind=one["kind"],

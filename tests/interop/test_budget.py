@@ -264,9 +264,9 @@ def test_a_stream_waits_in_its_box_without_noise_and_comes_whole(hub: str, tmp_p
         time.sleep(3)
         used, stored = pair.used(), stream(pair.hub, "COPY")["state"]["messages"]
         assert 0.5 * LIMIT < stored * SIZE < 0.9 * LIMIT
-        (taker,) = stream_row(pair.leaf, "T")["leafd"]["takers"]
-        assert taker["held"] in ("normal", "high")
-        assert taker["behind"] > 0
+        (copier,) = stream_row(pair.leaf, "T")["leafd"]["copiers"]
+        assert copier["held"] in ("normal", "high")
+        assert copier["behind"] > 0
         if hub == servers.LEAFD:  # which is told by the box
             assert stream(pair.hub, "COPY")["sources"][0]["leafd"]["held"] in ("normal", "high")
         time.sleep(30)
@@ -278,7 +278,7 @@ def test_a_stream_waits_in_its_box_without_noise_and_comes_whole(hub: str, tmp_p
             time.sleep(0.5)
         state = stream(pair.hub, "COPY")["state"]
         assert (state["messages"], state["last_seq"]) == (600, 600)
-        assert stream_row(pair.leaf, "T")["leafd"]["takers"][0]["held"] == "all"
+        assert stream_row(pair.leaf, "T")["leafd"]["copiers"][0]["held"] == "all"
         if hub == servers.LEAFD:
             assert stream(pair.hub, "COPY")["sources"][0]["leafd"]["held"] == "all"
     finally:

@@ -54,7 +54,7 @@ class Moment:
     stored: int
     copied: int
     source: dict[str, Any] | None
-    taker: dict[str, Any] | None
+    copier: dict[str, Any] | None
 
 
 @dataclass
@@ -131,9 +131,9 @@ class World:
     def look(self) -> Moment:
         at_leaf, at_hub = self.stream(LEAF, "T"), self.stream(HUB, "COPY")
         copied = at_hub["state"]["messages"] if at_hub else self.seen[-1].copied if self.seen else 0
-        takers = at_leaf.get("leafd", {}).get("takers", [None])
+        copiers = at_leaf.get("leafd", {}).get("copiers", [None])
         source = at_hub["sources"][0] if at_hub else None
-        self.seen.append(Moment(time.monotonic(), at_leaf["state"]["messages"], copied, source, takers[0]))
+        self.seen.append(Moment(time.monotonic(), at_leaf["state"]["messages"], copied, source, copiers[0]))
         return self.seen[-1]
 
     def watch(self, seconds: float) -> None:
@@ -163,9 +163,9 @@ class World:
                 stored = {was.stored for was in self.between(then - self.under_way_s(then), then)}
                 truths = [there - here for there in stored for here in copied]
                 near(one, told["behind"], truths, 10)
-            if one.taker is not None:
+            if one.copier is not None:
                 truths = [one.stored - was.copied for was in self.between(one.at - self.under_way_s(one.at), one.at)]
-                near(one, one.taker["behind"], truths, UNDER_WAY)
+                near(one, one.copier["behind"], truths, UNDER_WAY)
 
 
 def near(one: Moment, told: int | None, truths: list[int], slack: int) -> None:
@@ -246,7 +246,7 @@ def test_a_nats_server_at_the_other_end_is_told_of_as_truly(hub_kind: str, leaf_
         both.judge(began)
         told = [(one.source or {}).get("leafd", {}).get("behind") for one in both.seen]
         if hub_kind == servers.REFERENCE:
-            told = [one.taker["behind"] for one in both.seen if one.taker is not None]
+            told = [one.copier["behind"] for one in both.seen if one.copier is not None]
         known = [one for one in told if one is not None]
         assert len(known) > 0.5 * len(both.seen)
         assert max(known) > 500
@@ -257,7 +257,7 @@ def settled(both: World) -> None:
     both.joined.change(Link(rate=5e6, delay=SLOW.delay))
     deadline = time.monotonic() + 60
     while (now := both.look()) and time.monotonic() < deadline:
-        told = (now.source or {}).get("leafd", {}).get("behind"), (now.taker or {}).get("behind")
+        told = (now.source or {}).get("leafd", {}).get("behind"), (now.copier or {}).get("behind")
         if told == (0, 0) and now.copied == now.stored:
             return
         time.sleep(0.5)
@@ -276,13 +276,13 @@ def test_while_the_hub_is_gone_the_box_knows_what_it_has_not_taken_and_the_hub_s
         copied = [one.copied for one in both.seen if one.at > both.seen[-1].at - 2 * UNDER_WAY_S]
         both.publish(1000)
         deadline = time.monotonic() + 30
-        while (taker := both.look().taker) is not None and taker["asks"] and time.monotonic() < deadline:
+        while (copier := both.look().copier) is not None and copier["asks"] and time.monotonic() < deadline:
             time.sleep(0.2)
-        assert taker is not None
-        assert not taker["asks"]
+        assert copier is not None
+        assert not copier["asks"]
         # The hub's last words of what it has stored may have been under way, or not said yet.
         slack = max(PART * 3000, UNDER_WAY)
-        assert 3000 - copied[-1] - slack <= taker["behind"] <= 3000 - copied[0] + slack
+        assert 3000 - copied[-1] - slack <= copier["behind"] <= 3000 - copied[0] + slack
         both.joined.change(SILENT)
         with both.joined.at(HUB):
             both.hub.start()

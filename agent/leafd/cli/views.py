@@ -24,11 +24,11 @@ from leafd.records import dataclass
 from leafd.status import (
     HELD,
     STREAMS_PAGE,
+    Copier,
     Copy,
     Link,
     Sessions,
     Status,
-    Taker,
     consumers,
     copies,
     links,
@@ -198,12 +198,12 @@ def _show_status(found: Status) -> None:
             ("stream", "kind", "of", ">behind", ">bytes", "oldest", "level in", "heard"),
             [(one.stream, one.kind, one.origin, *_how_far(one), ago(one.heard_s)) for one in found.copies],
         )
-    if found.takers:
+    if found.copiers:
         say("")
         show(
-            "Who takes from here",
+            "Copied elsewhere",
             ("stream", "kind", "in", ">has not stored", ">bytes", "asked"),
-            [(one.stream, one.kind, one.copy or "-", *_not_stored(one)) for one in found.takers],
+            [(one.stream, one.kind, one.copy or "-", *_not_stored(one)) for one in found.copiers],
         )
     say("")
     for line in found.problems:
@@ -273,10 +273,10 @@ def _how_far(copy: Copy) -> tuple[object, str, str, str]:
     return copy.behind, _about(copy.bytes_behind), oldest, ready
 
 
-def _not_stored(taker: Taker) -> tuple[object, str, str]:
-    behind = "not known" if taker.behind is None else taker.behind
-    asked = "now" if taker.asks else f"{lasting(taker.seen_s)} ago"
-    return behind, _about(taker.bytes_behind), f"{asked}; {taker.held}" if taker.held and taker.behind else asked
+def _not_stored(copier: Copier) -> tuple[object, str, str]:
+    behind = "not known" if copier.behind is None else copier.behind
+    asked = "now" if copier.asks else f"{lasting(copier.seen_s)} ago"
+    return behind, _about(copier.bytes_behind), f"{asked}; {copier.held}" if copier.held and copier.behind else asked
 
 
 def _about(count: int | None) -> str:

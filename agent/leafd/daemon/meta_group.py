@@ -22,7 +22,7 @@ from leafd.cluster.neighbours import MAGIC as NEIGHBOURS
 from leafd.cluster.presence import AWAY_S
 from leafd.daemon import rescue
 from leafd.links.origin import peer_number
-from leafd.native_meta import LEADER, MetaLook, MetaMember, look_in, member_info, rows_in, shown_peer
+from leafd.native_meta import LEADER, MetaLook, MetaMember, is_heard, look_in, member_info, rows_in, shown_peer
 from leafd.turns import beat
 
 if TYPE_CHECKING:
@@ -407,8 +407,7 @@ class MetaGroup:
         return found | {"cluster_size": len(self._members), "quorum_needed": voters // 2 + 1, **_NOTHING}
 
     def _replica(self, look: MetaLook, member: MetaMember) -> dict[str, Any]:
-        seen = look.role == LEADER or member.peer == look.leader
-        row = member_info(self._named(member.peer), member, seen=seen)
+        row = member_info(self._named(member.peer), member, heard=is_heard(look, member))
         if not member.voter:
             row["observer"] = True
         return row

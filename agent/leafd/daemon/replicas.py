@@ -20,7 +20,7 @@ from leafd import native_types as t
 from leafd.cluster.membership import Change, next_change
 from leafd.gotime import format_time
 from leafd.jetstream import errors
-from leafd.native_meta import LEADER, REMOVE, MetaLook, MetaMember, look_in, member_info
+from leafd.native_meta import LEADER, REMOVE, MetaLook, MetaMember, is_heard, look_in, member_info
 
 if TYPE_CHECKING:
     from leafd.daemon.meta_group import MetaGroup
@@ -221,10 +221,12 @@ class Replicas:
         if stream.led:
             found["leader_since"] = format_time(stream.led_since)
         found |= {"system_account": True, "traffic_account": self._meta.system}
-        seen, linked = look.role == LEADER, self._meta.linked()
-        others = [(one, one.peer in linked) for one in members if one.peer != look.leader]
-        rows = [member_info(self._meta.named(one.peer), one, seen=seen, there=there) for one, there in others]
-        return found | {"replicas": rows}
+        linked = self._meta.linked()
+        others = [one for one in members if one.peer != look.leader]
+        return found | {"replicas": [self._replica(look, one, there=one.peer in linked) for one in others]}
+
+    def _replica(self, look: MetaLook, member: MetaMember, *, there: bool) -> dict[str, Any]:
+        return member_info(self._meta.named(member.peer), member, heard=is_heard(look, member), there=there)
 
 
 def _group_name(stream: Stream) -> str:

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 
 from leafd.jetstream.advisories import Advisories
 from leafd.jetstream.catalogue import Catalogue, JetStreamAccount, Settings, Stream
+from leafd.jetstream.copiers import Copiers
 from leafd.jetstream.models.stream import StreamConfig
 from leafd.jetstream.ports import Neighbours, Placing
 from leafd.jetstream.rules.consumer_rules import ConsumerContext
 from leafd.jetstream.rules.stream_rules import StreamContext
-from leafd.jetstream.takers import Takers
 from leafd.native_commands import Commands
 from leafd.operator_log import Log
 from leafd.records import dataclass
@@ -32,7 +32,7 @@ class Context:
     advisories: Advisories
     log: Log
     make_templates: Callable[[], Templates]
-    takers: Takers
+    copiers: Copiers
     placing: Placing | None = None
     """The group of servers; None: this one is alone."""
 

@@ -14,10 +14,10 @@ from typing import Any, Final, NamedTuple
 
 from leafd.gojson import written
 from leafd.jetstream.catalogue import Catalogue, Consumer, Stream
+from leafd.jetstream.copiers import Copiers
 from leafd.jetstream.models.consumer import ConsumerConfig
 from leafd.jetstream.models.stream import StreamConfig
 from leafd.jetstream.rules.versioning import LEVEL_KEY, VERSION_KEY
-from leafd.jetstream.takers import Takers
 from leafd.native_commands import Commands
 from leafd.native_packing import state_row
 from leafd.native_stats import StateRow
@@ -76,10 +76,10 @@ class _Listed(NamedTuple):
 class PlainStreams:
     """The plain streams of all accounts."""
 
-    def __init__(self, plane: Commands, catalogue: Catalogue, takers: Takers) -> None:
+    def __init__(self, plane: Commands, catalogue: Catalogue, copiers: Copiers) -> None:
         self._plane = plane
         self._catalogue = catalogue
-        self._takers = takers
+        self._copiers = copiers
         self._listed = dict[str, _Listed]()
 
     def listed(self, account: str) -> list[Run]:
@@ -88,7 +88,7 @@ class PlainStreams:
         known = self._catalogue.by_name.get(account)
         if known is None:
             return []
-        streams, taken = known.sorted_streams(), self._takers.streams
+        streams, taken = known.sorted_streams(), self._copiers.streams
         now = _Listed(
             streams,
             [one.config for one in streams],
@@ -173,7 +173,7 @@ class PlainStreams:
                 found.setdefault(stream.id, []).append(PlainConsumer(one, state))
 
     def _plain(self, streams: list[Stream]) -> list[Stream]:
-        taken = self._takers.streams
+        taken = self._copiers.streams
         return [
             one
             for one in streams

@@ -43,6 +43,7 @@ from leafd.jetstream.catalogue import (
     stored_stream,
 )
 from leafd.jetstream.context import Context
+from leafd.jetstream.copiers import Copiers
 from leafd.jetstream.endpoints import (
     account as _account_endpoints,
     clustering as _clustering_endpoints,
@@ -55,7 +56,6 @@ from leafd.jetstream.plain import PlainStreams
 from leafd.jetstream.ports import SERVER, Alone, Asker, Everywhere, Neighbours, Placing
 from leafd.jetstream.registry import API, TYPE, Answer, Call, answer, find, is_empty, refusal
 from leafd.jetstream.rules.versioning import fits_level
-from leafd.jetstream.takers import Takers
 from leafd.native_commands import Commands
 from leafd.operator_log import Log
 from leafd.quoting import quoted
@@ -94,8 +94,8 @@ class JetStream:
         self.catalogue = Catalogue()
         self.tight: dict[tuple[str, str], int] = {}
         """Accounts, with the storage, whose streams have nearly all that they may, and how much that is."""
-        self.takers = Takers(plane, self.catalogue, (neighbours or Alone()).lets_go)
-        self.plain = PlainStreams(plane, self.catalogue, self.takers)
+        self.copiers = Copiers(plane, self.catalogue, (neighbours or Alone()).lets_go)
+        self.plain = PlainStreams(plane, self.catalogue, self.copiers)
         self._context = Context(
             self.catalogue,
             plane,
@@ -104,7 +104,7 @@ class JetStream:
             Advisories(plane, settings),
             log,
             self._make_templates,
-            self.takers,
+            self.copiers,
         )
         self._plane = plane
         self._log = log
@@ -513,7 +513,7 @@ class JetStream:
         """The plane removed an ephemeral that nobody used."""
         found, stream = self.catalogue.consumer(event.stream, event.consumer), self.catalogue.stream(event.stream)
         if found is not None:
-            self.takers.ended(*found, event.taken)
+            self.copiers.ended(*found, event.taken)
             consumers.removed(self._context, *found)
         elif stream is not None:
             stream.gone_early(event.consumer)

@@ -379,8 +379,8 @@ async def _stream(wanted: _Detail, account: JetStreamAccountFacts, name: str) ->
     for part in ("mirror", "sources"):
         if part in info:
             detail[part] = info[part]
-    if takers := await wanted.jetstream.takers.of(account.name, name):
-        detail["leafd"] = {"takers": takers}
+    if copiers := await wanted.jetstream.copiers.of(account.name, name):
+        detail["leafd"] = {"copiers": copiers}
     if wanted.consumers and stream is not None:
         cluster = info.get("cluster") if stream.group is not None else None
         detail["consumer_detail"] = await _consumers(wanted, stream, cluster, hidden=False)

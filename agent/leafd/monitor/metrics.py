@@ -345,13 +345,13 @@ def _stream(found: _Families, labels: Labels, stream: Report) -> None:
         _how_far(found, kind, copied, one.get("leafd") or {"behind": one.get("lag", 0)})
         text = "Nanoseconds since the origin was heard of, -1: never"
         found.gauge(f"jetstream_stream_{kind}_active_duration_ns", text, copied, one.get("active", -1))
-    for one in (stream.get("leafd") or {}).get("takers", ()):
+    for one in (stream.get("leafd") or {}).get("copiers", ()):
         taken = {**labels, "kind": one["kind"], "copy": one["copy"], "copy_domain": one["domain"]}
         if one["behind"] is not None:
             text = "Messages of the stream that a mirror or source elsewhere has not stored"
-            found.gauge("leafd_taker_behind", text, taken, one["behind"])
+            found.gauge("leafd_copier_behind", text, taken, one["behind"])
         text = "Seconds since a mirror or source elsewhere was there, 0: it is there now"
-        found.gauge("leafd_taker_away_seconds", text, taken, 0 if one["asks"] else one["seen"] / SECOND)
+        found.gauge("leafd_copier_away_seconds", text, taken, 0 if one["asks"] else one["seen"] / SECOND)
 
 
 _FAR: Final = {

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from leafd.gotime import format_duration
 from leafd.monitor.options import Options, text
-from leafd.native_meta import LEADER, MetaLook, MetaMember, member_info, shown_peer
+from leafd.native_meta import LEADER, MetaLook, MetaMember, is_heard, member_info, shown_peer
 from leafd.turns import Pause
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ async def seen_by_follower(meta: MetaFacts, groups: GroupsFacts, stream: int) ->
         return []
     look, members = seen
     others = [one for one in members if one.peer != meta.peer]
-    return [member_info(meta.named(one.peer), one, seen=one.peer == look.leader) for one in others]
+    return [member_info(meta.named(one.peer), one, heard=is_heard(look, one)) for one in others]
 
 
 def shared_streams(jetstream: JetStreamFacts, account: str) -> list[StreamFacts]:

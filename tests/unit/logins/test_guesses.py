@@ -135,7 +135,8 @@ def test_the_first_failures_are_told_at_once_and_the_later_ones_late() -> None:
         clock: list[float] = []
         async with trio.open_nursery() as nursery:
             await nursery.start(guesses.run)
-            for verdict in (*[BAD] * (FREE_FAILURES + 2), GOOD):
+            verdicts: list[Verdict | Refusal] = [*[BAD] * (FREE_FAILURES + 2), GOOD]
+            for verdict in verdicts:
                 before = trio.current_time()
                 await guesses.check("clients", "::1", "u", partial(told, verdict), lambda: True)
                 clock.append(trio.current_time() - before)

@@ -18,6 +18,7 @@ from leafd.gotime import SECOND, ZERO_TIME, format_time, now_ns, plane_time, unt
 from leafd.jetstream import errors
 from leafd.jetstream.catalogue import Consumer, Settings, Stream, consumer_definition
 from leafd.jetstream.context import Context
+from leafd.jetstream.copiers import is_of_a_copy
 from leafd.jetstream.endpoints.infos import consumer_info, group_of
 from leafd.jetstream.endpoints.pages import cut, page_of, texts_size
 from leafd.jetstream.endpoints.streams import LIST_LIMIT, LISTED_WEIGHT, NAMES_LIMIT, check_led, gathered, refused
@@ -54,7 +55,6 @@ from leafd.jetstream.rules.versioning import (
     stream_identity,
 )
 from leafd.jetstream.subjects import SubjectSet
-from leafd.jetstream.takers import takes
 from leafd.turns import ITEM_WEIGHT, Pause, aside
 
 _ALPHABET: Final = digits + ascii_letters
@@ -129,14 +129,14 @@ async def create(call: Call, request: ConsumerCreateRequest) -> dict[str, Any]:
     await aside(len(call.body) + ITEM_WEIGHT * len(stream.config.subjects), rules.check, config, surroundings)
     if existing is not None and before is not None:
         state = await _update(call, stream, existing, config, request.action, before)
-        context.takers.begun(stream, existing, state.taken)
+        context.copiers.begun(stream, existing, state.taken)
         await _spare(call, stream, existing)
         call.weight = existing.weight
         return await _shown(context, stream, existing, state)
     if request.action == ACTION_UPDATE:
         raise errors.CONSUMER_DOES_NOT_EXIST.error()
     config = rules.with_threshold(config, ephemeral=rules.is_ephemeral(config))
-    made = context.takers.asked_again(stream, config)
+    made = context.copiers.asked_again(stream, config)
     begun = await _state(context, stream, made) if made is not None else None
     if made is None or begun is None:
         return await _add(call, stream, config)
@@ -294,7 +294,7 @@ async def _add(call: Call, stream: Stream, config: ConsumerConfig) -> dict[str, 
         call.after = partial(_begin, context, stream, consumer)
         await _spare(call, stream, consumer)
     served = stream.add_consumer(consumer)
-    context.takers.begun(stream, consumer, state.taken)
+    context.copiers.begun(stream, consumer, state.taken)
     context.advisories.consumer(stream, consumer, "CREATED", "create")
     if not served:
         context.advisories.consumer(stream, consumer, "DELETED", "delete")
@@ -411,9 +411,9 @@ async def delete(call: Call, _request: None) -> dict[str, Any]:
     if owner is not None and call.name(3) in owner.aside:
         return await _delete_aside(call, owner, call.name(3))
     stream, consumer = _found(call)
-    before = await _state(call.context, stream, consumer) if takes(consumer.config) else None
+    before = await _state(call.context, stream, consumer) if is_of_a_copy(consumer.config) else None
     if before is not None:
-        call.context.takers.ended(stream, consumer, before.taken)
+        call.context.copiers.ended(stream, consumer, before.taken)
     try:
         await call.context.plane.consumer_remove(stream.id, consumer.id)
     except t.PlaneError as error:

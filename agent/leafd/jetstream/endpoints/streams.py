@@ -428,7 +428,7 @@ async def removed(context: Context, stream: Stream, *, deleted: bool) -> None:
         if deleted:
             context.advisories.stream(stream, "DELETED", "delete")
         context.neighbours.stream_removed(stream)
-        context.takers.removed(stream)
+        context.copiers.removed(stream)
 
 
 async def _delete_aside(call: Call, name: str) -> dict[str, Any]:

@@ -31,7 +31,7 @@ function take(news) {
     for (const key of (news.gone && news.gone[kind]) || []) known[kind].delete(key);
     for (const [key, row] of Object.entries(news[kind] || {})) known[kind].set(key, row);
   }
-  for (const name of ["server", "memory", "disk", "links", "boxes", "copies", "takers", "servers", "group", "shared", "problems", "warnings", "left_out"]) {
+  for (const name of ["server", "memory", "disk", "links", "boxes", "copies", "copiers", "servers", "group", "shared", "problems", "warnings", "left_out"]) {
     if (news[name] !== undefined) known[name] = news[name];
   }
   known.skew = Date.now() - known.server.now;
@@ -215,13 +215,13 @@ const copies = new Table(byId("copies"), [
   { title: "Reason", text: (one) => one.error },
 ], "No stream is a mirror or has sources.");
 
-const takers = new Table(byId("takers"), [
+const copiers = new Table(byId("copiers"), [
   { title: "Stream", text: (one) => one.stream, more: (one) => (severalAccounts() ? `account ${one.account}` : "") },
   { title: "State", text: (one) => (one.asks ? (one.behind ? "taking" : "level") : "away"), state: (one) => (one.asks ? (one.behind ? "slow" : "good") : "bad") },
   { title: "Taken by", text: (one) => one.copy || "not said", more: (one) => one.kind },
   { title: "Has not stored", number: true, text: far, more: (one) => (one.bytes ? `about ${size(one.bytes)}` : "") },
   { title: "Asked", number: true, text: (one) => (one.asks ? "now" : `${lasting(one.seen_s)} ago`), more: (one) => (one.behind ? one.held : "") },
-], "Nobody takes from a stream of this server.");
+], "No stream of this server is copied elsewhere.");
 
 const servers = new Table(byId("servers"), [
   { title: "Cluster", text: (one) => one.cluster },
@@ -354,7 +354,7 @@ const long = [
   new Long(byId("boxes"), boxes, "boxes", () => (known.boxes || []).map((one) => [one.name, one])),
   new Long(byId("copies"), copies, "copies", () => [...known.copies].sort((a, b) => COPY_ORDER[a.state] - COPY_ORDER[b.state])
     .map((one) => [`${one.account} ${one.stream} ${one.kind} ${one.origin}`, one])),
-  new Long(byId("takers"), takers, "takers", () => known.takers
+  new Long(byId("copiers"), copiers, "copiers", () => known.copiers
     .map((one) => [`${one.account} ${one.stream} ${one.kind} ${one.copy}`, one])),
   new Long(byId("servers"), servers, "servers", () => [...known.servers].sort((a, b) => a.up - b.up)
     .map((one) => [`${one.cluster} ${one.name}`, one])),

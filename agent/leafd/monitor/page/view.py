@@ -24,7 +24,7 @@ from leafd.monitor.jetstream_report import configuration
 from leafd.monitor.page.history import History, look, streams_of
 from leafd.quoting import listed, printable
 from leafd.records import dataclass
-from leafd.status import Consumer, Copy, Link, Server, Status, Stream, Taker, consumers, status, streams
+from leafd.status import Consumer, Copier, Copy, Link, Server, Status, Stream, consumers, status, streams
 from leafd.turns import Pause
 
 if TYPE_CHECKING:
@@ -99,7 +99,7 @@ async def view(facts: Facts, history: History, before: View | None) -> View:
         "disk": _disk(facts, found),
         "links": [_link(one, rates) for one in found.links],
         "copies": [_copy(one) for one in islice(found.copies, ROWS_MAX)],
-        "takers": [_taker(one) for one in islice(found.takers, ROWS_MAX)],
+        "copiers": [_copier(one) for one in islice(found.copiers, ROWS_MAX)],
         "servers": [_other(one) for one in islice(found.servers, ROWS_MAX)],
         "group": _group(found.group),
         "shared": [_shared(one) for one in islice(found.shared, ROWS_MAX)],
@@ -110,7 +110,7 @@ async def view(facts: Facts, history: History, before: View | None) -> View:
             "boxes": boxes_left,
             "links": leafz["leafnodes"] - len(leafz["leafs"]),
             "copies": max(len(found.copies) - ROWS_MAX, 0),
-            "takers": max(len(found.takers) - ROWS_MAX, 0),
+            "copiers": max(len(found.copiers) - ROWS_MAX, 0),
             "servers": max(len(found.servers) - ROWS_MAX, 0),
             "group": 0,
             "shared": max(len(found.shared) - ROWS_MAX, 0),
@@ -184,8 +184,8 @@ async def _detail(jetstream: JetStreamFacts, account: str, name: str) -> dict[st
         return None
     config = info.get("config") or {}
     detail: dict[str, Any] = {name: info[name] for name in ("state", "mirror", "sources") if name in info}
-    if takers := await jetstream.takers.of(account, name):
-        detail["leafd"] = {"takers": takers}
+    if copiers := await jetstream.copiers.of(account, name):
+        detail["leafd"] = {"copiers": copiers}
     if "raft_group" in (cluster := info.get("cluster") or {}):
         detail["cluster"] = cluster
     shown = {"storage": config.get("storage", ""), "subjects": config.get("subjects") or ()}
@@ -310,17 +310,17 @@ def _copy(copy: Copy) -> dict[str, Any]:
     }
 
 
-def _taker(taker: Taker) -> dict[str, Any]:
+def _copier(copier: Copier) -> dict[str, Any]:
     return {
-        "stream": _cut(taker.stream),
-        "account": _cut(taker.account),
-        "kind": taker.kind,
-        "copy": _cut(taker.copy),
-        "behind": taker.behind,
-        "bytes": taker.bytes_behind,
-        "asks": taker.asks,
-        "seen_s": _whole(taker.seen_s),
-        "held": taker.held,
+        "stream": _cut(copier.stream),
+        "account": _cut(copier.account),
+        "kind": copier.kind,
+        "copy": _cut(copier.copy),
+        "behind": copier.behind,
+        "bytes": copier.bytes_behind,
+        "asks": copier.asks,
+        "seen_s": _whole(copier.seen_s),
+        "held": copier.held,
     }
 
 

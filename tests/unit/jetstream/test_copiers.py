@@ -1,4 +1,4 @@
-"""Who takes from a stream elsewhere: what is known of it while it asks, when it is gone, and how much is kept."""
+"""A mirror or source elsewhere that copies a stream: what is known of it while its consumer is there and later."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any, cast
 import trio
 from leafd import native_types as t
 from leafd.jetstream.catalogue import Consumer, Stream
+from leafd.jetstream.copiers import COPIERS_MAX, Copiers
 from leafd.jetstream.models.consumer import ConsumerConfig
-from leafd.jetstream.takers import TAKERS_MAX, Takers
 
 COPY = {"_nats.src.stream": "COPY", "_nats.src.acc": "A", "_nats.src.domain": "hub"}
 EMPTY = t.ConsumerState(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
@@ -26,7 +26,7 @@ class World:
         account = SimpleNamespace(streams={"T": self.stream})
         self.held: dict[tuple[int, str], str] = {}
         catalogue = cast(Any, SimpleNamespace(by_name={"A": account}))
-        self.takers = Takers(cast(Any, self), catalogue, lambda account, domain: self.held.get((account, domain), ""))
+        self.copiers = Copiers(cast(Any, self), catalogue, lambda account, domain: self.held.get((account, domain), ""))
 
     async def stream_state(self, stream: int) -> t.StreamState:
         return self.state
@@ -38,15 +38,15 @@ class World:
         made = ConsumerConfig(name=f"JS_SRC_{number}", direct=True, sourcing=True, **{"metadata": COPY} | config)
         consumer = Consumer(number, made.name, made, 0)
         self.stream.consumers[consumer.name] = consumer
-        self.takers.begun(self.stream, consumer, taken)
+        self.copiers.begun(self.stream, consumer, taken)
         return consumer
 
     def ends(self, consumer: Consumer, taken: int) -> None:
-        self.takers.ended(self.stream, consumer, taken)
+        self.copiers.ended(self.stream, consumer, taken)
         del self.stream.consumers[consumer.name]
 
     def told(self) -> list[tuple[bool, int | None, int | None]]:
-        found = trio.run(self.takers.of, "A", "T")
+        found = trio.run(self.copiers.of, "A", "T")
         return [(one["asks"], one["behind"], one["behind_bytes"]) for one in found]
 
 
@@ -95,11 +95,11 @@ def test_a_copy_that_does_not_say_who_it_is_is_forgotten_with_its_consumer() -> 
 def test_whoever_makes_consumers_fills_no_memory_with_them() -> None:
     """The latest are kept, and a stream that goes takes along its own."""
     world = World()
-    for number in range(TAKERS_MAX + 50):
+    for number in range(COPIERS_MAX + 50):
         world.ends(world.begins(number, 1, metadata={"_nats.src.stream": f"C{number}"}), 1)
-    found = trio.run(world.takers.of, "A", "T")
-    assert [one["copy"] for one in found] == [f"C{number}" for number in range(50, TAKERS_MAX + 50)]
-    world.takers.removed(world.stream)
+    found = trio.run(world.copiers.of, "A", "T")
+    assert [one["copy"] for one in found] == [f"C{number}" for number in range(50, COPIERS_MAX + 50)]
+    world.copiers.removed(world.stream)
     assert world.told() == []
 
 
@@ -108,6 +108,6 @@ def test_who_looks_at_a_copy_is_told_what_the_budget_of_its_link_lets_go() -> No
     world = World()
     world.states[1] = EMPTY
     world.begins(1, 40)
-    assert trio.run(world.takers.of, "A", "T")[0]["held"] is None
+    assert trio.run(world.copiers.of, "A", "T")[0]["held"] is None
     world.held = {(3, "hub"): "normal", (4, "hub"): "none", (3, "other"): "high"}
-    assert trio.run(world.takers.of, "A", "T")[0]["held"] == "normal"
+    assert trio.run(world.copiers.of, "A", "T")[0]["held"] == "normal"

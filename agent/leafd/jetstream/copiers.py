@@ -1,14 +1,13 @@
-"""The copiers elsewhere of this server's streams, and how far each of them is: the messages that have left the box,
-seen from the box.
+"""The mirrors and sources elsewhere that copy this server's streams, and how far each of them has come: which messages
+have left the box, seen from the box.
 
-    CONSUMER.CREATE of a mirror or source --begun()--> Taker <--ended()-- its consumer has gone
-                                                        `--of(stream)--> rows for people
+    CONSUMER.CREATE of a mirror or source --begun()--> Copier <--ended()-- its consumer has gone
+                                                         `--of(stream)--> rows for people
 
 A copy begins behind what it has stored, and its answers to flow control say how far it has come since. When its
-consumer is gone, as while the link is cut, it stays known up to where it had come then. TAKERS_MAX are kept, the
+consumer is gone, as while the link is cut, it stays known up to where it had come then. COPIERS_MAX are kept, the
 latest; they are forgotten with a restart. A copy that asks again for the consumer that it asked for is given that one.
-Not here: consumers (consumers.py), what is shown of it
-(leafd.status).
+Not here: consumers (consumers.py), what is shown of it (leafd.status).
 """
 
 from __future__ import annotations
@@ -25,14 +24,14 @@ from leafd.jetstream.models.consumer import ConsumerConfig
 from leafd.native_commands import Commands
 from leafd.records import dataclass
 
-TAKERS_MAX: Final = 1024
+COPIERS_MAX: Final = 1024
 """With names of some hundred bytes each."""
 NAME_MAX: Final = 256
 _KINDS: Final = {"mirror": "_nats.mirror.", "source": "_nats.src."}
 
 
 @dataclass(slots=True)
-class Taker:
+class Copier:
     """One mirror or source of a stream, somewhere else or here."""
 
     consumer: str
@@ -40,23 +39,23 @@ class Taker:
     kind: str
     """"mirror" or "source"; "copy" where it does not say."""
     copy: str
-    """The stream that takes; empty: it does not say."""
+    """The name of the copying stream; empty: it does not say."""
     account: str
     domain: str
     filtered: bool
-    """It takes some of the messages only."""
-    taken: int
-    """Up to which sequence it has stored all."""
+    """It copies only some of the messages."""
+    stored: int
+    """It has stored all messages up to that sequence."""
     seen_s: float
-    """When its consumer was there last."""
+    """When its consumer last existed."""
 
 
-def takes(config: ConsumerConfig) -> bool:
+def is_of_a_copy(config: ConsumerConfig) -> bool:
     """Whether it is the consumer of a mirror or source."""
     return config.direct or config.sourcing
 
 
-def _taker(name: str, config: ConsumerConfig, taken: int) -> Taker:
+def _copier(name: str, config: ConsumerConfig, taken: int) -> Copier:
     metadata = config.metadata or {}
     kind, stream, account, domain = "copy", "", "", ""
     for named, prefix in _KINDS.items():
@@ -66,18 +65,18 @@ def _taker(name: str, config: ConsumerConfig, taken: int) -> Taker:
                 str(metadata.get(prefix + name, ""))[:NAME_MAX] for name in ("stream", "acc", "domain")
             )
     filtered = bool(config.filters)
-    return Taker(name, kind, stream, account, domain, filtered, taken, time.monotonic())
+    return Copier(name, kind, stream, account, domain, filtered, taken, time.monotonic())
 
 
-def _key(taker: Taker, config: ConsumerConfig) -> int:
+def _key(copier: Copier, config: ConsumerConfig) -> int:
     """The same for all consumers of one copy; of one that does not say who it is, for that consumer alone."""
-    if not taker.copy:
-        return hash(taker.consumer)
-    return hash((taker.kind, taker.copy, taker.account, taker.domain, config.filters))
+    if not copier.copy:
+        return hash(copier.consumer)
+    return hash((copier.kind, copier.copy, copier.account, copier.domain, config.filters))
 
 
-class Takers:
-    """The takers of all streams."""
+class Copiers:
+    """What is known of the copiers of all streams."""
 
     def __init__(
         self, plane: Commands, catalogue: Catalogue, held: Callable[[int, str], str] = lambda account, domain: ""
@@ -85,43 +84,43 @@ class Takers:
         self._plane = plane
         self._held = held
         self._catalogue = catalogue
-        self._known: dict[int, dict[int, Taker]] = {}
+        self._known: dict[int, dict[int, Copier]] = {}
         """By stream, and by copy."""
         self._latest: OrderedDict[tuple[int, int], None] = OrderedDict()
         """All of them, the one that was made anew last at the end."""
 
     def begun(self, stream: Stream, consumer: Consumer, taken: int) -> None:
         """A consumer was made or set back, which begins behind what is stored there."""
-        if not takes(consumer.config):
+        if not is_of_a_copy(consumer.config):
             return
-        taker = _taker(consumer.name, consumer.config, taken)
-        key = _key(taker, consumer.config)
-        self._known.setdefault(stream.id, {})[key] = taker
+        copier = _copier(consumer.name, consumer.config, taken)
+        key = _key(copier, consumer.config)
+        self._known.setdefault(stream.id, {})[key] = copier
         self._latest[stream.id, key] = None
         self._latest.move_to_end((stream.id, key))
-        if len(self._latest) > TAKERS_MAX:
+        if len(self._latest) > COPIERS_MAX:
             self._forget(*next(iter(self._latest)))
 
     def asked_again(self, stream: Stream, config: ConsumerConfig) -> Consumer | None:
         """The consumer that was made when a copy asked for the same before. Over a slow link the answer may be under
         way: a second consumer would send each message once more. A start of a copy is told from the one before it by
         its deliver subject."""
-        if not takes(config):
+        if not is_of_a_copy(config):
             return None
-        taker = self._known.get(stream.id, {}).get(_key(_taker(config.name, config, 0), config))
-        found = stream.consumers.get(taker.consumer) if taker is not None else None
+        copier = self._known.get(stream.id, {}).get(_key(_copier(config.name, config, 0), config))
+        found = stream.consumers.get(copier.consumer) if copier is not None else None
         return found if found is not None and replace(config, name=found.config.name) == found.config else None
 
     def ended(self, stream: Stream, consumer: Consumer, taken: int) -> None:
         """Reports that a consumer with the far end's name has gone, and how much the far end had stored."""
-        if not takes(consumer.config):
+        if not is_of_a_copy(consumer.config):
             return
-        key = _key(_taker(consumer.name, consumer.config, taken), consumer.config)
-        taker = self._known.get(stream.id, {}).get(key)
-        if taker is None or taker.consumer != consumer.name:
+        key = _key(_copier(consumer.name, consumer.config, taken), consumer.config)
+        copier = self._known.get(stream.id, {}).get(key)
+        if copier is None or copier.consumer != consumer.name:
             return
-        taker.taken, taker.seen_s = max(taker.taken, taken), time.monotonic()
-        if not taker.copy:
+        copier.stored, copier.seen_s = max(copier.stored, taken), time.monotonic()
+        if not copier.copy:
             self._forget(stream.id, key)  # its next consumer has another name
 
     def removed(self, stream: Stream) -> None:
@@ -136,7 +135,7 @@ class Takers:
 
     @property
     def streams(self) -> Container[int]:
-        """The streams that a taker took from, whose consumer may have gone."""
+        """The streams that have a known copier, whose consumer may have gone."""
         return self._known
 
     async def of(self, account: str, name: str) -> list[dict[str, Any]]:
@@ -150,24 +149,24 @@ class Takers:
         if stream.id not in self._known:
             return []
         found, state = [], await self._plane.stream_state(stream.id)
-        for taker in list(self._known.get(stream.id, {}).values()):
-            served = stream.consumers.get(taker.consumer)
+        for copier in list(self._known.get(stream.id, {}).values()):
+            served = stream.consumers.get(copier.consumer)
             now = await self._state(stream, served) if served is not None else None
             if now is not None:
-                taker.taken, taker.seen_s = now.taken, time.monotonic()
-            behind = now.pending + now.untaken if now is not None else _missing(taker, state)
+                copier.stored, copier.seen_s = now.taken, time.monotonic()
+            behind = now.pending + now.untaken if now is not None else _missing(copier, state)
             found.append(
                 {
-                    "kind": taker.kind,
-                    "copy": taker.copy,
-                    "account": taker.account,
-                    "domain": taker.domain,
+                    "kind": copier.kind,
+                    "copy": copier.copy,
+                    "account": copier.account,
+                    "domain": copier.domain,
                     "asks": now is not None,
-                    "taken": taker.taken,
+                    "stored": copier.stored,
                     "behind": behind,
                     "behind_bytes": _bytes(behind, state),
-                    "held": (self._held(stream.account.id, taker.domain) if taker.domain else "") or None,
-                    "seen": int((time.monotonic() - taker.seen_s) * 1e9),
+                    "held": (self._held(stream.account.id, copier.domain) if copier.domain else "") or None,
+                    "seen": int((time.monotonic() - copier.seen_s) * 1e9),
                 }
             )
         return found
@@ -177,7 +176,7 @@ class Takers:
         for name in stream.names:
             consumer = stream.consumers[name]
             if consumer.config.sourcing:
-                key = _key(_taker(consumer.name, consumer.config, 0), consumer.config)
+                key = _key(_copier(consumer.name, consumer.config, 0), consumer.config)
                 if key not in self._known.get(stream.id, ()):
                     self.begun(stream, consumer, 0)
 
@@ -188,13 +187,13 @@ class Takers:
             return None  # it has gone in this very moment
 
 
-def _missing(taker: Taker, state: t.StreamState) -> int | None:
+def _missing(copier: Copier, state: t.StreamState) -> int | None:
     """How many messages lie behind what it has. With gaps between them that is not known to the message: at most."""
-    if state.last_seq <= taker.taken:
+    if state.last_seq <= copier.stored:
         return 0
-    if taker.filtered:
+    if copier.filtered:
         return None
-    return min(state.messages, state.last_seq - max(taker.taken, state.first_seq - 1))
+    return min(state.messages, state.last_seq - max(copier.stored, state.first_seq - 1))
 
 
 def _bytes(behind: int | None, state: t.StreamState) -> int | None:
