@@ -20,6 +20,7 @@ import itertools
 import os
 import random
 import select
+import shutil
 import struct
 import subprocess
 import threading
@@ -250,6 +251,8 @@ def enter(place: int) -> None:
 
 def missing() -> str:
     """What this machine lacks for it; "": nothing."""
+    if shutil.which("ip") is None:
+        return "the command `ip` is missing (Debian's package iproute2)"
     try:
         Cell(Link()).close()
     except (OSError, subprocess.CalledProcessError) as error:

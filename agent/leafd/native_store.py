@@ -48,7 +48,7 @@ class Facts:
 
     @property
     def id(self) -> str:
-        """The store's own, as text."""
+        """The store's identity, as text."""
         return f"{self.id_high:016x}{self.id_low:016x}"
 
 
@@ -113,7 +113,7 @@ class Look:
         return Facts(**{name: int(getattr(self._facts, name)) for name in layout("store_facts_t").names})
 
     def again(self) -> None:
-        """The newest checkpoint in place of that one. Raises PlaneError."""
+        """Looks at the newest checkpoint from now on. Raises PlaneError."""
         _check(lib.plane_look_again(self._look, self._facts, self._reason), self._reason)
 
     def first_pages(self) -> bytes:
@@ -166,7 +166,7 @@ class Look:
 
 
 def stream_state(value: bytes) -> StreamState:
-    """The value of a LOOK_STATE."""
+    """The state that a record of the kind LOOK_STATE holds."""
     return StreamState(**layout("stored_stream_t").unpack(value))
 
 

@@ -135,7 +135,7 @@ class Intake(Incoming):
         self._poll: select.poll | None = None  # there while it is received in pieces
 
     def in_pieces(self) -> None:
-        """From now on much is to come. (Of what TLS has decrypted the kernel does not know: not there.)"""
+        """Receives large pieces from now on. (Not over TLS: the kernel does not know of what TLS has decrypted.)"""
         if sys.platform == "linux" and not isinstance(self.socket, ssl.SSLSocket):
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, PIECE)
             self._poll = select.poll()
@@ -202,7 +202,7 @@ class Connection:
             raise broken(error) from error
 
     def subscribe(self, subject: str) -> None:
-        """Also to this one; the server knows it when this returns, and nothing else may be awaited meanwhile."""
+        """Subscribes to one more subject; the server knows it when this returns. Nothing else may be awaited meanwhile."""
         self.send(frame_subscribe(subject, 2) + b"PING\r\n")
         while not isinstance(line := self._intake.next(), Line) or line.verb != "PONG":
             self._control(line)
@@ -239,7 +239,7 @@ class Connection:
         return found
 
     def request(self, subject: str, payload: bytes) -> Message:
-        """One request, its one reply."""
+        """Sends a request and returns its one reply."""
         reply = self.publish_request(subject, payload)
         deadline = time.monotonic() + self._timeout
         while time.monotonic() < deadline:

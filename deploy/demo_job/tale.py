@@ -264,6 +264,7 @@ async def check_aggregates(world: World) -> None:
 
 
 def summary(world: World, console: Console) -> None:
+    console.print()  # a live view that went to a file ends without a line feed
     table = Table(title="What was checked", title_justify="left")
     table.add_column("check")
     table.add_column("found")

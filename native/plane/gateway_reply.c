@@ -2,8 +2,8 @@
  *
  *     account, bare reply  -->  whole name        for GATEWAY_YOUNG_NS, counted from its last request
  *
- * They draw on the share of outstanding replies (MEMORY_REPLIES), and the oldest go first where it is full. What does
- * not live here: where a message under a whole name goes (publish.c, verbs/links.c).
+ * They draw on the share of outstanding replies (MEMORY_REPLIES), and the oldest go first where it is full.
+ * Not here: where a message under a whole name goes (publish.c, verbs/links.c).
  */
 #include <stddef.h>
 #include <stdlib.h>

@@ -4,8 +4,8 @@
  *   children of a node:   a map by token (base/map.h); the tokens '*' and '>' have slots of their own
  *   its queue groups:     a map by name
  *
- * A node that has neither targets nor children left is freed at once, so memory follows the subscriptions. What does
- * not live here: the cache of results (route.c).
+ * A node that has neither targets nor children left is freed at once, so memory follows the subscriptions.
+ * Not here: the cache of results (route.c).
  */
 #ifndef LEAFD_ROUTE_TRIE_H
 #define LEAFD_ROUTE_TRIE_H

@@ -15,8 +15,8 @@
  *                                       and value in hexadecimal digits
  *
  * Else the response topic is the message's reply, and no field. From NATS any other field becomes a user
- * property, but for those of JetStream (Nats-). What does
- * not live here: topics as subjects (text/topic.h), what headers make a stream do.
+ * property, but for those of JetStream (Nats-).
+ * Not here: topics as subjects (text/topic.h), what headers make a stream do.
  */
 #ifndef LEAFD_SESSIONS_CARRY_H
 #define LEAFD_SESSIONS_CARRY_H

@@ -9,8 +9,8 @@
  *     several servers keep it, and this one leads   --> as a start: its records are read
  *                              and leads no more    --> its sessions are the next one's, where whoever has one is sent
  *
- * Nobody publishes there who did not wait until the records are read, so no message passes a session by. What does not
- * live here: one session (mqtt_kept.c), what it gets (mqtt_receive.c).
+ * Nobody publishes there who did not wait until the records are read, so no message passes a session by.
+ * Not here: one session (mqtt_kept.c), what it gets (mqtt_receive.c).
  */
 #include <stdlib.h>
 

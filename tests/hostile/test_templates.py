@@ -1,7 +1,7 @@
 """Stream templates under attack: what who may publish to a template's subjects can make of them.
 
-nats-server has had none since 2.10, and answers no request for them, so there is nothing to compare with. What does not
-live here: what templates do (interop/test_templates.py), names and limits each (unit/jetstream/test_templates.py).
+nats-server has had none since 2.10, and answers no request for them, so there is nothing to compare with.
+Not here: what templates do (interop/test_templates.py), names and limits each (unit/jetstream/test_templates.py).
 """
 
 from __future__ import annotations

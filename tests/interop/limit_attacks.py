@@ -1,8 +1,8 @@
 """What happens beyond each limit: one function a limit, which exceeds it on a server and says what was refused and what
 remains, in the words of the rows of tests/limits_table.py.
 
-Every function makes its own server, of the kind that it is told, with that limit as low as it can be. What does not
-live here: what is expected (tests/limits_table.py), what an account may store (tests/interop/test_account_storage.py).
+Every function makes its own server, of the kind that it is told, with that limit as low as it can be.
+Not here: what is expected (tests/limits_table.py), what an account may store (tests/interop/test_account_storage.py).
 """
 
 from __future__ import annotations

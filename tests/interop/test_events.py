@@ -184,7 +184,7 @@ def test_connections_that_have_gone_are_told_of(heard: dict[str, dict[str, Any]]
 
 @pytest.mark.parametrize("kind", servers.KINDS)
 def test_those_that_came_last_are_told_of_first(heard: dict[str, dict[str, Any]], kind: str) -> None:
-    """sort=stop."""
+    """connz?sort=stop lists closed connections with the latest first."""
     stops = [one["stop"] for one in heard[kind]["gone"]["connections"]]
     assert len(stops) > 5
     assert all("reason" in one and one["start"] <= one["stop"] for one in heard[kind]["gone"]["connections"])

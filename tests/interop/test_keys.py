@@ -24,7 +24,7 @@ DAY_S = 86_400
 
 @pytest.mark.parametrize("kind", servers.KINDS)
 def test_clients_are_told_where_to_come_back_to(kind: str) -> None:
-    """client_advertise."""
+    """With client_advertise clients are told that address in INFO."""
     with (
         servers.running(kind, PLAIN + 'client_advertise: "box.example:4333"\n') as server,
         socket.create_connection(("127.0.0.1", server.port), 10) as client,
@@ -48,7 +48,7 @@ def test_pages_have_a_path_in_front(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", servers.KINDS)
 def test_times_of_the_log_are_utc(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """logtime_utc, on a machine in another zone."""
+    """logtime_utc, on a machine in another zone, writes the log's times in UTC."""
     monkeypatch.setenv("TZ", "Asia/Tokyo")
     with servers.running(kind, PLAIN + "logtime_utc: true\n") as server:
         found = re.search(r"\] (\d{4}/\d\d/\d\d \d\d:\d\d:\d\d)\.\d+ \[INF\]", server.log)
@@ -59,7 +59,7 @@ def test_times_of_the_log_are_utc(kind: str, monkeypatch: pytest.MonkeyPatch) ->
 
 @pytest.mark.parametrize("kind", servers.KINDS)
 def test_lines_of_the_system_account_are_traced(kind: str) -> None:
-    """trace_verbose, without trace."""
+    """trace_verbose, without trace, logs the lines of the system account, too."""
     with servers.running(kind, PLAIN + SECRET + "trace_verbose: true\n") as server:
         with socket.create_connection(("127.0.0.1", server.port), 10) as client:
             client.sendall(b'CONNECT {"user":"s","pass":"s","verbose":false}\r\nSUB of.the.system 1\r\nPING\r\n')
@@ -119,7 +119,7 @@ def test_what_goes_out_is_not_traced(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", servers.KINDS)
 def test_addresses_of_a_hub_are_tried_in_their_order(kind: str) -> None:
-    """no_randomize, where none of them answers."""
+    """With no_randomize the addresses of a hub that does not answer are tried in their order."""
     with ExitStack() as stack:
         hubs = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in range(4)]
         for hub in hubs:

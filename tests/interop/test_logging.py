@@ -53,7 +53,7 @@ def test_a_large_log_is_set_aside(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", servers.KINDS)
 def test_a_log_that_was_moved_away_is_opened_anew(kind: str) -> None:
-    """SIGUSR1, after logrotate has renamed the file."""
+    """SIGUSR1, after logrotate has renamed the file, has the log begin a new file."""
     with servers.running(kind, FILE) as server:
         file, moved = server.directory / "log.txt", server.directory / "moved"
         eventually(file.exists)
@@ -89,7 +89,7 @@ def severity(entry: bytes) -> int:
 
 @pytest.mark.parametrize("kind", servers.KINDS)
 def test_the_log_goes_to_syslog_by_tcp(kind: str) -> None:
-    """Entries end with a line feed there."""
+    """remote_syslog over TCP: each entry ends with a line feed."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(PATIENCE_S)
         there = f'remote_syslog: "tcp://127.0.0.1:{listener.getsockname()[1]}"\n'

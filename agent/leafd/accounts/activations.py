@@ -1,7 +1,7 @@
 """Activations: the JWT by which an exporter lets one account import a subject that is not for everybody.
 
-Pure but for the time, which an activation ends by; who recompiles the account then is daemon/'s business. What does not
-live here: the other ways to be let in (claims.py).
+Pure but for the time, which an activation ends by; who recompiles the account then is daemon/'s business.
+Not here: the other ways to be let in (claims.py).
 """
 
 from __future__ import annotations

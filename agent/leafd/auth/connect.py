@@ -1,7 +1,7 @@
 """The fields of CONNECT that are looked at, of clients and of leaf nodes, and their types.
 
-A field of another type ends the connection, as in the reference; fields that are not named here are ignored. What does
-not live here: what the fields prove (verdict.py).
+A field of another type ends the connection, as in the reference; fields that are not named here are ignored.
+Not here: what the fields prove (verdict.py).
 """
 
 from __future__ import annotations

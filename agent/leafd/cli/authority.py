@@ -6,8 +6,8 @@
     NAME-tls.pem   the listener's certificate, then the authority's
 
 The authority is made once: boxes trust it, so a later `leafd init hub --force` and `leafd hub certificate` sign with
-the one that is there. Certificates are valid from 1970 on, where a box without a clock battery starts. What does not
-live here: which file goes where and with which rights (init.py), what a daemon makes of them (config/tls_files.py).
+the one that is there. Certificates are valid from 1970 on, where a box without a clock battery starts.
+Not here: which file goes where and with which rights (init.py), what a daemon makes of them (config/tls_files.py).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """`leafd enrol ...`, at a hub: tokens for boxes, and their retirement; words, options and what is shown.
 
-The daemon is asked over its socket, which lies in a directory that root and its own user alone may use. What does not
-live here: what the daemon does (leafd/enrol), what a box does (enrol.py).
+The daemon is asked over its socket, which lies in a directory that root and its own user alone may use.
+Not here: what the daemon does (leafd/enrol), what a box does (enrol.py).
 """
 
 from __future__ import annotations

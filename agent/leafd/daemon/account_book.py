@@ -6,8 +6,8 @@
     run()       accounts and activations whose time is over, at the second
 
 Accounts that are only added are put into the tables that are there; everything else takes the path of a reload
-(takeover.py), in its slices, one after the other. JWTs are read and files written on one worker thread. What does not
-live here: requests and replies (monitor/claims.py), what a JWT comes to (accounts/claims.py).
+(takeover.py), in its slices, one after the other. JWTs are read and files written on one worker thread.
+Not here: requests and replies (monitor/claims.py), what a JWT comes to (accounts/claims.py).
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
     compile_operator(config, ...) --> Operated: whose signatures count, which accounts are known, who may log in
 
-Runs before anybody may connect, or on a thread of its own: files are read and signatures checked here. What does not
-live here: accounts that come and go while the server runs (account_book.py), who is let in (auth/trust.py).
+Runs before anybody may connect, or on a thread of its own: files are read and signatures checked here.
+Not here: accounts that come and go while the server runs (account_book.py), who is let in (auth/trust.py).
 """
 
 from __future__ import annotations

@@ -15,6 +15,6 @@
     streams.py     what streams do to each other, and their limits
     machine.py     disk, memory, clock, what expires, the service
 
-An examination changes nothing: probes go to subjects that no stream captures, and are stored nowhere. What does not
-live here: the command and its tables (cli/), the daemon, which is asked over the same ports as by any other program.
+An examination changes nothing: probes go to subjects that no stream captures, and are stored nowhere.
+Not here: the command and its tables (cli/), the daemon, which is asked over the same ports as by any other program.
 """

@@ -5,8 +5,8 @@
     head = await line.ask(request)        an HTTP request; line.framed(): WebSocket from here on
     session = Session(line, leaf=True)    after the login: run() reads, publish(), subscribe(), request()
 
-What comes from the other side is hostile: every line and payload has a bound, and End is the only exception. What does
-not live here: what a line or a message is (wire_client), and what is said at a login (hub.py, local.py).
+What comes from the other side is hostile: every line and payload has a bound, and End is the only exception.
+Not here: what a line or a message is (wire_client), and what is said at a login (hub.py, local.py).
 """
 
 from __future__ import annotations

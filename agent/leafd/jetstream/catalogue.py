@@ -1,7 +1,7 @@
 """All streams and consumers that exist, by account and name, with the ids that the plane knows them by.
 
-Loaded from the stored definitions at start; changed only after the plane has said that a change is on disk. What does
-not live here: rules (stream_rules.py, consumer_rules.py), counters (the plane has them).
+Loaded from the stored definitions at start; changed only after the plane has said that a change is on disk.
+Not here: rules (stream_rules.py, consumer_rules.py), counters (the plane has them).
 """
 
 from __future__ import annotations

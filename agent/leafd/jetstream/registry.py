@@ -5,8 +5,8 @@
 What is looked at first differs from endpoint to endpoint, and who asks for what is wrong twice notices: Check.
 
 An endpoint is one function under @endpoint(...) in a module named after its noun; importing the module (service.py
-does) makes it known. Subjects that no endpoint has are not answered at all, as the reference leaves them. What does
-not live here: what any endpoint does.
+does) makes it known. Subjects that no endpoint has are not answered at all, as the reference leaves them.
+Not here: what any endpoint does.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@
 
 Two servers have a pool of connections, over which accounts are spread by their names, and one for each account that is
 pinned; a peer without pools has one connection for all. Both ends may dial, so both count places: a newcomer whose
-place is taken goes, and the one that stays is dialled again when it ends, whoever had dialled it. Pure. What does not
-live here: the lines (route.py), dialling (routes.py).
+place is taken goes, and the one that stays is dialled again when it ends, whoever had dialled it. Pure.
+Not here: the lines (route.py), dialling (routes.py).
 """
 
 from __future__ import annotations

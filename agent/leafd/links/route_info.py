@@ -4,8 +4,8 @@
              route_pool_idx?, route_account?, compression?, gossip_mode?, import?, export?, ldm?, leafd_letters?
     CONNECT  name (the server's id), cluster, user?, pass?, tls_required
 
-An INFO of one server is also sent on to others, with the address it is reached at (ip): that is the gossip. What does
-not live here: who says what when (route.py), who is dialled (routes.py). Reference: tests/wire/route.md.
+An INFO of one server is also sent on to others, with the address it is reached at (ip): that is the gossip.
+Not here: who says what when (route.py), who is dialled (routes.py). Reference: tests/wire/route.md.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ def _denied(allow: tuple[str, ...], deny: tuple[str, ...], subjects: tuple[str, 
 
 @dataclass(frozen=True, slots=True)
 class _Sender:
-    """One that logged in, as it may publish now."""
+    """A logged-in connection, with the lists of subjects that it may publish to now."""
 
     lists: t.Permissions
     link: bool

@@ -177,7 +177,7 @@ class Clients:
         return stay
 
     def _is_in(self, client: Client) -> bool:
-        """Whether it is still connected and logged in: that may end with every pause."""
+        """Whether the client is still connected and logged in, which may end during every pause."""
         return client.account is not None and self._clients.get(client.connection) is client
 
     def _verdict_again(self, client: Client, terms: Terms) -> Verdict | None:
@@ -284,7 +284,7 @@ class Clients:
             self._deadlines.add(client.connection, terms.timeout_s)
 
     def listening(self, listener: int) -> None:
-        """There clients come, and the plane may greet them."""
+        """Notes that a listener for clients is open, and that the plane may greet those who come."""
         self._listener = listener
         self.say_greeting()
 
@@ -301,7 +301,7 @@ class Clients:
         self._plane.greet(listener, terms.secure, template(info), template(behind(info)) if first else b"")
 
     def greet(self, connection: int, peer: str, web: Web, tls: t.Secured | None) -> None:
-        """One has come over WebSocket, whose request was answered."""
+        """Begins with a client that has come over WebSocket, once its HTTP request has been answered."""
         client = Client(connection, peer, "", time.time_ns(), web=web, mqtt=Mqtt() if web.mqtt else None)
         self._guarded(connection, self._greet, client)
         if tls is not None and connection in self._clients:
@@ -380,7 +380,7 @@ class Clients:
             self._plane.remember(client.known_kind, line, known.account.id, *known.granted, after_pong)
 
     def _let_in(self, client: Client, event: t.Line | t.Came) -> None:
-        """The plane has, since it knows the login."""
+        """Takes up a client that the plane has let in by itself, since it knows the login."""
         if (known := self.known.get(client.known_kind, event.named or event.payload)) is not None:
             known.give(client, event.payload)
             self._is_in_now(client, known.account)
@@ -519,17 +519,17 @@ class Clients:
         return frame(self._connect_info(client, account, client.max_payload))
 
     def _told(self, client: Client) -> dict[str, Any]:
-        """The server's INFO for the client: over WebSocket, of that listener."""
+        """The server's INFO for the client: over WebSocket it is that of the WebSocket listener."""
         return self.info.plain() if client.web is None else self.info.over_web(self._terms.of(client).info)
 
     def announce(self, **more: Any) -> None:
-        """Says INFO of today, with these members more, to all who have logged in."""
+        """Sends the INFO of today, with these members added, to all logged-in clients."""
         own = self._terms
         web = own.web or own
         self.info.announce(own.required | more, web.info | web.required | more)
 
     def send_away(self, client: Client) -> None:
-        """Asks it to connect elsewhere."""
+        """Asks a client to connect to another server."""
         about = {"client_id": client.connection, "client_ip": client.host, "ldm": True}
         self._plane.send(client.connection, frame(self._told(client) | about))
 
@@ -565,7 +565,7 @@ class Clients:
         self._log.error(refusal_line(who, event, client.max_payload or self._terms.max_payload))
 
     def _release(self, client: Client) -> None:
-        """Gives back the account's place, before a new login or at the end."""
+        """Gives back the place that a client takes of its account's connections, before a new login or at the end."""
         client.described = False
         if client.account is not None:
             self._per_account[client.account.id] = self.count(client.account.id) - 1

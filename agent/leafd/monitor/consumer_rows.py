@@ -42,7 +42,7 @@ def _offset(member: str) -> int:
 
 
 class ConsumerRows:
-    """Rows of consumers, and the part of a stream's row that they are. config: whether theirs are shown."""
+    """The rows of a stream's consumers, as a part of that stream's row. config: whether their configurations are shown."""
 
     def __init__(self, plains: PlainsFacts, shapes: Shapes, *, config: bool) -> None:
         self._plains = plains
@@ -51,14 +51,14 @@ class ConsumerRows:
         self._now = now_ns()
 
     def shape(self, one: PlainConsumerFacts) -> Shape | None:
-        """The shape of its configuration; None: that is not shown."""
+        """The shape of a consumer's configuration; None: configurations are not shown."""
         if not self._config:
             return None
         shape: Shape = self._plains.remembered(one.consumer, self._make)
         return shape
 
     def add(self, stream: bytes, one: PlainConsumerFacts, shape: Shape | None, texts: list[bytes]) -> bytes:
-        """Its record; its texts are added. stream: the name of its stream, as JSON."""
+        """Returns a consumer's record and adds its texts. stream: the name of its stream, as JSON."""
         name = encode_basestring_ascii(one.consumer.name).encode()
         record = _RECORD.pack(len(stream), len(name), one.consumer.created, self._now) + one.state
         texts += (stream, name)

@@ -3,8 +3,8 @@
     $SYS.SERVER.<id>.STATSZ      that server is there; it says so every 10 s
     $SYS.SERVER.<id>.SHUTDOWN    it ends
 
-Who asks all servers for a report waits for as many answers as one of them says there are servers. Pure. What does not
-live here: servers of the own cluster, which routes are made with (cluster_report.py).
+Who asks all servers for a report waits for as many answers as one of them says there are servers. Pure.
+Not here: servers of the own cluster, which routes are made with (cluster_report.py).
 """
 
 from __future__ import annotations

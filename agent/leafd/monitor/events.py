@@ -6,8 +6,8 @@
     $SYS.SERVER.<id>.STATSZ                                     the server's: at the start often, then every 10 s
     $SYS.SERVER.<id>.LAMEDUCK, .SHUTDOWN                        its end
 
-They are made only while somebody may hear them: the system account has a client, a link or an importer. What does not
-live here: reports that are asked for (services.py), advisories of JetStream (jetstream/advisories.py).
+They are made only while somebody may hear them: the system account has a client, a link or an importer.
+Not here: reports that are asked for (services.py), advisories of JetStream (jetstream/advisories.py).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """The reports about the server, its links and accounts: varz, leafz, subsz, accountz, accstatz, statsz, and those of
 what there is none of here (ipqueuesz, expvarz, profilez).
 
-Each is a function of the facts and the request's options, whose names are those of the JSON requests on $SYS. What does
-not live here: connz (connections.py), JetStream (jetstream_report.py), routez (cluster_report.py),
+Each is a function of the facts and the request's options, whose names are those of the JSON requests on $SYS.
+Not here: connz (connections.py), JetStream (jetstream_report.py), routez (cluster_report.py),
 gatewayz (gateway_report.py).
 """
 

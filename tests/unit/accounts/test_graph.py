@@ -23,7 +23,7 @@ def test_without_accounts() -> None:
 
 
 def test_no_system_account() -> None:
-    """It can be switched off."""
+    """The system account can be switched off."""
     assert graph("no_system_account: true").system is None
 
 
@@ -40,7 +40,7 @@ def test_system_account_never() -> None:
 
 
 def test_server_without_jetstream() -> None:
-    """Nobody has it."""
+    """Without JetStream in the server no account has it."""
     assert [] == with_jetstream("accounts { A { jetstream: enabled } }")
     assert [] == with_jetstream("")
 
@@ -72,7 +72,7 @@ def test_mappings_become_shares_of_a_hundred() -> None:
 
 
 def test_mappings_at_the_top_are_the_global_accounts() -> None:
-    """And the account's own ones stay."""
+    """Mappings at the top of the file are those of $G, and the account's own ones stay."""
     found = graph("mappings { a: b }\naccounts { $G { mappings { c: d } }, B {} }").by_name
     assert {"a": (("b", 100),), "c": (("d", 100),)} == dict(found["$G"].mappings)
     assert () == found["B"].mappings

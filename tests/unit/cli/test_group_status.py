@@ -60,7 +60,7 @@ def test_what_is_wrong_with_the_group_is_a_problem(varz: dict[str, Any], problem
 
 
 def test_a_member_that_is_let_in_does_not_count() -> None:
-    """It has no vote yet."""
+    """A member that is being let in has no vote yet, so it is not among those that are there."""
     group = seen(told([member("s0"), member("s1", voter=False)])).group
     assert group is not None
     assert group.there == 1

@@ -116,7 +116,7 @@ def test_what_is_no_order_is_not_followed(content: str, tmp_path: Path) -> None:
 
 
 def test_a_disk_without_a_group_rescues_none(tmp_path: Path) -> None:
-    """It would found a second one."""
+    """A rescue on a disk that has no group is refused: it would found a second group."""
     plane = Plane(group=0)
     (tmp_path / rescues.GROUP).touch()
     with pytest.raises(rescue.RescueError, match="no part of a group"):
@@ -125,7 +125,7 @@ def test_a_disk_without_a_group_rescues_none(tmp_path: Path) -> None:
 
 
 def test_a_letter_without_a_sound_list_of_members_names_no_group() -> None:
-    """Whoever hears it stays where it is."""
+    """A server that hears such a letter stays in the group that it is in."""
     assert rescue.heard(rescue.news([OLD], frozenset((OWN,)))) == ({OLD}, frozenset((OWN,)))
     many = [[peer, 1] for peer in range(1, 11)]
     wrong: list[tuple[Any, Any]] = [([1], []), (1, [[1, 2]]), ([1], [[1]]), ([1], 7), ([1], many), ([1], [[0, 1]])]

@@ -27,7 +27,7 @@ def unanswered(packets: Packets, now_s: float) -> float:
 
 
 def test_a_link_that_stands_at_its_first_full_packet_is_dialled_in_small_ones_for_an_hour() -> None:
-    """Then the way may be another one."""
+    """After an hour the way may be another one, so the link is dialled in large packets again."""
     packets = Packets()
     assert packets.size(0.0) == 0
     packets.stuck(10.0)
@@ -60,7 +60,7 @@ def test_what_brought_the_link_up_at_last_is_kept() -> None:
 
 
 def test_a_hub_that_refuses_at_once_has_answered() -> None:
-    """Whatever size the packets have."""
+    """A refusal is an answer, whatever size the packets have: no dial in small packets follows."""
     packets = Packets()
     for number in range(4):
         packets.connected(float(number))

@@ -3,8 +3,8 @@
     readers wanted? --> view --> the readers that saw the one before get what changed, the others get the whole
 
 A reader has no queue: whoever is slow gets the view of the moment when he comes round, and whoever does not take it
-within SEND_S is let go. Making views takes at most a tenth of the time, however many streams there are. What does not
-live here: what a view is (view.py), who may read (routes.py).
+within SEND_S is let go. Making views takes at most a tenth of the time, however many streams there are.
+Not here: what a view is (view.py), who may read (routes.py).
 """
 
 from __future__ import annotations
