@@ -1,4 +1,5 @@
-/* group.c: a member's life, applying, turns: see group.h. What raft asks for: carry.c; who waits: waiting.c. */
+/* group.c: a member's life, applying, turns: see group.h. Not here: what raft asks for (carry.c), who waits (waiting.c),
+ * what others may know of a group (look.c). */
 #include "group/group.h"
 
 #include <stdlib.h>
@@ -80,22 +81,18 @@ static void apply_committed(group_t *group) {
     }
 }
 
-static bool is_self(const group_t *group, raft_disk_t id) {
-    return same_disk(id, group->raft.self);
-}
-
 /* When entries take too much room, a member is not waited for that lacks what was in the log a while ago: it stands
  * still, or the way to it carries less than is published. One that is a little slower holds up the others instead. */
 static bool is_given_up(const group_t *group, uint32_t place, moment_t now) {
     return store_ledger_pressed(group->store) && now.mono_ns - group->wanted_ns[place] >= KEEP_NS
-           && !is_self(group, raft_members(&group->raft)->at[place].id);
+           && !group_is_self(group, raft_members(&group->raft)->at[place].id);
 }
 
 /* Up to where a member has the log on its disk, or has it with the copy that is on its way. Before one is, it has no
  * use for entries. */
 static raft_index_t has_upto(const group_t *group, uint32_t place) {
     const raft_progress_t *progress = &group->raft.progress[place];
-    if (is_self(group, raft_members(&group->raft)->at[place].id)) {
+    if (group_is_self(group, raft_members(&group->raft)->at[place].id)) {
         return group->raft.firm;
     }
     return copy_goes(group, place) ? copy_sent(group, place) : progress->match;
@@ -459,47 +456,10 @@ bool group_transfer(group_t *group, raft_disk_t to, moment_t now) {
     return raft_transfer(&group->raft, to, now.mono_ns);
 }
 
-/* ---- looks ------------------------------------------------------------------------------------------------------- */
-
-int64_t group_deadline(const group_t *group) {
-    return group->raft.due_ns;
-}
-
-bool group_rests(const group_t *group) {
-    return group->writing_count == 0 && group->held_count == 0
-           && (group->half || group->ledger->applied == group->committed) && group->state == GROUP_RUNS;
-}
-
-uint64_t group_name(const group_t *group) {
-    return group->ledger->promise.name;
-}
-
-uint64_t group_coming(const group_t *group) {
-    return group->raft.trail.last - group->ledger->applied;
-}
-
-bool group_leads(const group_t *group) {
-    return group->raft.role == RAFT_LEADER;
-}
-
-bool group_ready(const group_t *group) {
-    return group_leads(group) && group->ledger->applied >= group->raft.own_first;
-}
-
-bool group_newest(const group_t *group, moment_t now) {
-    return group_ready(group) && raft_leased(&group->raft, now.mono_ns);
-}
-
-bool group_current(const group_t *group) {
-    return group->raft.leader.peer != 0 && !group->half && group->told != 0 && group->ledger->applied >= group->told;
-}
+/* ---- what its owner keeps with it -------------------------------------------------------------------------------- */
 
 void group_note(group_t *group, bytes_t note) {
     store_ledger_note(group->ledger, note);
-}
-
-bytes_t group_noted(const group_t *group) {
-    return bytes_of(group->ledger->note, group->ledger->note_size);
 }
 
 status_t group_touch(group_t *group) {
@@ -508,70 +468,4 @@ status_t group_touch(group_t *group) {
 
 void group_halve(group_t *group, bool half) {
     group->half = half;
-}
-
-raft_disk_t group_leader(const group_t *group) {
-    return group->raft.leader;
-}
-
-raft_index_t group_last(const group_t *group) {
-    return group->raft.trail.last;
-}
-
-raft_index_t group_floor(const group_t *group) {
-    return group->ledger->floor;
-}
-
-bool group_has_members(const group_t *group, raft_index_t index) {
-    return group->members.index <= index;
-}
-
-uint32_t group_number(const group_t *group) {
-    return group->ledger->group;
-}
-
-group_state_t group_state(const group_t *group) {
-    return group->state;
-}
-
-raft_index_t group_applied(const group_t *group) {
-    return group->ledger->applied;
-}
-
-bool group_quiet(const group_t *group) {
-    return group->ledger->applied == group->ledger->last;
-}
-
-static group_member_t member_look(const group_t *group, uint32_t place) {
-    const raft_t *raft = &group->raft;
-    const raft_progress_t *progress = &raft->progress[place];
-    group_member_t member = {.member = raft_members(raft)->at[place]};
-    member.self = is_self(group, member.member.id);
-    member.heard_ns = raft->role == RAFT_FOLLOWER && same_disk(member.member.id, raft->leader) ? raft->heard_ns : 0;
-    if (raft->role == RAFT_LEADER && !member.self) {
-        member.copies = progress->pace == RAFT_COPYING;
-        member.heard_ns = progress->stamp_ns == INT64_MIN ? 0 : progress->heard_ns;
-        member.lag = raft->trail.last - progress->match;
-    }
-    return member;
-}
-
-group_look_t group_look(const group_t *group, moment_t now) {
-    const raft_t *raft = &group->raft;
-    group_look_t look = {.name = group_name(group),
-                         .role = raft->role,
-                         .state = group->state,
-                         .term = raft->term,
-                         .self = raft->self,
-                         .leader = raft->leader,
-                         .last = raft->trail.last,
-                         .committed = group->committed,
-                         .applied = group->ledger->applied,
-                         .floor = group->ledger->floor,
-                         .leased = raft_leased(raft, now.mono_ns),
-                         .count = raft_members(raft)->count};
-    for (uint32_t i = 0; i < look.count; i++) {
-        look.members[i] = member_look(group, i);
-    }
-    return look;
 }

@@ -69,6 +69,10 @@ struct group {
     held_t held[HELD_MAX];
 };
 
+static inline bool group_is_self(const group_t *group, raft_disk_t id) {
+    return same_disk(id, group->raft.self);
+}
+
 /* waiting.c */
 /* Room for one more. STATUS_FULL: too many wait. */
 LEAF_MUST_USE status_t waiting_reserve(group_t *group);
