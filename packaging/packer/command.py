@@ -16,6 +16,12 @@ def fail(words: str) -> NoReturn:
     sys.exit(f"packaging/{Path(sys.argv[0]).name}: {words}")
 
 
+def say(words: str) -> None:
+    """What is done now, for whoever waits at a terminal: some steps take minutes."""
+    if sys.stderr.isatty():
+        print(f"packaging/{Path(sys.argv[0]).name}: {words}", file=sys.stderr, flush=True)
+
+
 def run(*command: str | Path, **environment: str) -> str:
     """Runs a command and returns its output; on failure shows what it said and ends."""
     done = subprocess.run(

@@ -13,7 +13,7 @@ import tomllib
 from collections.abc import Iterable
 from pathlib import Path
 
-from packer.command import fail, run
+from packer.command import fail, run, say
 from packer.declaration import PACKAGING, ROOT, WORK, Architecture, Declaration
 
 PINS = PACKAGING / "libraries.txt"
@@ -98,6 +98,7 @@ def install(pip: Path, declaration: Declaration, architecture: Architecture) -> 
     place = WORK / architecture.deb / f"libraries-{key[:16]}"
     if place.is_dir():
         return place
+    say(f"brings the Python libraries for {architecture.deb}")
     making = place.with_suffix(".making")
     shutil.rmtree(making, ignore_errors=True)
     for index, python in enumerate(declaration.pythons):

@@ -14,7 +14,7 @@ import venv
 from collections.abc import Iterable
 from pathlib import Path
 
-from packer.command import fail, run
+from packer.command import fail, run, say
 from packer.declaration import ROOT, WORK, Architecture, Declaration
 
 DEVELOPMENT = ("libc6-dev", "liblmdb-dev", "libpython3.11-dev", "libssl-dev", "zlib1g-dev")
@@ -35,6 +35,7 @@ def tools() -> Path:
     place = WORK / "tools"
     stamp = place / f"cffi-{CFFI}"
     if not stamp.exists():
+        say("brings the tools: meson, ninja, cffi")
         shutil.rmtree(place, ignore_errors=True)
         venv.create(place, with_pip=True)
         run(place / "bin/pip", "install", "--quiet", "meson>=1.3", "ninja", f"cffi=={CFFI}")
@@ -137,6 +138,7 @@ def compile_module(
         cross = ["--cross-file", cross_file(architecture, sysroot(declaration, architecture))]
     again = ["--reconfigure"] if (build / "build.ninja").exists() else cross
     link = f"-Dc_link_args={LINK},{BESIDE.removeprefix('-Wl,')}" if lmdb_beside else f"-Dc_link_args={LINK}"
+    say(f"compiles for {architecture.deb}, the first time some minutes")
     run(bin_directory / "meson", "setup", build, *again, *OPTIONS, link, PATH=path)
     run(bin_directory / "ninja", "-C", build, "_native.abi3.so", PATH=path)
     stripped = build.parent / ("beside" if lmdb_beside else "shared") / "_native.abi3.so"
