@@ -38,8 +38,8 @@ class _Place:
 
 
 class Guard:
-    """One for the process. A place names what was being done, in words of the program: never of what was received, or
-    strangers could make it remember without bound."""
+    """Counts and logs unforeseen exceptions; there is one for the process. A place names what was done, in words of the
+    program: with words of what was received, strangers could make it remember without bound."""
 
     def __init__(self, log: Log | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         self._log = log
@@ -52,7 +52,7 @@ class Guard:
         return sum(place.count for place in self._places.values())
 
     def figures(self) -> dict[str, Any]:
-        """For monitoring: how many there were, and where."""
+        """The numbers of unforeseen exceptions for monitoring, in all and by place."""
         return {
             "unexpected_errors": self.total,
             "unexpected_errors_in": {name: place.count for name, place in sorted(self._places.items())},
@@ -72,7 +72,7 @@ class Guard:
             self._log.exception(f"Unexpected error in {place}{more}: please report it", error)
 
     def run(self, place: str, work: Callable[..., object], *arguments: Any) -> None:
-        """As around(), of one call: at a fifth of its price, for what each login does."""
+        """Runs work guarded as by around(), at a fifth of its cost: each login does this."""
         try:
             work(*arguments)
         except Exception as error:

@@ -47,7 +47,7 @@ class PackedKeys:
         self.cell = ffi.new("plane_keys_t *", (key, previous, len(keys.key), len(keys.previous), keys.cipher))
 
     def cleanse(self) -> None:
-        """Overwrites the copies."""
+        """Overwrites the copies of secrets with zeros."""
         for held in self._held:
             ffi.buffer(held)[:] = bytes(len(held))
 

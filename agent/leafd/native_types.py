@@ -555,8 +555,8 @@ class ConsumerGone:
 
 @dataclass(frozen=True, slots=True)
 class Led:
-    """This server leads a stream of several now, or no more; one of the consumers that it takes over then; or, led by
-    whomever, the stream has another definition from here on."""
+    """News of a stream that several servers keep, by code: this server leads it now, or no more; a consumer that it
+    takes over with the lead; a new definition of the stream, whoever leads it."""
 
     stream: int
     code: int

@@ -202,7 +202,7 @@ class Connection:
             raise broken(error) from error
 
     def subscribe(self, subject: str) -> None:
-        """Subscribes to one more subject; the server knows it when this returns. Nothing else may be awaited meanwhile."""
+        """Subscribes to one more subject; the server knows it when this returns. Meanwhile nothing else is awaited."""
         self.send(frame_subscribe(subject, 2) + b"PING\r\n")
         while not isinstance(line := self._intake.next(), Line) or line.verb != "PONG":
             self._control(line)

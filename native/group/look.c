@@ -1,5 +1,5 @@
-/* look.c: what others may know of a group: where it stands, who leads, how far each member is (see group.h). Nothing here
- * changes it. */
+/* look.c: what others may know of a group: where it stands, who leads, how far each member is (see group.h). Nothing
+ * here changes it. */
 #include "group/group.h"
 
 #include "group/private.h"

@@ -148,7 +148,7 @@ def refuse_used(directory: Path, holder: str, what: str) -> None:
 
 
 def look_at(place: Place, holder: str) -> Look:
-    """Raises StoreError."""
+    """Opens a store to be read; holder: who has it open, empty: nobody. Raises StoreError."""
     try:
         return Look(place.directory, place.keys, used=bool(holder))
     except PlaneError as error:
@@ -156,7 +156,7 @@ def look_at(place: Place, holder: str) -> Look:
 
 
 def stat(place: Place) -> Stat:
-    """Raises StoreError."""
+    """The facts of a store, for `leafd store stat`. Raises StoreError."""
     with locked(place.directory) as holder, look_at(place, holder) as look:
         facts = look.facts
         return Stat(

@@ -32,7 +32,7 @@ class Site:
 
 
 def site_of(members: dict[str, Any]) -> Site:
-    """Raises ValueError."""
+    """A server as it described itself to the others. Raises ValueError."""
     try:
         tags = tuple(str(tag).lower() for tag in members["tags"])
         free, memory, streams = (int(members[name]) for name in ("free", "memory", "streams"))

@@ -91,7 +91,7 @@ class About:
 
 
 def _urls(scheme: str, address: tuple[str, int]) -> list[str]:
-    """The URLs of a listener. One without an address of its own has one for each address of this machine, loopback first."""
+    """The URLs of a listener. Without an address of its own: one for each of this machine, loopback first."""
     host, port = address
     hosts = ["127.0.0.1", *reachable(host)] if host == ANYWHERE else [host]
     return [f"{scheme}://{host_port(one, port)}" for one in dict.fromkeys(hosts)]

@@ -172,7 +172,7 @@ class AccountBook:
         return found if found.claims.sub == name else None
 
     async def reconfigured(self) -> None:
-        """After a reload."""
+        """Takes up the resolver that a reload has configured; one that cannot be made leaves the old one."""
         configured = self._operated.resolver
         try:  # anew, since files may have been put there by hand
             self.resolver = await self.aside(partial(make_resolver, configured, self._operated.resolver_tls))

@@ -45,7 +45,7 @@ _WEIGHT: Final = 4 * ITEM_WEIGHT
 
 
 class Bringer:
-    """One server's."""
+    """Brings about the declared streams, consumers and buckets of one server."""
 
     def __init__(self, jetstream: JetStream, log: Log) -> None:
         self._jetstream = jetstream

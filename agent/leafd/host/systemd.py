@@ -56,7 +56,7 @@ class Notifier:
 
     @property
     def heard(self) -> bool:
-        """Whether anybody listens."""
+        """Whether a service manager wants to be notified."""
         return self._socket is not None
 
     def ready(self, status: str = "") -> None:
@@ -64,7 +64,7 @@ class Notifier:
         self._send(f"READY=1\nSTATUS={status}" if status else "READY=1")
 
     def status(self, text: str) -> bool:
-        """One line for `systemctl status`; whether it was taken."""
+        """Sends a line for `systemctl status`. Returns whether the service manager took it."""
         return self._send(f"STATUS={text}")
 
     def watchdog(self) -> None:
@@ -76,7 +76,7 @@ class Notifier:
         self._send(f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}")
 
     def stopping(self) -> None:
-        """The end begins."""
+        """Tells the service manager that the daemon begins to stop."""
         self._send("STOPPING=1")
 
     def _send(self, text: str) -> bool:

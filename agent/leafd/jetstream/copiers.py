@@ -76,7 +76,7 @@ def _key(copier: Copier, config: ConsumerConfig) -> int:
 
 
 class Copiers:
-    """What is known of the copiers of all streams."""
+    """The known copiers of all streams."""
 
     def __init__(
         self, plane: Commands, catalogue: Catalogue, held: Callable[[int, str], str] = lambda account, domain: ""

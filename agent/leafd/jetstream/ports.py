@@ -51,7 +51,7 @@ class Asker(Protocol):
         """The author that a stream keeps, to look up rights later; empty: the author may do everything."""
 
     def info(self) -> dict[str, Any]:
-        """For advisories."""
+        """The asker as advisories name it."""
 
     async def denied(self, subjects: tuple[str, ...]) -> tuple[str, ...]:
         """The subjects among these, which may have wildcards, to which the asker may not publish."""

@@ -83,7 +83,7 @@ class Remote:
         return tuple(reversed(found.values()))
 
     def learn(self, places: tuple[Place, ...], *, anew: bool = False) -> None:
-        """Others told of these. anew: and there are no others."""
+        """Adds addresses of the cluster that its servers told of. anew: these replace those known so far."""
         known = places if anew else tuple(dict.fromkeys((*self.learned, *places)))
         self.learned = known[:URLS_MAX]
 

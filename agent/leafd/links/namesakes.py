@@ -71,5 +71,5 @@ class Namesakes:
         self._refusals.pop(place, None)
 
     def pause_s(self, place: str) -> float:
-        """So much longer it is to wait until that place is dialled again."""
+        """Seconds to wait, beyond the usual pause, before that place is dialled again."""
         return min(self._refusals.get(place, 0) * AGAIN_S, AGAIN_MAX_S)

@@ -202,7 +202,7 @@ def key_of(one: leaf.Remote | Link) -> bytes:
 
 
 def name_of(one: leaf.Remote | Link) -> str:
-    """For people."""
+    """The name of a remote or a link in lines for people."""
     if isinstance(one, leaf.Remote):
         return f"to {', '.join(place_of(url) for url in one.urls)}, account {one.account_name}"
     bind = one.bind

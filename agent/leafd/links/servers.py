@@ -262,7 +262,7 @@ class Pauses:
         self._next_s = AGAIN_S
 
     async def rest(self) -> None:
-        """The next one."""
+        """Sleeps until the next attempt, each time about twice as long where the pause doubles."""
         await trio.sleep(self._next_s * random.uniform(0.75, 1.25))
         if self._doubling:
             self._next_s = min(2 * self._next_s, AGAIN_MAX_S)

@@ -47,7 +47,7 @@ class Ways:
         return None
 
     def tell(self) -> None:
-        """There is news."""
+        """Wakes all dials that wait, since the machine's ways have changed."""
         for scope in self._under_way:
             scope.cancel()
 

@@ -10,7 +10,7 @@ from leafd.quoting import quoted
 
 
 def refusal_line(who: str, event: t.Refused, max_payload: int) -> str:
-    """One line. who: the connection, as every line about it begins."""
+    """The log's line about a refusal. who: the connection, as every line about it begins."""
     line = f"{who} - {_what(event, max_payload)}"
     if event.left_out:
         line += f" (and {event.left_out} more refusals before it)"

@@ -38,7 +38,7 @@ OTHERS_S: Final = 0.25
 
 
 class Book(Protocol):
-    """daemon.account_book.AccountBook."""
+    """The known accounts of an operator, as daemon.account_book.AccountBook has them."""
 
     @property
     def resolver(self) -> Resolver: ...

@@ -42,7 +42,7 @@ def _offset(member: str) -> int:
 
 
 class ConsumerRows:
-    """The rows of a stream's consumers, as a part of that stream's row. config: whether their configurations are shown."""
+    """The rows of a stream's consumers, a part of the stream's row. config: whether their configurations are shown."""
 
     def __init__(self, plains: PlainsFacts, shapes: Shapes, *, config: bool) -> None:
         self._plains = plains

@@ -53,7 +53,7 @@ def number(options: Options, name: str, default: int) -> int:
 
 
 def text(options: Options, *names: str) -> str:
-    """A word."""
+    """The first of these options that has a text; empty where none has."""
     for name in names:
         value = options.get(name)
         if isinstance(value, str) and value:

@@ -44,7 +44,7 @@ def _mode(value: object, on: str) -> str:
 
 
 def _bounds(value: object) -> tuple[int, ...]:
-    """In nanoseconds; 0: that level is left out."""
+    """Reads rtt_thresholds: nanoseconds for each level; 0 leaves that level out."""
     if not isinstance(value, list | tuple):
         raise ValueError(f"rtt_thresholds: a list of durations is expected, not {value!r}")
     found: list[int] = []

@@ -500,7 +500,7 @@ class Restoring:
                 return  # the numbers in front of a message are cut
 
     async def _store(self, run: bytes) -> t.Imported:
-        """One run; while the store has no room for the first message of it, again."""
+        """Stores one run of messages. While the store has no room for the first of them, it tries again."""
         assert self._stream is not None
         deadline = trio.current_time() + _SPACE_SECONDS
         while True:
