@@ -1,5 +1,5 @@
-/* group.c: a member's life, applying, turns: see group.h. Not here: what raft asks for (carry.c), who waits (waiting.c),
- * what others may know of a group (look.c). */
+/* group.c: a member's life, applying, turns: see group.h. Not here: what raft asks for (carry.c), who waits
+ * (waiting.c), what others may know of a group (look.c). */
 #include "group/group.h"
 
 #include <stdlib.h>
