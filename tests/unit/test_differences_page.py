@@ -27,9 +27,7 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
         "crash/test_power.py::test_power_fails_under_the_daemon",
         "interop/test_nats_py.py::test_acknowledged_means_on_disk",
     ),
-    "A stored message is at most": (
-        "interop/test_max_payload.py::test_small_messages_find_room_beside_a_large_max_payload",
-    ),
+    "A stored message is": ("interop/test_max_payload.py::test_small_messages_find_room_beside_a_large_max_payload",),
     "A Nats-TTL of more than 292 years": ("wire/jetstream/publish-ttl-long.wire",),
     "A subject that a transform makes longer": ("wire/jetstream/transform-long.wire",),
     "An atomic batch is one record": ("crash/test_kill.py::test_an_atomic_batch_is_there_whole_or_not_at_all",),
@@ -42,9 +40,7 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
         "interop/test_stored_smaller.py::"
         "test_a_damaged_dictionary_is_named_and_costs_what_needs_it_only_if_both_copies_are",
     ),
-    "An atomic batch that its account has no room for": (
-        "interop/test_account_storage.py::test_an_atomic_batch_is_whole_or_not_there",
-    ),
+    "An atomic batch that its": ("interop/test_account_storage.py::test_an_atomic_batch_is_whole_or_not_there",),
     "An expired message of a full account": ("interop/test_account_storage.py::test_a_marker_does_not_exceed_it",),
     "A schedule for one moment": ("interop/test_account_storage.py::test_a_schedule_fires_when_there_is_room",),
     "max_file_store and max_memory_store": ("interop/test_account_storage.py::test_the_servers_own_limits_are_held",),
@@ -56,9 +52,7 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
         "native/test_consume_ack.c: steps of the wall clock neither hurry nor delay a redelivery",
     ),
     # ---- who consumes
-    "A message is delivered when it is on disk": (
-        "native/test_consume_pull.c: a message that is not durable yet is not delivered",
-    ),
+    "A message is delivered when": ("native/test_consume_pull.c: a message that is not durable yet is not delivered",),
     "Who asks for the last message of a subject": (
         "interop/test_buckets.py::test_a_value_that_is_replaced_is_never_missing",
     ),
