@@ -38,7 +38,7 @@ from leafd.gojson import JsonError, decode
 from leafd.gotime import format_time
 from leafd.links.answers import Created, CreateError, OriginInfo
 from leafd.links.earlier import Earlier
-from leafd.links.origin import Origin, bounded
+from leafd.links.origin import Origin
 from leafd.links.steps import SILENCE_NS, Ask, Back, Forget, Order, PutBack, Run
 from leafd.native_ingests import NO_SPAN, Span
 from leafd.records import dataclass
@@ -93,10 +93,6 @@ SPAN_KINDS: Final = {"all": False, "flow_control": True}
 NUMBER_SIZE_MAX: Final = 20
 TOO_NEW_CODES: Final = (10185, 10025)
 IDENTITY_CODE: Final = 10225
-IDENTITY_RECORD: Final = b"source-identity/"
-"""Begins the key of the record of an origin's identity."""
-IDENTITY_KEY_SIZE_MAX: Final = 480
-"""With the prefix and a stream's number it is a key that the store takes."""
 ACK_CODES: Final = {True: 10214, False: 10217}
 """By whether it is a mirror: the durable consumer does not acknowledge by flow control."""
 
@@ -129,11 +125,6 @@ class Slot:
         """The end of names where no link is known to lead to the origin."""
         return self.origin.aim(self.domain)
 
-    @property
-    def identity_key(self) -> bytes:
-        """The key of the record of its origin's identity."""
-        return IDENTITY_RECORD + f"{self.stream}/{bounded(self.origin.key, IDENTITY_KEY_SIZE_MAX)}".encode()
-
 
 def source_of(slot: Slot, identity: str) -> t.IngestSource:
     """A slot's source as the plane has to know it; nothing of a mirror's."""
@@ -146,7 +137,9 @@ def source_of(slot: Slot, identity: str) -> t.IngestSource:
 class Replica:
     """One slot. Time is monotonic seconds."""
 
-    def __init__(self, slot: Slot, last_sequence: int, identity: str, newest_ts: int = 0) -> None:
+    def __init__(
+        self, slot: Slot, last_sequence: int, identity: str, newest_ts: int = 0, earlier: Earlier | None = None
+    ) -> None:
         self.slot = slot
         self.state = State.IDLE
         self.last_sequence = last_sequence
@@ -155,7 +148,7 @@ class Replica:
         self._tells_position = False
         """Whether the origin answered the last time where its stream ends."""
         self._put_back = False
-        self._earlier = Earlier()
+        self._earlier = earlier or Earlier()
         self.identity = identity
         self.error: dict[str, Any] | None = None
         self.by_link = False
@@ -388,7 +381,7 @@ class Replica:
             # Who sets a consumer back is not refused when the stream is another one (a mirror does not even ask).
             if self.slot.origin.durable and not self.slot.mirror and self.identity not in ("", identity):
                 self._start_over()
-                orders.append(Forget())
+                orders.append(Forget(self._earlier.packed))
             elif not self.identity and (taken := self._earlier.taken(identity)) is not None:
                 self.identity, (self.last_sequence, self.newest_ts) = identity, taken
                 self.state = State.IDLE
@@ -475,7 +468,7 @@ class Replica:
             self._start_over()
             self.state = State.IDLE
             self._deadline_s = now_s
-            return [Forget()]
+            return [Forget(self._earlier.packed)]
         self._retry(now_s)
         return []
 

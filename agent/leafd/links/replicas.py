@@ -25,11 +25,12 @@ from leafd.gojson import JsonError
 from leafd.guard import Guard
 from leafd.links import origin_news, refusals
 from leafd.links.asking import Asking
+from leafd.links.identities import Identities
 from leafd.links.leaders import Key, Leaders
 from leafd.links.link import Link
 from leafd.links.orders import ASK, Job, Moments, Orders, Waiting
 from leafd.links.origin import header_field, inbox
-from leafd.links.replica import IDENTITY_RECORD, Replica, Slot, State, source_of
+from leafd.links.replica import Replica, Slot, State, source_of
 from leafd.links.steps import Ask, Back, Forget, Order, PutBack, Run
 from leafd.links.told import Behind, SlotInfo, Told
 from leafd.links.trips import Trips
@@ -82,7 +83,7 @@ class Replicas:
         self._slots: dict[tuple[int, int], _Active] = {}
         self._progress: dict[tuple[int, str], tuple[int, int]] = {}
         """Of sources, by stream and key: the origin's sequence taken last, and the newest stamp."""
-        self._identities: dict[bytes, str] = {}
+        self._identities = Identities(plane)
         self._numbers: dict[int, set[int]] = {}
         """Of the slots of each stream."""
         self._by_domain: dict[tuple[int, str], dict[tuple[int, int], _Active]] = {}
@@ -106,8 +107,7 @@ class Replicas:
 
     def load_record(self, key: bytes, value: bytes) -> None:
         """A stored control record; takes the ones that are origins' identities."""
-        if key.startswith(IDENTITY_RECORD):
-            self._identities[key] = value.decode()
+        self._identities.load(key, value)
 
     def begin_anew(self, stream: int, positions: dict[str, tuple[int, int]]) -> None:
         """Another server may have driven the sources of this stream since, and come so far. What it has seen of who
@@ -116,9 +116,7 @@ class Replicas:
             self._end((stream, number))
         for key, position in positions.items():
             self._progress[stream, key] = position
-        own = IDENTITY_RECORD + f"{stream}/".encode()
-        for known in [key for key in self._identities if key.startswith(own)]:
-            del self._identities[known]
+        self._identities.forget(stream)
 
     # ---- news
 
@@ -132,9 +130,11 @@ class Replicas:
             if key not in self._slots:
                 last, newest_ts = mirror_last_sequence, 0
                 if not slot.mirror:
-                    last, newest_ts = self._progress.get((stream, slot.origin.key), (0, 0))
-                identity = self._identities.get(slot.identity_key, "")
-                active = self._slots[key] = _Active(Replica(slot, last, identity, newest_ts), Asking(self._plane, slot))
+                    stored = self._progress.get((stream, slot.origin.key), (0, 0))
+                    last, newest_ts = self._identities.position(slot, stored)
+                identity, earlier = self._identities.of(slot), self._identities.earlier(slot)
+                replica = Replica(slot, last, identity, newest_ts, earlier)
+                active = self._slots[key] = _Active(replica, Asking(self._plane, slot))
                 self._numbers.setdefault(stream, set()).add(slot.number)
                 self._by_domain.setdefault(active.domain, {})[key] = active
                 self._due(active)
@@ -390,7 +390,7 @@ class Replicas:
                 slot = active.replica.slot
                 origin_news.made_anew(self._log, slot)
                 self._progress[(slot.stream, slot.origin.key)] = 0, 0
-                self._job(active, "forget", lambda: self._plane.ingest_forget(slot.stream, slot.origin.key))
+                self._job(active, "forget", lambda: self._forget(slot, order.earlier))
 
     def _is_current(self, active: _Active) -> bool:
         slot = active.replica.slot
@@ -473,7 +473,7 @@ class Replicas:
         link = self._link_of(active)
         try:
             # Known before the first message of it is stored: or after a crash it would be a stream never seen.
-            await self._remember(slot, order.identity)
+            await self._identities.remember(slot, order.identity)
             await self._plane.ingest_start(
                 slot.stream,
                 slot.number,
@@ -526,11 +526,9 @@ class Replicas:
         active.asking.probe(to, told, link)
         self._plane.publish(slot.account, slot.origin.info_subject, b"", reply=to, flags=t.PublishFlag.REQUEST)
 
-    async def _remember(self, slot: Slot, identity: str) -> None:
-        key = slot.identity_key
-        if identity and self._identities.get(key) != identity:
-            await self._plane.record_put(key, identity.encode())
-            self._identities[key] = identity
+    async def _forget(self, slot: Slot, earlier: bytes) -> None:
+        await self._identities.leave(slot, earlier)
+        await self._plane.ingest_forget(slot.stream, slot.origin.key)
 
     def _without_consumer(self, slot: Slot, identity: str) -> int:
         """How far a source was that is now to use a durable consumer, by the consumers that were made for it: all of
@@ -538,7 +536,7 @@ class Replicas:
         if slot.mirror or not slot.origin.durable or not identity:
             return 0
         before = replace(slot, origin=replace(slot.origin, durable="", durable_deliver=""))
-        if self._identities.get(before.identity_key) != identity:
+        if self._identities.of(before) != identity:
             return 0
         return self._progress.get((slot.stream, before.origin.key), (0, 0))[0]
 

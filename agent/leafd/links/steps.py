@@ -57,6 +57,9 @@ class Run:
 class Forget:
     """The origin was made anew: its sequences start over, the stored progress means nothing."""
 
+    earlier: bytes = b"{}"
+    """Of the streams that it was before, to be stored first (earlier.py)."""
+
 
 @dataclass(frozen=True, slots=True)
 class PutBack:
