@@ -153,6 +153,13 @@ static void give_permissions(plane_t *plane, peer_t *peer, granted_t *granted) {
     granted->author = BYTES_NONE;
 }
 
+static void tell_verdict(plane_t *plane, peer_t *peer, const plane_command_t *command) {
+    if (peer->protocol->judged != NULL) {
+        peer->protocol->judged(plane, peer, bytes_of(command->body, command->body_size),
+                               bytes_of(command->extra, command->extra_size));
+    }
+}
+
 /* ---- a login ----------------------------------------------------------------------------------------------------- */
 
 static status_t admit_take_in(plane_t *plane, peer_t *peer, account_t *account, const plane_command_t *command) {
@@ -169,6 +176,7 @@ static status_t admit_take_in(plane_t *plane, peer_t *peer, account_t *account, 
         *own[i] = granted.texts[i];
     }
     give_permissions(plane, peer, &granted);
+    tell_verdict(plane, peer, command);
     peer_admit(plane, peer, account, &granted.verdict);
     status = peer->protocol->admitted(plane, peer, &granted.verdict);
     if (status != STATUS_OK) {
@@ -448,6 +456,7 @@ static status_t rights_change(plane_t *plane, peer_t *peer, const plane_command_
         release_texts(&granted); /* its INFO went long ago */
     }
     peer_limit(plane, peer, &granted.verdict);
+    tell_verdict(plane, peer, command);
     return STATUS_OK;
 }
 

@@ -241,12 +241,21 @@ static void add_line(const peer_t *peer, connection_row_t *row) {
 }
 
 void command_connections(plane_t *plane, const plane_command_t *command) {
-    uint64_t count = plane->stats.connections;
+    uint64_t count = plane->stats.connections + plane->carried;
     uint64_t room = count + 2 * (uint64_t)table_count(&plane->accounts) + 1;
     connection_row_t *rows = calloc(room, sizeof(*rows));
     uint64_t filled = 0;
     for (peer_t *peer = plane->all_peers; rows != NULL && peer != NULL && filled < count; peer = peer->next) {
         peer_look(plane, peer);
+        if (peer->carried) { /* counts in the sums of its account, as what has gone does */
+            rows[filled++] = (connection_row_t){.account = peer->account == NULL ? 0 : peer->account->js.id,
+                                                .kind = CONN_CLIENT,
+                                                .in_msgs = peer->in_msgs,
+                                                .out_msgs = peer->out_msgs,
+                                                .in_bytes = peer->in_bytes,
+                                                .out_bytes = peer->out_bytes};
+            continue;
+        }
         rows[filled] = (connection_row_t){.connection = peer->id,
                                           .account = peer->account == NULL ? 0 : peer->account->js.id,
                                           .kind = peer->kind,

@@ -95,6 +95,7 @@ status_t core_open(plane_t *plane, const plane_limits_t *limits, const char *dir
         atomic_store_explicit(&plane->advised.count, 1, memory_order_relaxed);
     }
     plane->mqtt_told = mqtt_told;
+    plane->admit = admit_peer;
     plane->js.host = &plane_host;
     plane->js.plane = plane;
     plane->js.exchange = &plane->exchange;
@@ -260,6 +261,9 @@ void core_settle(plane_t *plane) {
     interest_tell(plane);
     routed_tell(plane);
     tick_chores(plane);
+    if (LEAF_UNLIKELY(plane->carried_go)) {
+        mqtt_carried_go_on(plane);
+    }
     sweep_and_flush(plane);
     event_pump(&plane->exchange, plane->now.mono_ns);
     memory_tick(plane);

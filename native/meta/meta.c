@@ -218,6 +218,7 @@ status_t meta_open(plane_t *plane, account_t *account, uint64_t peer, uint64_t *
     plane->meta = meta;
     plane->js.groups = meta->groups;
     plane->mail = meta_mail;
+    plane->mail_account = account;
     return STATUS_OK;
 }
 
@@ -229,6 +230,7 @@ void meta_close(plane_t *plane) {
         free(plane->meta);
         plane->meta = NULL;
         plane->mail = NULL;
+        plane->mail_account = NULL;
     }
 }
 

@@ -120,7 +120,9 @@ static void peer_free(plane_t *plane, peer_t *peer) {
     if (!peer->silent) {
         peer_flush(plane, peer);
     }
-    peer_tell(plane, peer, closed_event(peer));
+    if (!peer->carried) {
+        peer_tell(plane, peer, closed_event(peer));
+    }
     free(peer->farewell);
     free(peer->introduction);
     web_farewell(peer);
@@ -142,7 +144,8 @@ static void peer_free(plane_t *plane, peer_t *peer) {
     bytes_release(&peer->close_text);
     bytes_release(&peer->behind);
     bytes_release(&peer->host);
-    plane->stats.connections--;
+    plane->stats.connections -= !peer->carried;
+    plane->carried -= peer->carried;
     plane->links -= (uint32_t)peer->protocol->link;
     free(peer);
 }

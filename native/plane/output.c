@@ -141,7 +141,7 @@ void output_line_up(plane_t *plane, peer_t *peer, const publication_t *publicati
 
 /* true: it stopped because of the room. */
 static bool flush_some(plane_t *plane, peer_t *peer, uint64_t room) {
-    if (!plane->threaded || peer->conn.fd < 0) {
+    if ((!plane->threaded || peer->conn.fd < 0) && !peer->carried) {
         return false;
     }
     bool lanes = peer->lanes != NULL;
@@ -164,6 +164,10 @@ static bool flush_some(plane_t *plane, peer_t *peer, uint64_t room) {
     if (plane->stalled != NULL && waiting < PACE_OVER_BYTES) {
         plane->pace_over = true;
         plane->more = true;
+    }
+    if (LEAF_UNLIKELY(plane->carried_wait) && peer->route != NULL && waiting < DELIVERY_LOW_WATER) {
+        plane->carried_wait = false;
+        plane->carried_go = plane->more = true;
     }
     if (LEAF_UNLIKELY(lanes)) {
         window_given(plane, peer);

@@ -156,6 +156,20 @@ peer_t *peer_new(plane_t *plane, int fd, uint32_t kind, uint64_t listener, bytes
     return peer;
 }
 
+/* It is greeted, so what control would be told of it is still there to be taken back. */
+peer_t *peer_new_carried(plane_t *plane, uint32_t kind) {
+    peer_t *peer = peer_new(plane, -1, kind | LISTEN_GREETED, 1, BYTES_NONE);
+    if (peer == NULL) {
+        return NULL;
+    }
+    free(event_take_back(&plane->exchange, EVENT_OPENED, peer->id));
+    peer->carried = true;
+    plane->carried++;
+    plane->stats.connections--;
+    plane->stats.total_connections--;
+    return peer;
+}
+
 void peer_hold(plane_t *plane, peer_t *peer, peer_waits_t reason) {
     peer->waits |= (uint8_t)reason;
     peer_want(plane, peer);

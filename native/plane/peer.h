@@ -126,6 +126,7 @@ struct peer {
     bool again;                  /* input waits in conn.rest after a pause */
     bool server;                 /* it is a route or a gateway that was admitted */
     bool named;                  /* a link that was accepted: its CONNECT has come */
+    bool carried;                /* its socket is another server's, whose control alone knows of it */
     bool yielded;                /* its input was much work: the rest waits for the next turn .. */
     uint32_t yielded_in;         /* .. behind that one, of plane->turns */
     link_part_t *link;           /* of every link; NULL: it is a client */
@@ -168,6 +169,8 @@ struct peer {
 
 /* Takes over fd (-1 in tests). NULL: no memory; fd is still the caller's. */
 peer_t *peer_new(plane_t *plane, int fd, uint32_t kind, uint64_t listener, bytes_t address);
+/* One whose socket is at another server: control is not told of it, nor that it ends. NULL: no memory. */
+peer_t *peer_new_carried(plane_t *plane, uint32_t kind);
 /* Adds or removes a reason for which the peer is not read. */
 void peer_hold(plane_t *plane, peer_t *peer, peer_waits_t reason);
 void peer_release(plane_t *plane, peer_t *peer, peer_waits_t reason);

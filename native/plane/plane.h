@@ -160,6 +160,12 @@ struct plane {
     struct meta *meta;       /* meta/meta.h; NULL: this server is in no group of servers */
     /* What another server says in `$LR.`; with meta alone. */
     void (*mail)(plane_t *plane, peer_t *from, const struct account *account, bytes_t subject, bytes_t payload);
+    struct account *mail_account; /* its account; NULL: servers write no letters to each other */
+    /* Lets in whom another server's control has let in there (verbs/mqtt_carried.c). */
+    status_t (*admit)(plane_t *plane, peer_t *peer, const plane_command_t *verdict);
+    uint32_t carried;                   /* peers with a socket at another server .. */
+    bool carried_wait;                  /* .. of which some wait for a route that is behind .. */
+    bool carried_go;                    /* .. which has room again */
     gateway_replies_t *gateway_replies; /* NULL until a request comes whose answer goes back to another one */
     bool drained;                       /* a full receiver has room again */
     const flow_t *flow;     /* of the consumer whose delivery or status is being published; NULL: it is none */

@@ -53,6 +53,9 @@ typedef struct protocol {
     uint32_t admit;               /* COMMAND_* that lets its peers in */
     /* Whose account an operation is of: NULL where it is always that of the login, peer->account. */
     account_t *(*account)(plane_t *plane, peer_t *peer, const op_t *op);
+    /* The verdict as control gave it (an ADMIT's body and strings), before it is admitted and when its rights have
+     * changed; NULL: nobody asks. */
+    void (*judged)(plane_t *plane, peer_t *peer, bytes_t body, bytes_t strings);
     /* The login is done: what comes first. STATUS_NO_MEMORY: it cannot stay. */
     status_t (*admitted)(plane_t *plane, peer_t *peer, const conn_verdict_t *verdict);
 

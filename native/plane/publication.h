@@ -45,7 +45,8 @@ typedef struct trace trace_t; /* trace.h */
  * nobody else */
 #define PUBLICATION_NAMED (1u << 13)
 #define PUBLICATION_WITHOUT (1u << 14) /* to no member of the groups that it names as left out */
-/* between servers: no route or gateway takes a message to PUBLICATION_MAIL_SUBJECTS without it */
+/* between servers: no route or gateway takes a message to PUBLICATION_MAIL_SUBJECTS or PUBLICATION_CARRIED_SUBJECTS
+ * without it */
 #define PUBLICATION_MAIL (1u << 15)
 
 /* The first requester of a message that came through service imports. It lies where the first of them was crossed. */
@@ -68,6 +69,8 @@ typedef struct tell {
 #define PUBLICATION_FAR_SUBJECTS BYTES_LITERAL("$MQTT.F.")
 
 #define PUBLICATION_MAIL_SUBJECTS BYTES_LITERAL("$LR.")
+/* Likewise of what a client says whose session another server has, and what it is told (verbs/mqtt_carry.h). */
+#define PUBLICATION_CARRIED_SUBJECTS BYTES_LITERAL("$LC.")
 
 typedef struct publication {
     account_t *account;

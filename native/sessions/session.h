@@ -73,6 +73,7 @@ typedef struct session {
     uint32_t asked;      /* the same, as it asked for it */
     will_t *will;
     kept_t *kept; /* NULL: it ends with its connection */
+    void *carry;  /* the caller's; NULL: its session is not looked for at another server */
     answers_t answers;
     ids_t received; /* where it is not kept: session_received() */
     flight_t flight;

@@ -49,7 +49,8 @@ static inline bool link_names(message_t *message, bytes_t stored, text_t *reply)
 /* Is it under the name of a letter between servers, and none that this server has written? message: as the other server
  * would see it. */
 static inline bool link_is_forged_mail(const message_t *message, const publication_t *publication) {
-    return LEAF_UNLIKELY(bytes_starts(message->subject, PUBLICATION_MAIL_SUBJECTS))
+    return LEAF_UNLIKELY(bytes_starts(message->subject, PUBLICATION_MAIL_SUBJECTS)
+                         || bytes_starts(message->subject, PUBLICATION_CARRIED_SUBJECTS))
            && (publication->flags & PUBLICATION_MAIL) == 0;
 }
 

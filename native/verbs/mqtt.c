@@ -9,6 +9,7 @@
  * Not here: the packets' bytes (mqtt/), what is remembered of a client (sessions/).
  */
 #include "verbs/mqtt.h"
+#include "verbs/mqtt_carry.h"
 #include "verbs/mqtt_lasting.h"
 #include "verbs/mqtt_share.h"
 
@@ -40,8 +41,10 @@ mqtt_desk_t *mqtt_desk_of(plane_t *plane) {
     if (desk == NULL) {
         return NULL;
     }
-    if (map_open(&desk->here) != STATUS_OK || map_open(&desk->kept) != STATUS_OK) {
+    if (map_open(&desk->here) != STATUS_OK || map_open(&desk->kept) != STATUS_OK
+        || map_open(&desk->carried) != STATUS_OK) {
         map_free(&desk->here);
+        map_free(&desk->kept);
         free(desk);
         return NULL;
     }
@@ -53,6 +56,7 @@ mqtt_desk_t *mqtt_desk_of(plane_t *plane) {
     buffer_init(&desk->header, MQTT_ASKED_BYTES);
     buffer_init(&desk->properties, MQTT_ASKED_BYTES);
     buffer_init(&desk->packet, UINT64_C(1) << 32);
+    buffer_init(&desk->frame, UINT64_C(1) << 32);
     plane->mqtt_desk = desk;
     return desk;
 }
@@ -86,6 +90,8 @@ void mqtt_close(plane_t *plane) {
     buffer_free(&desk->header);
     buffer_free(&desk->properties);
     buffer_free(&desk->packet);
+    buffer_free(&desk->frame);
+    map_free(&desk->carried);
     free(desk);
     plane->mqtt_desk = NULL;
 }
@@ -250,8 +256,17 @@ static uint32_t packets_admitted(plane_t *plane, peer_t *peer, bytes_t input) {
 }
 
 static uint32_t mqtt_input(plane_t *plane, peer_t *peer, bytes_t input) {
-    return LEAF_LIKELY(peer->state == PEER_ADMITTED) ? packets_admitted(plane, peer, input)
-                                                     : packets_greeting(plane, peer, input);
+    if (LEAF_UNLIKELY(peer->state != PEER_ADMITTED)) {
+        return packets_greeting(plane, peer, input);
+    }
+    if (LEAF_UNLIKELY(mqtt_carry_away(peer->session))) {
+        return mqtt_carry_input(plane, peer, input);
+    }
+    uint32_t used = packets_admitted(plane, peer, input);
+    if (LEAF_UNLIKELY(peer->carried)) {
+        mqtt_carried_took(plane, peer, input.size - used);
+    }
+    return used;
 }
 
 const protocol_t protocol_mqtt = {.input = mqtt_input,
@@ -263,6 +278,7 @@ const protocol_t protocol_mqtt = {.input = mqtt_input,
                                   .first_ping_ns = FIRST_PING_NS,
                                   .credit = &credit_client,
                                   .admit = COMMAND_ADMIT,
+                                  .judged = mqtt_carry_judged,
                                   .admitted = mqtt_admitted,
                                   .greeting_max = MQTT_GREETING_MAX,
                                   .farewell = mqtt_farewell,

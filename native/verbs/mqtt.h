@@ -4,7 +4,7 @@
  *     mqtt_login.c      CONNECT, CONNACK, who has that client identifier, the end and what is said of it, keep alive
  *     mqtt_publish.c    PUBLISH of a client, and what it is answered
  *     mqtt_subscribe.c  SUBSCRIBE, UNSUBSCRIBE                         mqtt_retain.c  retained messages
- *     mqtt_account.c    where an account's streams answer, and which
+ *     mqtt_account.c    an account: where its streams answer       mqtt_carry.h    whose session another server has
  *     mqtt_far.c        streams of ours that another server of the cluster has
  *     mqtt_stream.c     the stream of messages that sessions are to have, and its sessions when it is opened
  *     mqtt_kept.c       a session that outlives its connection: made, found, left, expired, ended
@@ -108,6 +108,9 @@ typedef struct mqtt_desk {
     table_t accounts; /* number > mqtt_account_t */
     map_t *kept;      /* sessions that outlive their connection, likewise */
     map_t *shares;    /* by account and filter */
+    map_t *carried;   /* peers whose socket another server has (mqtt_carried.c) */
+    void *carries;    /* clients that wait for the server that has their session (mqtt_carry.c) */
+    buffer_t frame;   /* scratch: of what goes to that */
     due_list_t due;   /* of these, whose client is away: when they expire */
     due_list_t wills; /* messages that wait, since their client is away */
     uint64_t key;     /* of the subjects where streams answer, which nobody guesses */
@@ -133,8 +136,7 @@ typedef struct mqtt_desk {
     uint8_t response[MQTT_TOPIC_BYTES];
 } mqtt_desk_t;
 
-/* NULL: no memory. */
-mqtt_desk_t *mqtt_desk_of(plane_t *plane);
+mqtt_desk_t *mqtt_desk_of(plane_t *plane); /* NULL: no memory */
 
 /* ---- mqtt.c ------------------------------------------------------------------------------------------------------ */
 
@@ -171,8 +173,6 @@ void mqtt_left(plane_t *plane, peer_t *peer);
 mqtt_account_t *mqtt_account_of(plane_t *plane, mqtt_desk_t *desk, account_t *account);
 /* The subject on which an answer for that peer comes to mqtt_told; what: its last word. */
 void mqtt_answer_subject(const mqtt_desk_t *desk, const peer_t *peer, const char *what, uint64_t number, text_t *text);
-/* Likewise of a message of a shared subscription: "h", it is not wanted any more; "g", it is on disk for whom it is. */
-void mqtt_share_subject(const mqtt_desk_t *desk, uint32_t share, const char *what, uint64_t seq, text_t *text);
 /* A packet that may go when what is in the store's open batch is on disk. what: "k", it is CONNACK; "p", any other. */
 void mqtt_say_durable(plane_t *plane, peer_t *peer, const char *what, bytes_t packet);
 /* An acknowledgement as bytes, in desk->packet. false: no memory. */

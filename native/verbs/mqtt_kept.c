@@ -21,6 +21,7 @@
 #include "plane/keeping.h"
 #include "plane/memory.h"
 #include "verbs/mqtt.h"
+#include "verbs/mqtt_carry.h"
 #include "verbs/mqtt_far.h"
 #include "verbs/mqtt_lasting.h"
 #include "verbs/mqtt_share.h"
@@ -339,4 +340,5 @@ void mqtt_chores(plane_t *plane) {
     }
     mqtt_will_chores(plane);
     mqtt_far_chores(plane);
+    mqtt_carry_chores(plane);
 }

@@ -16,6 +16,7 @@
 #include "plane/account.h"
 #include "plane/memory.h"
 #include "verbs/mqtt.h"
+#include "verbs/mqtt_carry.h"
 #include "verbs/mqtt_far.h"
 #include "verbs/mqtt_lasting.h"
 #include "verbs/mqtt_share.h"
@@ -138,10 +139,7 @@ static bool is_known(plane_t *plane, peer_t *peer, const mqtt_login_t *login, by
            && plane->admit_known(plane, peer, bytes_of(user, size), whole);
 }
 
-void mqtt_connect(plane_t *plane, peer_t *peer, const mqtt_packet_t *packet, bytes_t whole) {
-    if (!acceptable(plane, peer, packet)) {
-        return;
-    }
+bool mqtt_begin_session(plane_t *plane, peer_t *peer, const mqtt_packet_t *packet) {
     const session_terms_t terms = {.window = plane->mqtt.max_ack_pending,
                                    .alias_max = plane->mqtt.topic_alias_maximum,
                                    .waiting_max = plane->limits.max_pending,
@@ -150,13 +148,21 @@ void mqtt_connect(plane_t *plane, peer_t *peer, const mqtt_packet_t *packet, byt
     session_t *session = desk == NULL ? NULL : session_new(&packet->login, &packet->properties, &terms);
     if (session == NULL) {
         peer_doom_silently(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("no memory for a login"));
-        return;
+        return false;
     }
     session->owner = peer;
     session->shared = desk;
     session->cost = session_size(session);
     plane->memory.interest.used += session->cost;
     peer->session = session;
+    return true;
+}
+
+void mqtt_connect(plane_t *plane, peer_t *peer, const mqtt_packet_t *packet, bytes_t whole) {
+    if (!acceptable(plane, peer, packet) || !mqtt_begin_session(plane, peer, packet)) {
+        return;
+    }
+    mqtt_carry_prepare(plane, peer->session, &packet->login, whole);
     if (is_known(plane, peer, &packet->login, whole)) {
         return;
     }
@@ -244,7 +250,7 @@ static void limit_expiry(const plane_t *plane, session_t *session) {
     }
 }
 
-static void first_beat(const plane_t *plane, peer_t *peer) {
+void mqtt_first_beat(const plane_t *plane, peer_t *peer) {
     int64_t patience_ns = (int64_t)peer->session->keep_alive * NS_PER_SECOND / 2 * 3;
     peer->next_ping_ns = patience_ns == 0 ? INT64_MAX : plane->now.mono_ns + patience_ns;
 }
@@ -283,6 +289,10 @@ status_t mqtt_admitted(plane_t *plane, peer_t *peer, const conn_verdict_t *verdi
 /* No session is kept for it: whoever says so in CONNACK is told, and who cannot be told is not let in. */
 static bool do_without(plane_t *plane, peer_t *peer) {
     session_t *session = peer->session;
+    if (peer->carried) { /* its own server asks who has its session now */
+        peer_doom_silently(plane, peer, CLOSE_KICKED, BYTES_LITERAL("another server has its session now"));
+        return false;
+    }
     const mqtt_account_t *keeper = mqtt_account_of(plane, session->shared, peer->account);
     bool elsewhere = keeper != NULL && keeper->elsewhere == KEEPS_YES;
     if (session->expiry != 0 && (session->writer.level != MQTT_5 || elsewhere)) {
@@ -360,7 +370,10 @@ static void welcome(plane_t *plane, peer_t *peer, bool written) {
     limit_keep_alive(plane, session, &properties);
     add_grants(plane, peer, session, &properties);
     session->admitted = true;
-    first_beat(plane, peer);
+    if (peer->carried) {
+        session->keep_alive = 0; /* the other server looks after it */
+    }
+    mqtt_first_beat(plane, peer);
     buffer_t *to = written ? &desk->packet : &peer->conn.out.data;
     desk->packet.size = 0;
     status_t status = mqtt_write_connack(&session->writer, to, session->present, MQTT_REASON_SUCCESS, &properties);
@@ -397,9 +410,10 @@ void mqtt_enter(plane_t *plane, peer_t *peer) {
         mqtt_retain_wait(plane, peer);
         return;
     }
-    if (keeper->sessions != KEEPS_YES && !do_without(plane, peer)) {
+    if (keeper->sessions != KEEPS_YES && (mqtt_carry_begin(plane, peer) || !do_without(plane, peer))) {
         return;
     }
+    mqtt_carry_settled(session);
     if (take_over(plane, session->shared, session) != STATUS_OK) {
         peer_doom_silently(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("no memory for a login"));
         return;
@@ -489,7 +503,7 @@ void mqtt_disconnect(plane_t *plane, peer_t *peer, const mqtt_packet_t *packet) 
 
 void mqtt_farewell(plane_t *plane, peer_t *peer, uint32_t reason, bytes_t text) {
     session_t *session = peer->session;
-    if (session == NULL || session->told) {
+    if (session == NULL || session->told || mqtt_carry_interrupts(session)) {
         return;
     }
     session->told = true;
@@ -525,6 +539,7 @@ void mqtt_left(plane_t *plane, peer_t *peer) {
     if (session == NULL) {
         return;
     }
+    mqtt_carry_left(plane, peer);
     if (session->listed) {
         map_take(((mqtt_desk_t *)session->shared)->here, &session->link);
     }

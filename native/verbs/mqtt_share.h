@@ -43,4 +43,8 @@ static inline bool is_share(const kept_t *kept) {
     return kept->client.size == 0;
 }
 
+/* mqtt_account.c: where an answer of a message comes: "h", it is not wanted any more; "g", it is on disk for whom it
+ * is. */
+void mqtt_share_subject(const mqtt_desk_t *desk, uint32_t share, const char *what, uint64_t seq, text_t *text);
+
 #endif

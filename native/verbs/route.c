@@ -100,6 +100,10 @@ static void route_message(plane_t *plane, peer_t *peer, account_t *account, cons
         plane->mail(plane, peer, account, op->subject, op->payload);
         return;
     }
+    if (LEAF_UNLIKELY(bytes_starts(op->subject, PUBLICATION_CARRIED_SUBJECTS))
+        && mqtt_carry_take_in(plane, peer, account, op)) {
+        return;
+    }
     if (LEAF_UNLIKELY(bytes_starts(op->subject, BYTES_LITERAL("$MQTT.")))
         && mqtt_far_take_in(plane, peer, account, op)) {
         return;
@@ -197,6 +201,7 @@ const protocol_t protocol_route = {.input = lines_input,
                                    .admit = COMMAND_ADMIT_ROUTE,
                                    .account = route_account,
                                    .admitted = route_admitted,
+                                   .left = mqtt_route_left,
                                    .wire = WIRE_ROUTE,
                                    .greets = link_greets,
                                    .greet = link_greet,

@@ -19,6 +19,10 @@ void mqtt_close(plane_t *plane);
 bool mqtt_far_noted(peer_t *peer, const op_t *op, struct tell *tell);
 /* A route's message for an account's streams for MQTT, their answer, or what is said before a message; false: none. */
 bool mqtt_far_take_in(plane_t *plane, peer_t *peer, account_t *account, const op_t *op);
+/* mqtt_carry.c: what is said for a client whose session another server has; false: it is none of that. */
+bool mqtt_carry_take_in(plane_t *plane, peer_t *route, const account_t *account, const op_t *op);
+void mqtt_carried_go_on(plane_t *plane); /* plane->carried_go */
+void mqtt_route_left(plane_t *plane, peer_t *route);
 /* Tells sessions: a stream was opened, or is about to go; a delivery to one (kept_t); now and then. */
 void mqtt_stream_opened(plane_t *plane, stream_t *stream);
 void mqtt_stream_removed(plane_t *plane, stream_t *stream);

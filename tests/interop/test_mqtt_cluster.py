@@ -173,17 +173,22 @@ def test_a_message_whose_server_dies_under_it_is_sent_again(tmp_path: Path) -> N
         assert [b"first", b"last"] == [one for one in brought_all(made[0]) if one != b"under way"]
 
 
-def test_a_session_elsewhere_is_refused(tmp_path: Path) -> None:
-    """A client of 3.1.1 has return code 3, so that it tries its next server; one of 5 is told why."""
+def test_a_session_is_served_by_the_server_that_has_it_alone_and_refused_while_that_is_away(tmp_path: Path) -> None:
+    """At any server; then a client of 3.1.1 has return code 3, one of 5 is told why, and later it is let in again."""
     with devices(servers.LEAFD, tmp_path) as made:
+        assert acknowledged(made[2], "for/device", b"away")
+        assert [b"away"] == brought(made[1], 1)
+        made[0].kill()
         refusals = []
         for level in mqtt.LEVELS:
             with Peer(made[1].ports["mqtt_port"], level=level, begin=False) as device:
                 found = {"session_expiry": 60} if level == 5 else None
                 device.send(mqtt.connect(level, "other", clean=False, found=found))
                 refusals.append(device.expect(CONNACK).reason)
-
         assert [3, 0x9C] == refusals
+        made[0].start()
+
+        eventually(lambda: has_session(made[1]), "it is not let in again")
 
 
 def comes(server: servers.Server, home: servers.Server) -> bool:
