@@ -69,6 +69,7 @@ typedef struct budget budget_t;
 #define WINDOW_AGAIN_NS (3 * NS_PER_SECOND)     /* what is lost is sent again at least so often, .. */
 #define WINDOW_AGAIN_TRIPS 3                    /* .. or after so many round trips, if that is longer; .. */
 #define WINDOW_OUTAGE_NS (2500 * NS_PER_MS)     /* .. in an outage so often, or after one, if that is longer */
+#define WINDOW_BACK_PACKETS 2                   /* when something arrives after it so many more may be under way */
 #define WINDOW_BACK_TRIPS 5                     /* in so many round trips after it TCP is back at its rate */
 #define WINDOW_SPARE_TRIPS 3                    /* so many round trips after it BBR is left alone */
 #define WINDOW_SILENT_NS NS_PER_SECOND          /* an outage: nothing came for a round trip, a half, and so long */

@@ -286,14 +286,25 @@ static bool drains(window_t *window, uint64_t flying, int64_t mono_ns) {
     return mono_ns < window->resume_ns;
 }
 
+/* What was under way in an outage was lost, most of it. The first answer behind it often says that one packet was sent
+ * again in vain, and TCP then takes all of them for under way: it waits for seconds, unless something comes behind them
+ * by which it sees the gap. */
+static bool is_back(const window_t *window, int64_t mono_ns) {
+    return mono_ns - window->back_ns < window->round_trip_min_ns;
+}
+
 static uint64_t gives(window_t *window, const tcp_look_t *look, uint64_t waiting, uint64_t urgent, int64_t mono_ns) {
-    uint64_t flying = less(look->held, look->beyond);
+    uint64_t flying = less(look->held, look->beyond), piece = window_piece(window);
     uint64_t limit = drains(window, flying, mono_ns) ? 0 : bytes_allowed(window);
+    if (limit != 0 && is_back(window, mono_ns)) {
+        limit += WINDOW_BACK_PACKETS * window->packet;
+        piece = window->packet;
+    }
     uint64_t room = less(limit, flying);
     if (look->held > 4 * window->bytes) {
         return 0; /* one that is lost again and again: the peer has to keep all behind it */
     }
-    if (room >= window_piece(window) || room >= waiting || look->held == 0) {
+    if (room >= piece || room >= waiting || look->held == 0) {
         return room;
     }
     room = less(limit + window->packet, flying);

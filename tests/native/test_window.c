@@ -421,6 +421,30 @@ static void a_slow_start_after_an_outage_is_no_slow_line(void) {
     CHECK(line.window.bytes < before / 2 + 2 * 1448);
 }
 
+/* TCP sees what was lost in an outage by what comes behind it. */
+static void something_goes_as_soon_as_a_line_is_back(void) {
+    line_t line = line_of(6250, 2 * NS_PER_SECOND);
+    loaded(&line, 60 * NS_PER_SECOND);
+    uint64_t bytes = line.window.bytes;
+    CHECK(bytes / 4 > 2 * 1448); /* a piece, of a link that flows */
+    line.look.held = bytes;
+    for (int64_t end = line.now + 30 * NS_PER_SECOND; line.now < end;) {
+        line.now += 100 * NS_PER_MS;
+        window_learn(&line.window, &line.look, true, line.now);
+        CHECK_EQ_U64(0, window_gives(&line.window, &line.look, 1 << 20, 0, line.now));
+    }
+    line.look.acked += 1448;
+    line.look.held = bytes - 1448;
+    line.now += 100 * NS_PER_MS;
+    window_learn(&line.window, &line.look, true, line.now);
+    CHECK_EQ_U64(3 * 1448, window_gives(&line.window, &line.look, 1 << 20, 0, line.now));
+    line.look.held = bytes + 2 * 1448;
+    CHECK_EQ_U64(0, window_gives(&line.window, &line.look, 1 << 20, 0, line.now));
+    line.look.held = bytes - 1448; /* a trip later it is a link as any other */
+    line.now += 2 * NS_PER_SECOND;
+    CHECK_EQ_U64(0, window_gives(&line.window, &line.look, 1 << 20, 0, line.now));
+}
+
 static void what_bbr_knows_is_kept_over_an_outage(void) {
     line_t far = line_of(6250, 2 * NS_PER_SECOND);
     loaded(&far, 30 * NS_PER_SECOND);
@@ -481,6 +505,8 @@ int main(void) {
     RUN("a slow start after an outage does not make a link slow", a_slow_start_after_an_outage_is_no_slow_line);
     RUN("what BBR knows is kept over an outage, and in the first round trips after it",
         what_bbr_knows_is_kept_over_an_outage);
+    RUN("a packet or two go as soon as a line is back, so that TCP sees what was lost",
+        something_goes_as_soon_as_a_line_is_back);
     RUN("answers that are all there is do not make a link slow", what_little_there_is_proves_no_slow_link);
     RUN("an answer that is seen late makes no way longer", what_is_seen_late_is_no_longer_way);
     RUN("what was lost does not stop what comes behind it", a_gap_stops_nobody);
