@@ -193,6 +193,21 @@ def hub() -> Iterator[Server]:
         yield server
 
 
+def test_a_token_comes_with_the_command_of_the_page(tmp_path: Path) -> None:
+    """What is to be typed at the box, as it is printed, also takes the place of the package's file."""
+    walk = Walk(tmp_path)
+    with ExitStack() as stack:
+        walk.type(walk.commands[0], "hub")
+        walk.restart("hub")
+        stack.callback(walk.servers["hub"].stop)
+        hub = str(tmp_path / "hub" / "leafd.conf")
+        printed = servers.leafd("enrol", "token", "--name", "box-0001", "-c", hub).stderr
+        typed = printed.splitlines()[0].partition("on the box:")[2].split()
+        expected = walk.commands[2].split()
+
+        assert [word for word in expected if "://" not in word] == [word for word in typed if "://" not in word]
+
+
 def test_init_makes_the_key_itself_and_writes_no_token_down(hub: Server, tmp_path: Path) -> None:
     ticket = token(hub, "a-1")
     done = init(tmp_path, "--name", "a-1", "--enrol", url(hub), "-", typed=f"{ticket}\n")

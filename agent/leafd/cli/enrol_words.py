@@ -58,7 +58,7 @@ def _token(context: click.Context, name: str, expires: str, uses: int, config: P
         return
     click.echo(ticket.text)
     url, who = made["url"] or f"nats-leaf://THIS-HOST:{LEAF_PORT}", name if "*" not in name else "NAME"
-    note = f"Until {_clock(made['expires'])}, on the box:  leafd init leaf --name {who} --enrol {url} TOKEN"
+    note = f"Until {_clock(made['expires'])}, on the box:  leafd init leaf --name {who} --enrol {url} TOKEN --force"
     if not is_secure(server, url):
         note += (
             "\nThe leaf listener has no TLS: whoever listens on the way learns the token, and may be faster with it."
