@@ -151,11 +151,9 @@ static status_t ahead_find(store_stream_t *stream, store_ahead_list_t *list, byt
         list->steps_left -= looks;
         return STATUS_AGAIN;
     }
-    bool missed = walk_missed(list->walk);
     store_walk_close(list->walk);
     list->walk = NULL;
-    status = status_unknown(list->head) ? list->head : status;
-    return status == STATUS_OK && missed ? STATUS_NOT_FOUND : status;
+    return status_unknown(list->head) ? list->head : status;
 }
 
 static status_t ahead_subjects(store_stream_t *stream, store_ahead_list_t *list, filters_t filters, uint32_t *steps) {

@@ -16,6 +16,7 @@
 #include "store/follow.h"
 #include "store/message.h"
 #include "store/overlay.h"
+#include "store/recount.h"
 
 #define HEADER_MAX 65535
 #define GROUP_ROLL 64    /* messages that a rollup of a group takes out at once */
@@ -47,6 +48,11 @@ static status_t newest_expected(store_stream_t *stream, const append_t *append, 
     return status;
 }
 
+/* What the message needs is not known. A damaged head is counted again, and who may wait for that does. */
+static append_verdict_t not_known(const store_stream_t *stream, const append_t *append, const append_group_t *group) {
+    return recount_runs(stream) && (append->waits || !group->alone) ? APPEND_LATER : APPEND_NO_SPACE;
+}
+
 /* last_seq: of the message before it, which may be one that is about to be appended. */
 static inline bool expectation_holds(store_stream_t *stream, const append_t *append, uint64_t last_seq,
                                      append_group_t *group, appended_t *out) {
@@ -54,7 +60,7 @@ static inline bool expectation_holds(store_stream_t *stream, const append_t *app
         uint64_t actual = 0;
         status_t status = newest_expected(stream, append, group, &actual);
         if (status != STATUS_OK) {
-            out->verdict = status == STATUS_AGAIN ? APPEND_LATER : APPEND_NO_SPACE;
+            out->verdict = status == STATUS_AGAIN ? APPEND_LATER : not_known(stream, append, group);
             return false;
         }
         if (actual != append->expected_subject_seq) {
@@ -378,7 +384,7 @@ static inline __attribute__((always_inline)) bool admit(entry_t *entry, append_g
         out->verdict = APPEND_NO_SPACE;
     } else if (!append->skip) {
         status_t status = admit_subject(entry, group);
-        out->verdict = status != STATUS_OK           ? APPEND_NO_SPACE
+        out->verdict = status != STATUS_OK           ? not_known(stream, append, group)
                        : is_over_reach(entry)        ? APPEND_LATER
                        : stream->config.discard == 1 ? discard_new(entry, group, on_subject)
                                                      : APPEND_STORED;

@@ -93,10 +93,11 @@ struct store_stream { /* only stream.c writes to it */
     timeline_t timeline;
     aging_t aging;
     ids_t ids;
-    store_tally_t *tallies; /* only tally.c: counts that are to stay exact */
-    struct gaps *gaps;      /* only read.c: long rows of sequences without a message, NULL: none are known */
-    struct follow *follows; /* only follow.c: patterns whose newest message is known or looked for */
-    uint64_t heads_name;    /* only subjects.c: in the cache; see heads.h */
+    store_tally_t *tallies;  /* only tally.c: counts that are to stay exact */
+    struct gaps *gaps;       /* only read.c: long rows of sequences without a message, NULL: none are known */
+    struct follow *follows;  /* only follow.c: patterns whose newest message is known or looked for */
+    uint64_t heads_name;     /* only subjects.c: in the cache; see heads.h */
+    struct recount *recount; /* only recount.c: a damaged head that is counted again, NULL: none was */
 };
 
 /* From the open batch to the journal, and from there to a checkpoint. Numbers are of batches, ends are positions. */
@@ -217,11 +218,10 @@ void allowance_turn(store_t *store, allowance_t *allowance, uint32_t level);
 void allowance_refuse(store_t *store, allowance_t *allowance);
 
 /* ---- subjects.c -------------------------------------------------------------------------------------------------- */
-/* STATUS_NOT_FOUND: no message on that subject. peek, for who goes through many: does not change the cache. */
+/* STATUS_NOT_FOUND: no message on that subject; STATUS_IO: not known (recount.h). peek leaves the cache as it is. */
 LEAF_MUST_USE status_t head_look(store_stream_t *stream, bytes_t subject, head_t *head);
 LEAF_MUST_USE status_t head_peek(store_stream_t *stream, bytes_t subject, head_t *head);
-/* STATUS_AGAIN: the cache does not have it. */
-LEAF_MUST_USE status_t head_cached(store_stream_t *stream, bytes_t subject, head_t *head);
+LEAF_MUST_USE status_t head_cached(store_stream_t *stream, bytes_t subject, head_t *head); /* AGAIN: not cached */
 /* The cache's entry, for a change: a zero head when there is none yet. Valid until the next call of these. */
 LEAF_MUST_USE status_t head_fetch(store_stream_t *stream, bytes_t subject, head_entry_t **entry);
 void head_change(store_stream_t *stream, head_entry_t *entry); /* after changing entry->head */

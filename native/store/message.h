@@ -106,7 +106,6 @@ LEAF_MUST_USE status_t append_instead(store_stream_t *stream, const message_row_
 /* ---- walk.c ------------------------------------------------------------------------------------------------------ */
 /* Was the subject examined already (as one that is there, or as none)? */
 bool walk_passed(const store_walk_t *walk, bytes_t subject);
-bool walk_missed(const store_walk_t *walk); /* there may be subjects that it could not read */
 
 /* ---- tally.c ----------------------------------------------------------------------------------------------------- */
 void tallies_appended(store_stream_t *stream, uint64_t seq, bytes_t subject);

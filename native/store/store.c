@@ -7,6 +7,7 @@
 #include "store/dedupe.h"
 #include "store/message.h"
 #include "store/overlay.h"
+#include "store/recount.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -307,9 +308,14 @@ static bool stream_look(store_stream_t *stream, int64_t age_now, uint32_t *steps
     if (stream->limits.over) {
         limits_enforce(stream, steps);
     }
+    if (LEAF_UNLIKELY(recount_runs(stream))) {
+        recount_step(stream, steps);
+    }
     int64_t deadline = own ? INT64_MAX : limits_deadline(stream);
     int64_t ids = own ? INT64_MAX : dedupe_deadline(stream);
     deadline = ids < deadline ? ids : deadline;
+    int64_t recount = recount_deadline(stream, age_now);
+    deadline = recount < deadline ? recount : deadline;
     deadline = stream->limits.over || stream->log.first_open ? age_now : deadline;
     turn_t *turn = &stream->store->turn;
     turn->look_next = deadline < turn->look_next ? deadline : turn->look_next;

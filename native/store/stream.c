@@ -9,6 +9,7 @@
 #include "store/message.h"
 #include "store/overlay.h"
 #include "store/record.h"
+#include "store/recount.h"
 
 void stream_rotate(store_stream_t *stream) {
     notes_rotate(stream);
@@ -29,6 +30,7 @@ void stream_release(store_stream_t *stream) {
     expire_free(stream);
     follows_end(stream);
     free(stream->gaps);
+    recount_end(stream);
     dedupe_end(stream);
     free(stream);
 }

@@ -6,6 +6,7 @@
 #include "text/subject.h"
 #include "store/message.h"
 #include "store/overlay.h"
+#include "store/recount.h"
 
 #define DIRTY_MAX 4096 /* heads that wait for the end of the batch, one turn of 2 ms; fewer cost each message */
 #define NAMES_BYTES_MAX (64u << 20) /* of one slice's subjects */
@@ -16,14 +17,30 @@ static uint64_t head_promise(bytes_t subject) {
     return op_size(4 + (subject.size < KEY_TEXT_MAX ? subject.size : KEY_TEXT_MAX), head_size(subject));
 }
 
-/* From the overlay or LMDB. A head that fails its checksum is alarmed and taken as absent. */
+/* A head that fails its checksum is alarmed, and counted again: what it was is not known until then. */
+static status_t head_value(store_stream_t *stream, bytes_t key, bytes_t *value) {
+    store_key_t room;
+    if (LEAF_UNLIKELY(recount_runs(stream))
+        && recount_is_of(stream, env_stored_key(stream->store->env, DB_HEADS, key, &room))) {
+        status_t newer = overlay_find(stream->store, DB_HEADS, key, value);
+        return newer == STATUS_AGAIN ? STATUS_IO : newer;
+    }
+    status_t status = overlay_get(stream->store, DB_HEADS, key, value);
+    if (LEAF_LIKELY(status != STATUS_CORRUPT)) {
+        return status;
+    }
+    recount_begin(stream, env_stored_key(stream->store->env, DB_HEADS, key, &room), key);
+    return STATUS_IO;
+}
+
+/* From the overlay or LMDB. */
 static status_t head_load(store_stream_t *stream, bytes_t subject, head_t *head) {
     store_key_t key;
     bytes_t value = BYTES_NONE;
     key_text(&key, stream->id, subject);
-    status_t status = overlay_get(stream->store, DB_HEADS, key_bytes(&key), &value);
+    status_t status = head_value(stream, key_bytes(&key), &value);
     if (status != STATUS_OK) {
-        return status_unknown(status) ? status : STATUS_NOT_FOUND;
+        return status;
     }
     bytes_t whole = bytes_of(value.at - VALUE_CRC_SIZE, value.size + VALUE_CRC_SIZE);
     bytes_t text = BYTES_NONE;
@@ -118,6 +135,23 @@ void head_change(store_stream_t *stream, head_entry_t *entry) {
     }
 }
 
+/* What the cache has of it is what counts: it was read before the damage. */
+status_t head_counted(store_stream_t *stream, bytes_t subject, head_t head) {
+    heads_t *heads = &stream->store->heads;
+    uint64_t hash = heads_hash(stream->heads_name, subject);
+    head_entry_t *entry = heads_find(heads, subject, hash);
+    if (entry == NULL) {
+        entry = heads_add(heads, stream->id, subject, hash);
+        if (entry == NULL) {
+            return STATUS_NO_MEMORY;
+        }
+        entry->head = head;
+    }
+    stream_touch(stream);
+    head_change(stream, entry);
+    return STATUS_OK;
+}
+
 void heads_settle(store_t *store) {
     while (store->heads.dirty_count > 0) {
         settle_one(store);
@@ -134,6 +168,7 @@ void heads_leave(store_stream_t *stream) {
     heads_join(stream);
     store_be32(id, stream->id);
     overlay_delete_prefix(stream->store, DB_HEADS, bytes_of(id, sizeof id));
+    recount_end(stream);
 }
 
 /* ---- the newest -------------------------------------------------------------------------------------------------- */

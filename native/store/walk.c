@@ -22,6 +22,7 @@
 #include "text/subject.h"
 #include "store/message.h"
 #include "store/overlay.h"
+#include "store/recount.h"
 
 #define SORTS_A_STEP 8 /* runs, at most so many are put in order in one slice */
 
@@ -46,8 +47,7 @@ struct store_walk {
     bool all;
     bool literal;
     bool over;
-    bool missed; /* a record that is no head: a subject may not have been visited */
-    bool moved;  /* `after` counts */
+    bool moved; /* `after` counts */
     uint32_t after_size;
     uint8_t after[KEY_TEXT_MAX];
     branch_t *branches; /* a heap by rank */
@@ -121,10 +121,6 @@ bool walk_passed(const store_walk_t *walk, bytes_t subject) {
     }
     rank_t rank = rank_of(walk->stream, subject);
     return !lies_ahead(walk, &rank);
-}
-
-bool walk_missed(const store_walk_t *walk) {
-    return walk->missed;
 }
 
 /* ---- newcomers --------------------------------------------------------------------------------------------------- */
@@ -242,22 +238,81 @@ static status_t open_branches(store_walk_t *walk) {
 
 /* ---- LMDB -------------------------------------------------------------------------------------------------------- */
 
-/* Takes in what the cursor stands on; what cannot be read as a head is alarmed and stepped over. */
+/* The subject of a record that cannot be read as a head: its key has it, or the overlay, under that key; what the
+ * record itself says is not asked. Else it is alarmed, and counted again. STATUS_NOT_FOUND: there is none. */
+static status_t subject_unreadable(const store_walk_t *walk, bytes_t stored, bytes_t *subject) {
+    store_stream_t *stream = walk->stream;
+    bytes_t plain = env_hides(stream->store->env) ? BYTES_NONE : stored;
+    bytes_t newer = BYTES_NONE;
+    head_t head;
+    if (env_hides(stream->store->env) && recount_key(stream, stored, &plain) && plain.size == 0) {
+        return STATUS_NOT_FOUND; /* no message has such a subject */
+    }
+    status_t status = plain.size > 0 ? overlay_find(stream->store, DB_HEADS, plain, &newer) : STATUS_AGAIN;
+    if (status == STATUS_OK) {
+        bytes_t whole = bytes_of(newer.at - VALUE_CRC_SIZE, newer.size + VALUE_CRC_SIZE);
+        return head_read(plain, whole, subject, &head) ? STATUS_OK : STATUS_IO;
+    }
+    if (status == STATUS_AGAIN && plain.size > 0 && plain.size < 4 + KEY_TEXT_MAX) {
+        *subject = bytes_of(plain.at + 4, plain.size - 4);
+        return STATUS_OK;
+    }
+    if (status == STATUS_AGAIN) {
+        if (!recount_is_of(stream, stored)) {
+            store_corrupt(stream->store, stream, stream->id, 0, "an index entry");
+        }
+        recount_begin(stream, stored, plain);
+        return STATUS_IO;
+    }
+    return status;
+}
+
+/* Was it passed by the slice before? Its place in the order is known, whatever it says. */
+static bool lies_behind(const store_walk_t *walk, bytes_t stored) {
+    return walk->moved && bytes_compare(bytes_after(stored, 4), bytes_of(walk->after, walk->after_size)) <= 0;
+}
+
+/* The first record behind those of the walk. Damage may have made its key of one of them: then they are not known to be
+ * all before that one is found. */
+static status_t walk_edge(const store_walk_t *walk, bytes_t key, bytes_t value) {
+    store_stream_t *stream = walk->stream;
+    bool hides = env_hides(stream->store->env);
+    bytes_t newer = BYTES_NONE;
+    bytes_t plain = BYTES_NONE;
+    if (LEAF_LIKELY(value_sound(key, value)) || (recount_key(stream, key, &plain) && plain.size == 0)
+        || (!hides && overlay_find(stream->store, DB_HEADS, key, &newer) != STATUS_AGAIN)) {
+        return STATUS_NOT_FOUND;
+    }
+    if (!recount_is_of(stream, key)) {
+        store_corrupt(stream->store, stream, stream->id, 0, "an index entry");
+    }
+    bool own = !hides && key.size >= 4 && load_be32(key.at) == stream->id;
+    recount_begin(stream, key, own ? key : BYTES_NONE);
+    return STATUS_IO;
+}
+
+/* Takes in what the cursor stands on. Where that cannot be read as a head, the walk goes no farther than to there until
+ * the subject is known. */
 static void walk_lmdb_take(store_walk_t *walk, status_t status, bytes_t key, bytes_t value) {
     while (status == STATUS_OK && key.size >= 4 && load_be32(key.at) == walk->stream->id) {
-        bytes_t subject;
-        if (head_read(key, value, &subject, &walk->lmdb_head)) {
+        bytes_t subject = BYTES_NONE;
+        bool is_head = head_read(key, value, &subject, &walk->lmdb_head);
+        if (!is_head && !lies_behind(walk, key)) {
+            status = subject_unreadable(walk, key, &subject);
+        }
+        if (status_unknown(status)) {
+            break;
+        }
+        if (is_head || (status == STATUS_OK && subject.size > 0)) {
             walk->lmdb_rank = rank_of(walk->stream, subject);
-            walk->lmdb = bytes_starts(subject, walk->prefix) ? STATUS_OK : STATUS_NOT_FOUND;
+            walk->lmdb = bytes_starts(subject, walk->prefix) ? STATUS_OK : walk_edge(walk, key, value);
             walk->lmdb_key = key;
-            walk->lmdb_value = value;
+            walk->lmdb_value = is_head ? value : BYTES_NONE; /* whose checksum holds for nobody */
             return;
         }
-        walk->missed = true;
-        store_corrupt(walk->stream->store, walk->stream, walk->stream->id, 0, "an index entry");
         status = env_next(walk->stream->store->env, DB_HEADS, BYTES_NONE, &key, &value);
     }
-    walk->lmdb = status == STATUS_OK ? STATUS_NOT_FOUND : status;
+    walk->lmdb = status == STATUS_OK ? walk_edge(walk, key, value) : status;
 }
 
 static void lmdb_next(store_walk_t *walk) {

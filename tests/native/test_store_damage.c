@@ -195,12 +195,21 @@ static void flipped_head(void) {
     rig_start(&rig);
     store_stream_t *stream = rig_stream(&rig, 1, rig_config());
     stored_message_t message;
-    CHECK_EQ_I64(STATUS_NOT_FOUND, store_last_by_subject(stream, text("dam.b"), UINT64_MAX, &message));
+    CHECK_EQ_I64(STATUS_IO, store_last_by_subject(stream, text("dam.b"), UINT64_MAX, &message));
     CHECK(has_alarm(ALARM_CORRUPT));
     CHECK_EQ_I64(STATUS_OK, store_read(stream, 2, &message));
+    store_tick(rig.store, rig.now);
+    CHECK_EQ_I64(STATUS_OK, store_last_by_subject(stream, text("dam.b"), UINT64_MAX, &message));
+    CHECK_EQ_U64(2, message.seq);
+    CHECK(has_alarm(ALARM_CORRUPT));
     CHECK_EQ_U64(4, rig_put(&rig, stream, "dam.b", "new").seq);
+    rig_checkpoint(&rig);
+    store_close(rig.store);
+    rig_start(&rig);
+    stream = rig_stream(&rig, 1, rig_config());
     CHECK_EQ_I64(STATUS_OK, store_last_by_subject(stream, text("dam.b"), UINT64_MAX, &message));
     CHECK_EQ_U64(4, message.seq);
+    CHECK(!has_alarm(ALARM_CORRUPT));
     rig_close(&rig);
 }
 
@@ -218,38 +227,15 @@ static void flipped_key_of_head(void) {
     CHECK_EQ_I64(STATUS_NOT_FOUND, store_last_by_subject(stream, text("dam.d"), UINT64_MAX, &message));
     CHECK_EQ_I64(STATUS_NOT_FOUND, store_last_by_subject(stream, text("dam.bb"), UINT64_MAX, &message));
     CHECK(!has_alarm(ALARM_CORRUPT)); /* these were never there */
-    CHECK_EQ_I64(STATUS_NOT_FOUND, store_last_by_subject(stream, text("dam.c"), UINT64_MAX, &message));
+    CHECK_EQ_I64(STATUS_IO, store_last_by_subject(stream, text("dam.c"), UINT64_MAX, &message));
     CHECK(has_alarm(ALARM_CORRUPT));
     CHECK_EQ_I64(STATUS_OK, store_read(stream, 3, &message));
+    store_tick(rig.store, rig.now);
+    CHECK_EQ_I64(STATUS_OK, store_last_by_subject(stream, text("dam.c"), UINT64_MAX, &message));
+    CHECK_EQ_U64(3, message.seq);
     CHECK_EQ_U64(4, rig_put(&rig, stream, "dam.c", "new").seq);
     CHECK_EQ_I64(STATUS_OK, store_last_by_subject(stream, text("dam.c"), UINT64_MAX, &message));
     CHECK_EQ_U64(4, message.seq);
-    rig_close(&rig);
-}
-
-static bool count_subject(void *context, bytes_t subject, uint64_t count, uint64_t last_seq) {
-    *(unsigned *)context += subject.size > 0 && count == 1 && last_seq > 0;
-    return true;
-}
-
-static void too_short_for_a_head(void) {
-    fill_three();
-    env_t *env;
-    char reason[256];
-    store_key_t key;
-    key_text(&key, 1, text("dam.b"));
-    CHECK_EQ_I64(STATUS_OK, env_open(rig.directory, 64 << 20, false, &env, reason, sizeof reason));
-    CHECK_EQ_I64(STATUS_OK, env_write_begin(env));
-    CHECK_EQ_I64(STATUS_OK, env_write_raw(env, DB_HEADS, key_bytes(&key), key_bytes(&key)));
-    CHECK_EQ_I64(STATUS_OK, env_write_commit(env));
-    env_close(env);
-    rig_start(&rig);
-    unsigned subjects = 0;
-    store_walk_t *walk = store_walk_open(rig_stream(&rig, 1, rig_config()), text("dam.*"));
-    CHECK_EQ_I64(STATUS_OK, store_walk_step(walk, 100, count_subject, &subjects));
-    store_walk_close(walk);
-    CHECK_EQ_U64(2, subjects);
-    CHECK(has_alarm(ALARM_CORRUPT));
     rig_close(&rig);
 }
 
@@ -580,10 +566,8 @@ int main(void) {
     RUN("where damage broke a subject's chain, the message before its newest is searched in steps",
         broken_chain_is_passed_in_steps);
     RUN("a damaged message can be removed by a limit", damaged_can_leave);
-    RUN("a damaged head is alarmed, its messages stay readable", flipped_head);
-    RUN("a head under a key that damage made of its own is alarmed", flipped_key_of_head);
-    RUN("a record that stands among heads and is none is alarmed by who goes through the subjects",
-        too_short_for_a_head);
+    RUN("a damaged head is alarmed, reads as unknown, and is counted again", flipped_head);
+    RUN("so is a head under a key that damage made of its own", flipped_key_of_head);
     RUN("a damaged record comes back from its twin", flipped_record);
     RUN("a store in use is refused with the process's number", in_use);
     RUN("a newer format is refused in one line", newer_format);

@@ -1,0 +1,35 @@
+/* spoiled_heads.h: the head of a subject becomes other bytes in LMDB, while the store is closed: as a page that keeps
+ * its form has them after wrong bits. Not here: pages that lose their form (test_store_pages.c).
+ */
+#ifndef LEAFD_TESTS_SPOILED_HEADS_H
+#define LEAFD_TESTS_SPOILED_HEADS_H
+
+#include "disk/env.h"
+#include "store_rig.h"
+
+/* Of stream 1. false: it has no head. */
+static inline bool spoil_head(const rig_t *rig, bytes_t subject, uint32_t size) {
+    env_t *env;
+    char reason[RIG_REASON];
+    uint8_t bytes[HEAD_FIXED_SIZE];
+    store_key_t key;
+    store_key_t room;
+    bytes_t value;
+    memset(bytes, 0xa5, sizeof bytes);
+    CHECK(size <= sizeof bytes);
+    key_text(&key, 1, subject);
+    CHECK_EQ_I64(STATUS_OK, env_open(rig->directory, 64 << 20, false, &env, reason, sizeof reason));
+    env_seal(env, test_sealer());
+    CHECK_EQ_I64(STATUS_OK, env_write_begin(env));
+    status_t found = env_write_get(env, DB_HEADS, key_bytes(&key), &value);
+    if (found == STATUS_OK) {
+        bytes_t stored = env_stored_key(env, DB_HEADS, key_bytes(&key), &room);
+        CHECK_EQ_I64(STATUS_OK, env_write_raw(env, DB_HEADS, stored, bytes_of(bytes, size)));
+    }
+    CHECK(found == STATUS_OK || found == STATUS_NOT_FOUND);
+    CHECK_EQ_I64(STATUS_OK, env_write_commit(env));
+    env_close(env);
+    return found == STATUS_OK;
+}
+
+#endif
