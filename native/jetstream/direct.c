@@ -377,8 +377,8 @@ static bool step_before(direct_t *direct) {
         if (status == STATUS_OK) {
             direct_collect(direct, all->chain_at);
         }
-        if (all->too_many) {
-            return direct_is_over(direct, "413 Too Many Results");
+        if (all->too_many || status_unknown(status)) {
+            return direct_is_over(direct, all->too_many ? "413 Too Many Results" : DIRECT_BUSY);
         }
         all->chain_at = 0;
         all->names_at += 4 + (uint64_t)subject.size;
