@@ -1,14 +1,16 @@
-/* store_faults.h: plays a scene on a store while a read of LMDB fails, or an allocation, at every place, and looks
- * whether the stream is afterwards what it would have been without. Scenes are in test_store_faults_memory.c.
+/* store_faults.h: plays a scene on a store while a read of LMDB fails, or an allocation, at every place, or after
+ * damage took the head of a subject. Looks whether the stream is afterwards what it would have been without. Scenes are
+ * in test_store_faults_memory.c.
  */
 #ifndef LEAFD_TESTS_STORE_FAULTS_H
 #define LEAFD_TESTS_STORE_FAULTS_H
 
 #include "failing_allocator.h"
 #include "failing_reads.h"
-#include "store_rig.h"
+#include "spoiled_heads.h"
 
 #define TRIES 40
+#define HEADS_SPOILED 4 /* subjects of a scene */
 #define PLACES_MAX 2000 /* a scene has fewer reads, and fewer allocations */
 
 typedef struct scene {
@@ -29,10 +31,10 @@ static const scene_t *scene;
 
 /* ---- what fails -------------------------------------------------------------------------------------------------- */
 
-typedef enum fault { READ, READ_ELSEWHERE, ALLOCATION, ALLOCATION_ELSEWHERE } fault_t;
+typedef enum fault { READ, READ_ELSEWHERE, ALLOCATION, ALLOCATION_ELSEWHERE, HEAD } fault_t;
 
 static const char *const fault_names[] = {"read", "read of the store's threads", "allocation",
-                                          "allocation of the store's threads"};
+                                          "allocation of the store's threads", "head"};
 static fault_t fault;
 static unsigned failing_at;
 
@@ -154,6 +156,33 @@ static inline void let_checkpoints_come(void) {
     }
 }
 
+/* The store was opened anew; the n-th subject may have lost its head meanwhile. */
+static inline void begin_cold(unsigned n) {
+    char subject[] = {'s', '.', (char)('a' + n - 1), 0};
+    CHECK(store_sound(rig.store));
+    store_close(rig.store);
+    if (fault == HEAD) {
+        failing_at = n;
+        (void)spoil_head(&rig, text(subject), HEAD_FIXED_SIZE);
+    }
+    rig_start(&rig);
+    stream = rig_stream(&rig, 1, scene->config());
+    if (fault != HEAD) {
+        rig_sync(&rig);
+    }
+}
+
+/* A count asks for every head; it goes on turn by turn while one is counted again. */
+static inline void ask_for_heads(void) {
+    bytes_t any = text("s.*");
+    unsigned tries = 0;
+    store_tally_t *tally = store_tally_open(stream, (filters_t){.patterns = &any, .count = 1}, 0);
+    while (!store_tally_step(tally, UINT32_MAX)) {
+        again(&tries);
+    }
+    store_tally_close(tally);
+}
+
 /* true: the n-th was reached. */
 static inline bool run(unsigned n, unsigned times, int error) {
     rig = (rig_t){.in_memory = true};
@@ -162,12 +191,12 @@ static inline bool run(unsigned n, unsigned times, int error) {
     scene->before();
     rig_checkpoint(&rig);
     if (scene->cold) {
-        rig_reopen(&rig);
-        stream = rig_stream(&rig, 1, scene->config());
-        rig_sync(&rig);
+        begin_cold(n);
     }
     (void)rig_alarmed(&rig, "");
-    fail_from(n, times, error);
+    if (fault != HEAD) {
+        fail_from(n, times, error);
+    }
     scene->during();
     turns(6);
     if (fault == READ_ELSEWHERE || fault == ALLOCATION_ELSEWHERE) {
@@ -176,6 +205,9 @@ static inline bool run(unsigned n, unsigned times, int error) {
     bool reached = counted() >= n;
     heal();
     turns(6);
+    if (fault == HEAD) {
+        ask_for_heads();
+    }
     check_stream("afterwards");
     SCENE_CHECK(fault != READ || !reached || rig_alarmed(&rig, "reading"));
     rig_checkpoint(&rig);
@@ -206,6 +238,10 @@ static inline void play(const scene_t *next) {
         unsigned step = test_stride();
         unsigned once = run_each(1, step), thrice = elsewhere ? once : run_each(3, step);
         printf("%s: %u and %u of %s\n", scene->name, once, thrice, fault_names[fault]);
+    }
+    fault = HEAD;
+    for (unsigned n = 1; scene->cold && n <= HEADS_SPOILED; n++) {
+        (void)run(n, 0, 0);
     }
     fault = READ;
 }
