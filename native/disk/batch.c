@@ -311,7 +311,7 @@ void batch_header_write(uint8_t *to, const batch_header_t *header) {
     store_be32(to + 24, header->size);
     store_be32(to + 28, header->chain);
     store_be32(to + 32, header->count);
-    store_be32(to + 36, header->format);
+    store_be32(to + 36, header->blocks << 8 | header->format);
 }
 
 bool batch_header_read(const uint8_t *at, batch_header_t *header) {
@@ -324,8 +324,10 @@ bool batch_header_read(const uint8_t *at, batch_header_t *header) {
                                .size = load_be32(at + 24),
                                .chain = load_be32(at + 28),
                                .count = load_be32(at + 32),
-                               .format = load_be32(at + 36)};
-    return header->size >= BATCH_HEADER_SIZE;
+                               .blocks = load_be32(at + 36) >> 8,
+                               .format = load_be32(at + 36) & 0xff};
+    return header->size >= BATCH_HEADER_SIZE
+           && header->blocks <= header->size / BATCH_BLOCK + (header->size % BATCH_BLOCK != 0 ? 1 : 0);
 }
 
 uint32_t batch_crc(const uint8_t *batch, uint32_t size) {

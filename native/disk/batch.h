@@ -21,7 +21,8 @@
  *   batch  = header, ops.., zeros up to the next multiple of the alignment
  *   header = magic 4, crc 4 (over the rest of header and ops), position 8, number 8, size 4 (header and ops), chain 4
  *   (crc of
- *            the batch before), count 4, format 4
+ *            the batch before), count 4, blocks 3, format 1. blocks: 0, or the batch is compressed on the disk and has
+ *            so many there (squeeze.h); crc then covers these
  *            The last op of a journaled batch is its witness: a DELETE of a key of META that is never there, "batch",
  *            store id 16, durable 8. When the batch was written, everything before the position `durable` was on disk.
  *            (An op, and one without effect, so that a leafd which knows of no witness replays it.) See salvage.c.
@@ -44,6 +45,7 @@
 
 #define BATCH_MAGIC UINT32_C(0x4c66426a)
 #define BATCH_HEADER_SIZE 40
+#define BATCH_BLOCK 4096u /* of the disk */
 #define OP_HEADER_SIZE 8
 #define WITNESS_ID_SIZE 16
 #define WITNESS_KEY_SIZE (5 + WITNESS_ID_SIZE + 8)
@@ -71,6 +73,7 @@ typedef struct batch_header {
     uint32_t size;
     uint32_t chain;
     uint32_t count;
+    uint32_t blocks;
     uint32_t format;
 } batch_header_t;
 
@@ -160,10 +163,14 @@ LEAF_MUST_USE status_t batches_each(const batches_t *batches, uint64_t from, uin
 void batches_last(const batches_t *batches, uint64_t from, uint64_t to, batch_header_t *header);
 
 void batch_header_write(uint8_t *to, const batch_header_t *header);
-/* false: not a header. */
+/* false: not a header. A compressed batch takes no more blocks than a plain one would. */
 bool batch_header_read(const uint8_t *at, batch_header_t *header);
 /* The checksum of a sealed batch; size includes what sealing has added. */
 uint32_t batch_crc(const uint8_t *batch, uint32_t size);
+/* Its bytes on the disk, which its checksum covers; overhead: of a sealed one. */
+static inline uint32_t batch_stored(const batch_header_t *header, uint32_t overhead) {
+    return header->blocks != 0 ? header->blocks * BATCH_BLOCK : header->size + overhead;
+}
 static inline uint64_t batch_padded(const batches_t *batches, uint32_t size) {
     return ((uint64_t)size + batches->overhead + batches->alignment - 1) / batches->alignment * batches->alignment;
 }

@@ -563,8 +563,8 @@ status_t env_write_commit(env_t *env) {
     return env_commit_status(env, code);
 }
 
-void env_keep_ledgers(env_t *env) {
-    env->formats |= STORE_FORMAT_LEDGERS;
+void env_keep_formats(env_t *env, uint32_t formats) {
+    env->formats |= formats;
 }
 
 void env_write_abort(env_t *env) {

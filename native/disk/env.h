@@ -140,8 +140,8 @@ LEAF_MUST_USE status_t env_write_survey(env_t *env, const sealer_t *const *seale
 LEAF_MUST_USE status_t env_twins_level(env_t *env, uint64_t *mended, uint64_t *made);
 /* Gives a name to each definition that has none beside it: so many. */
 LEAF_MUST_USE status_t env_names_level(env_t *env, uint64_t *made);
-/* META says with the next commit that there may be ledgers: before the journal has an entry. */
-void env_keep_ledgers(env_t *env);
+/* META says with the next commit that there may be these (STORE_FORMAT_*): before the journal has any. */
+void env_keep_formats(env_t *env, uint32_t formats);
 /* As LMDB is to have it: sealed and packed already, or not at all. */
 LEAF_MUST_USE status_t env_write_raw(env_t *env, store_db_t db, bytes_t key, bytes_t value);
 changed_t *env_changed(env_t *env); /* by the open transaction; its bound is set before the keeper begins */

@@ -168,6 +168,7 @@ status_t journal_open(journal_t *journal, const char *directory, const uint8_t s
                       journal_found_t *found, char *reason, size_t reason_size) {
     char path[4096];
     *journal = (journal_t){.sealer = journal->sealer, .fd = -1, .direct_fd = -1};
+    memcpy(journal->store_id, store_id, STORE_ID_SIZE);
     *found = JOURNAL_ABSENT;
     status_t status = path_of(directory, path, reason, reason_size);
     if (status != STATUS_OK) {
@@ -192,6 +193,7 @@ status_t journal_make(journal_t *journal, const char *directory, uint64_t size, 
                       uint64_t origin, char *reason, size_t reason_size) {
     char path[4096];
     *journal = (journal_t){.sealer = journal->sealer, .fd = -1, .direct_fd = -1, .size = size, .origin = origin};
+    memcpy(journal->store_id, store_id, STORE_ID_SIZE);
     status_t status = path_of(directory, path, reason, reason_size);
     if (status != STATUS_OK) {
         return status;
@@ -250,19 +252,37 @@ static uint64_t journal_span(const journal_t *journal, uint32_t size) {
     return (sealed + JOURNAL_ALIGNMENT - 1) / JOURNAL_ALIGNMENT * JOURNAL_ALIGNMENT;
 }
 
-/* Takes off the seal, in place. */
-static bool journal_unseal(const journal_t *journal, uint8_t *batch, uint32_t size) {
-    return journal->sealer == NULL || sealer_open_batch(journal->sealer, batch, size, batch);
+static status_t journal_unsqueeze(const journal_t *journal, uint8_t *batch, const batch_header_t *header) {
+    uint8_t *plain = malloc(header->size);
+    if (plain == NULL) {
+        return STATUS_NO_MEMORY;
+    }
+    uint32_t salt = squeeze_salt(journal->store_id, header->position);
+    bool opens = squeeze_open(salt, batch, batch_stored(header, 0), plain, header->size);
+    if (opens) {
+        memcpy(batch, plain, header->size);
+    }
+    free(plain);
+    return opens ? STATUS_OK : STATUS_NOT_FOUND;
+}
+
+/* Makes it plain, in place. STATUS_NOT_FOUND: it is none of this journal. */
+static status_t journal_plain(const journal_t *journal, uint8_t *batch, const batch_header_t *header) {
+    if (header->blocks != 0) {
+        return journal->sealer != NULL ? STATUS_NOT_FOUND : journal_unsqueeze(journal, batch, header);
+    }
+    bool opens = journal->sealer == NULL || sealer_open_batch(journal->sealer, batch, header->size, batch);
+    return opens ? STATUS_OK : STATUS_NOT_FOUND;
 }
 
 /* Is it whole, and that store's? */
 static bool is_of(journal_t *journal, uint64_t position, const batch_header_t *header,
                   const uint8_t store_id[STORE_ID_SIZE]) {
-    uint32_t size = header->size + sealer_overhead(journal->sealer);
-    uint8_t *batch = malloc(size);
+    uint32_t size = batch_stored(header, sealer_overhead(journal->sealer));
+    uint8_t *batch = malloc(journal_span(journal, header->size));
     uint64_t durable;
     bool ours = batch != NULL && read_circle(journal, batch, position, size) == STATUS_OK
-                && batch_crc(batch, size) == header->crc && journal_unseal(journal, batch, header->size)
+                && batch_crc(batch, size) == header->crc && journal_plain(journal, batch, header) == STATUS_OK
                 && witness_read(batch, header->size, store_id, &durable);
     free(batch);
     return ours;
@@ -331,8 +351,12 @@ bool journal_row(journal_t *journal, const uint8_t store_id[STORE_ID_SIZE], uint
     }
     qsort(found, count, sizeof *found, by_number);
     size_t first = count - 1;
+    uint64_t newest = found[first].position + journal_span(journal, found[first].size);
     while (first > 0) {
         const batch_header_t *before = &found[first - 1];
+        if (newest - before->position > journal->size) {
+            break; /* of an earlier lap: what a compressed batch does not write of its span is still there */
+        }
         uint64_t end = before->position + journal_span(journal, before->size);
         if (before->number + 1 != found[first].number || before->crc != found[first].chain
             || end != found[first].position) {
@@ -351,15 +375,46 @@ status_t journal_head_again(journal_t *journal, const uint8_t store_id[STORE_ID_
     return write_head(journal, store_id);
 }
 
+status_t journal_sync(journal_t *journal) {
+    return io->sync(journal->fd) == 0 ? STATUS_OK : status_of(errno);
+}
+
+status_t journal_blank(journal_t *journal, uint64_t from) {
+    static const uint8_t zeros[BATCH_HEADER_SIZE];
+    status_t status = STATUS_OK;
+    bool any = false;
+    for (uint64_t place = 0; status == STATUS_OK && place < journal->size; place += JOURNAL_ALIGNMENT) {
+        batch_header_t header;
+        if (header_at(journal, place, &header) && header.position >= from) {
+            status = write_all(journal->fd, -1, zeros, sizeof zeros, JOURNAL_START + place);
+            any = true;
+        }
+    }
+    return status == STATUS_OK && any ? journal_sync(journal) : status;
+}
+
 bool journal_lengthen(journal_t *journal) {
     bool possible =
         journal->size <= LENGTHENED_MAX && posix_fallocate(journal->fd, 0, (off_t)(JOURNAL_START + journal->size)) == 0;
     return possible && size_fits(journal->fd, journal->size);
 }
 
-void journal_close(journal_t *journal) {
+static void stage_free(journal_t *journal) {
     free(journal->stage.at);
     journal->stage = (journal_stage_t){0};
+}
+
+void journal_rest(journal_t *journal) {
+    if (journal->encoder != NULL) {
+        stage_free(journal);
+        s2_encoder_free(journal->encoder);
+        journal->encoder = NULL;
+    }
+}
+
+void journal_close(journal_t *journal) {
+    journal_rest(journal);
+    stage_free(journal);
     if (journal->direct_fd >= 0) {
         close(journal->direct_fd);
         journal->direct_fd = -1;
@@ -382,18 +437,25 @@ status_t journal_write(journal_t *journal, const uint8_t *at, uint64_t position,
     return status;
 }
 
-status_t journal_seal(journal_t *journal, uint8_t *batch, uint64_t position, uint32_t size) {
+static bool stage_holds(journal_t *journal, uint64_t span) {
     journal_stage_t *stage = &journal->stage;
-    uint64_t span = journal_span(journal, size);
     stage->holds = false;
     if (span > stage->capacity) {
         void *at = NULL;
-        free(stage->at);
-        *stage = (journal_stage_t){0};
+        stage_free(journal);
         if (posix_memalign(&at, JOURNAL_ALIGNMENT, (size_t)span) != 0) {
-            return STATUS_NO_MEMORY;
+            return false;
         }
         *stage = (journal_stage_t){.at = at, .capacity = span};
+    }
+    return true;
+}
+
+status_t journal_seal(journal_t *journal, uint8_t *batch, uint64_t position, uint32_t size) {
+    journal_stage_t *stage = &journal->stage;
+    uint64_t span = journal_span(journal, size);
+    if (!stage_holds(journal, span)) {
+        return STATUS_NO_MEMORY;
     }
     sealer_seal_batch(journal->sealer, batch, size, stage->at);
     uint32_t sealed = size + journal->sealer->overhead;
@@ -403,16 +465,57 @@ status_t journal_seal(journal_t *journal, uint8_t *batch, uint64_t position, uin
     return STATUS_OK;
 }
 
-status_t journal_write_sealed(journal_t *journal, const batches_t *batches, uint64_t position) {
+bool journal_squeeze(journal_t *journal, uint8_t *batch, uint64_t position, uint32_t size) {
+    journal_stage_t *stage = &journal->stage;
+    batch_header_t header;
+    uint32_t room = (uint32_t)journal_span(journal, size) - BATCH_BLOCK;
+    if (journal->encoder == NULL) {
+        journal->encoder = s2_encoder_new(S2_EFFORT_FAST);
+    }
+    if (journal->encoder == NULL || !stage_holds(journal, room)) {
+        return false;
+    }
+    uint32_t salt = squeeze_salt(journal->store_id, position);
+    uint32_t squeezed = squeeze_batch(journal->encoder, salt, batch, size, stage->at, room);
+    if (squeezed == 0) {
+        return false;
+    }
+    check(batch_header_read(batch, &header));
+    header.blocks = (squeezed + BATCH_BLOCK - 1) / BATCH_BLOCK;
+    memset(stage->at + squeezed, 0, header.blocks * BATCH_BLOCK - squeezed);
+    batch_header_write(stage->at, &header);
+    header.crc = batch_crc(stage->at, header.blocks * BATCH_BLOCK);
+    batch_header_write(stage->at, &header);
+    batch_header_write(batch, &header);
+    stage->position = position;
+    stage->holds = true;
+    return true;
+}
+
+/* What is in the ring, as it goes to the disk. A compressed one is the same as before: its checksum is in the next. */
+static status_t stage_again(journal_t *journal, uint8_t *batch, const batch_header_t *header) {
+    batch_header_t now;
+    if (header->blocks == 0) {
+        return journal_seal(journal, batch, header->position, header->size);
+    }
+    if (!journal_squeeze(journal, batch, header->position, header->size)) {
+        return STATUS_NO_MEMORY;
+    }
+    check(batch_header_read(batch, &now));
+    check(now.crc == header->crc);
+    return STATUS_OK;
+}
+
+status_t journal_write_staged(journal_t *journal, const batches_t *batches, uint64_t position) {
     uint8_t *batch = batches_at(batches, position);
     batch_header_t header;
     check(batch_header_read(batch, &header));
     status_t status = STATUS_OK;
     if (!journal->stage.holds || journal->stage.position != position) { /* after a refusal: the same bytes again */
-        status = journal_seal(journal, batch, position, header.size);
+        status = stage_again(journal, batch, &header);
     }
-    return status == STATUS_OK ? journal_write(journal, journal->stage.at, position, journal_span(journal, header.size))
-                               : status;
+    uint32_t size = batch_stored(&header, sealer_overhead(journal->sealer));
+    return status == STATUS_OK ? journal_write(journal, journal->stage.at, position, size) : status;
 }
 
 #define MARK_MAGIC "leafdend"
@@ -445,10 +548,6 @@ bool mark_read(const uint8_t *at, uint64_t position, const uint8_t store_id[STOR
     return true;
 }
 
-status_t journal_sync(journal_t *journal) {
-    return io->sync(journal->fd) == 0 ? STATUS_OK : status_of(errno);
-}
-
 status_t journal_load(journal_t *journal, const batches_t *batches, uint64_t position, uint64_t size) {
     return read_circle(journal, batches_at(batches, position), position, size);
 }
@@ -465,19 +564,19 @@ status_t journal_read(journal_t *journal, const batches_t *batches, uint64_t pos
         || header->chain != chain) {
         return STATUS_NOT_FOUND;
     }
-    uint64_t size = (uint64_t)header->size + sealer_overhead(journal->sealer);
-    if (size > journal->size) {
+    if ((uint64_t)header->size + sealer_overhead(journal->sealer) > journal->size) {
         return STATUS_NOT_FOUND;
     }
+    uint32_t size = batch_stored(header, sealer_overhead(journal->sealer));
     status = read_circle(journal, to, position, size);
     if (status != STATUS_OK) {
         return status;
     }
-    if (batch_crc(to, (uint32_t)size) != header->crc) {
+    if (batch_crc(to, size) != header->crc) {
         return STATUS_NOT_FOUND;
     }
     if (header->format > STORE_FORMAT) {
         return STATUS_VERSION;
     }
-    return journal_unseal(journal, to, header->size) ? STATUS_OK : STATUS_NOT_FOUND;
+    return journal_plain(journal, to, header);
 }

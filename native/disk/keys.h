@@ -47,15 +47,17 @@
 #define STORE_FORMAT 1
 /* In the format of META, so that a leafd which does not know of them refuses the store: with a sealer (sealer.h), with
  * values that are compressed (packing.h), some of them behind dictionaries, with stamps in the records of sources, with
- * twins (env_twins.c), with ledgers. */
+ * twins (env_twins.c), with ledgers, with batches of the journal that are compressed (squeeze.h). */
 #define STORE_FORMAT_SEALED (UINT32_C(1) << 31)
 #define STORE_FORMAT_PACKED (UINT32_C(1) << 30)
 #define STORE_FORMAT_PRIMED (UINT32_C(1) << 29)
 #define STORE_FORMAT_STAMPED (UINT32_C(1) << 28)
 #define STORE_FORMAT_TWICE (UINT32_C(1) << 27)
 #define STORE_FORMAT_LEDGERS (UINT32_C(1) << 26)
+#define STORE_FORMAT_SQUEEZED (UINT32_C(1) << 25)
 #define STORE_FORMAT_KEPT                                                                                              \
-    (STORE_FORMAT_PACKED | STORE_FORMAT_PRIMED | STORE_FORMAT_STAMPED | STORE_FORMAT_TWICE | STORE_FORMAT_LEDGERS)
+    (STORE_FORMAT_PACKED | STORE_FORMAT_PRIMED | STORE_FORMAT_STAMPED | STORE_FORMAT_TWICE | STORE_FORMAT_LEDGERS      \
+     | STORE_FORMAT_SQUEEZED)
 #define STORE_FORMAT_FLAGS (STORE_FORMAT_SEALED | STORE_FORMAT_KEPT)
 #define STORE_FORMAT_KEY "format"
 

@@ -383,12 +383,11 @@ static status_t level_twins(opening_t *opening) {
                : opening_fail(opening, status, "cannot write to the store in", 0);
 }
 
-/* Has META said so already? */
-static bool says_ledgers(env_t *env) {
+/* What META says already that there may be. */
+static uint32_t formats_said(env_t *env) {
     bytes_t value = BYTES_NONE;
     status_t status = env_write_get(env, DB_META, bytes_of(format_name, sizeof format_name - 1), &value);
-    return status == STATUS_OK && value.size >= VALUE_CRC_SIZE + 4
-           && (load_be32(value.at + VALUE_CRC_SIZE) & STORE_FORMAT_LEDGERS) != 0;
+    return status == STATUS_OK && value.size >= VALUE_CRC_SIZE + 4 ? load_be32(value.at + VALUE_CRC_SIZE) : 0;
 }
 
 /* An id that is damaged on both sides is made anew: promises are then those of another disk, which is safe. */
@@ -413,24 +412,28 @@ static status_t put_disk(env_t *env, bool *anew) {
     return env_write_put(env, DB_RECORDS, key_bytes(&key), bytes_of(made, sizeof made));
 }
 
-/* Before the journal can have an entry, META says that there may be ledgers: a leafd that does not know them refuses
- * the store. Without room no ledger is opened, until another start. */
-static status_t keep_ledgers(opening_t *opening) {
-    env_t *env = opening->store->env;
+/* Before the journal can have an entry of a ledger or a compressed batch, META says that there may be some: a leafd
+ * that does not know them refuses the store. Without room there will be none, until another start. */
+static status_t keep_formats(opening_t *opening) {
+    store_t *store = opening->store;
+    env_t *env = store->env;
     bool anew = false;
-    if (!opening->store->options.ledgers || opening->store->options.memory || opening->no_room) {
+    if (store->options.memory || opening->no_room) {
         return STATUS_OK;
     }
+    uint32_t formats = (store->options.ledgers ? STORE_FORMAT_LEDGERS : 0)
+                       | (store->options.sealer == NULL ? STORE_FORMAT_SQUEEZED : 0);
     status_t status = env_write_begin(env);
-    if (status == STATUS_OK && !says_ledgers(env)) {
-        env_keep_ledgers(env);
+    if (status == STATUS_OK && (formats & ~formats_said(env)) != 0) {
+        env_keep_formats(env, formats);
         anew = true;
     }
-    status = status == STATUS_OK ? put_disk(env, &anew) : status;
+    status = status == STATUS_OK && store->options.ledgers ? put_disk(env, &anew) : status;
     if (status == STATUS_OK && anew) {
         status = env_write_commit(env);
     }
     env_write_abort(env);
+    store->journal.squeezes = status == STATUS_OK && (formats & STORE_FORMAT_SQUEEZED) != 0;
     return status == STATUS_OK || can_wait(opening, status)
                ? STATUS_OK
                : opening_fail(opening, status, "cannot write to the store in", 0);
@@ -465,7 +468,10 @@ static status_t open_journal(opening_t *opening) {
     }
     status = status == STATUS_OK ? change_key(opening) : status;
     status = status == STATUS_OK && !store->options.memory ? level_twins(opening) : status;
-    status = status == STATUS_OK ? keep_ledgers(opening) : status;
+    status = status == STATUS_OK ? keep_formats(opening) : status;
+    if (status == STATUS_OK && opening->unclean && store->journal.squeezes) {
+        store->journal.squeezes = journal_blank(&store->journal, opening->position) == STATUS_OK;
+    }
     if (status == STATUS_OK && !opening->no_room) {
         recover_promise(opening);
     }

@@ -42,6 +42,7 @@ typedef struct opening {
     uint64_t use_position;
     bool accepted;             /* the operator's word that a loss is accepted, see recover.c */
     bool unfinished;           /* behind replay's end something was begun that is not whole */
+    bool unclean;              /* there may be whole batches behind replay's end, which nobody was promised */
     bool distrusted;           /* the journal that is there is not this LMDB's: it is set aside */
     bool made;                 /* the journal, by this start */
     bool last;                 /* a try before this one met damage, so this one has tried to mend it */

@@ -24,6 +24,8 @@
  *     a header destroyed   its fields follow from the batches beside it
  *     anything else        ops whose own checksum holds are taken; the rest of the batch is lost
  *     whole batches        taken, by rebuild.c once something before them is lost
+ * A compressed batch (squeeze.h) is repaired likewise, and its pieces have checksums that stand for their ops.
+ *
  * From D on batches are taken as long as they are whole and chained, as in replay; a last batch with one wrong bit is
  * put right, too (a torn one does not become whole by any one bit).
  *
@@ -54,9 +56,9 @@ typedef struct survey {
     bool end_known;
     bool interesting;
     bool lmdb_is_older;
-    bool last_known;   /* the batch that LMDB's note speaks of is there */
-    uint8_t *unsealed; /* with a sealer: the batch that was opened last, in plain */
-    uint64_t newest;   /* number, of those before the note */
+    bool last_known; /* the batch that LMDB's note speaks of is there */
+    uint8_t *plain;  /* the batch that was opened last, of those that are sealed or compressed */
+    uint64_t newest; /* number, of those before the note */
     /* the walk */
     uint64_t position;
     uint64_t number; /* expected at position */
@@ -80,25 +82,32 @@ static bool survey_shaped(const survey_t *survey, uint64_t position, batch_heade
 }
 
 /* The bytes that the checksum of a batch covers: its size as it lies on the disk. */
-static uint32_t sealed_size(const survey_t *survey, uint32_t size) {
-    return size + survey->batches->overhead;
+static uint32_t stored_size(const survey_t *survey, const batch_header_t *header) {
+    return batch_stored(header, survey->batches->overhead);
 }
 
-/* The batch at position in plain, until the next call. NULL: it does not open, and nothing in it can be used. */
-static const uint8_t *in_plain(const survey_t *survey, uint64_t position, uint32_t size) {
+/* The batch whose header that is in plain, until the next call. NULL: it does not open, and nothing in it can be
+ * used. */
+static const uint8_t *in_plain(const survey_t *survey, uint64_t position, const batch_header_t *header) {
     const sealer_t *sealer = survey->store->options.sealer;
     const uint8_t *batch = batches_at(survey->batches, position);
+    if (header->blocks != 0) {
+        uint32_t salt = squeeze_salt(survey->opening->store_id, header->position);
+        bool opens =
+            sealer == NULL && squeeze_open(salt, batch, stored_size(survey, header), survey->plain, header->size);
+        return opens ? survey->plain : NULL;
+    }
     if (sealer == NULL) {
         return batch;
     }
-    return sealer_open_batch(sealer, batch, size, survey->unsealed) ? survey->unsealed : NULL;
+    return sealer_open_batch(sealer, batch, header->size, survey->plain) ? survey->plain : NULL;
 }
 
 static bool survey_whole(const survey_t *survey, uint64_t position, batch_header_t *header) {
     const uint8_t *batch = batches_at(survey->batches, position);
     return survey_shaped(survey, position, header) && header->format <= STORE_FORMAT
-           && batch_crc(batch, sealed_size(survey, header->size)) == header->crc
-           && in_plain(survey, position, header->size) != NULL;
+           && batch_crc(batch, stored_size(survey, header)) == header->crc
+           && in_plain(survey, position, header) != NULL;
 }
 
 /* Enough of the expected header that a batch was begun there. */
@@ -154,9 +163,10 @@ static status_t survey_look(survey_t *survey) {
     return status;
 }
 
-static bool survey_witnessed(const survey_t *survey, uint64_t position, uint32_t size, uint64_t *durable) {
-    const uint8_t *batch = in_plain(survey, position, size);
-    return batch != NULL && witness_read(batch, size, survey->opening->store_id, durable);
+static bool survey_witnessed(const survey_t *survey, uint64_t position, const batch_header_t *header,
+                             uint64_t *durable) {
+    const uint8_t *batch = in_plain(survey, position, header);
+    return batch != NULL && witness_read(batch, header->size, survey->opening->store_id, durable);
 }
 
 /* The mark of the end stands where replay ended, and speaks of the batch before it: nothing was written behind. */
@@ -187,14 +197,14 @@ static void survey_prove(survey_t *survey) {
         uint32_t chain;
         if (mark_read(block, at, survey->opening->store_id, &number, &chain)) {
             survey_believe(survey, at, at, number, chain);
-        } else if (survey_whole(survey, at, &header) && survey_witnessed(survey, at, header.size, &durable)
+        } else if (survey_whole(survey, at, &header) && survey_witnessed(survey, at, &header, &durable)
                    && durable <= at) {
             survey_believe(survey, durable, at, header.number, header.chain);
         } else if (batch_header_read(block, &header) && header.position >= survey->limit
                    && header.size <= batch_max(survey)
                    && header.position % survey->batches->size == at % survey->batches->size
-                   && batch_crc(block, sealed_size(survey, header.size)) == header.crc
-                   && survey_witnessed(survey, at, header.size, &durable)) {
+                   && batch_crc(block, stored_size(survey, &header)) == header.crc
+                   && survey_witnessed(survey, at, &header, &durable)) {
             survey->lmdb_is_older = true;
         }
     }
@@ -228,11 +238,13 @@ static uint32_t survey_measure(const survey_t *survey, uint64_t position, uint32
     return 0;
 }
 
-static bool every_op_sound(const survey_t *survey, uint64_t position, uint32_t size, uint32_t expected) {
+static bool every_op_sound(const survey_t *survey, const batch_header_t *header) {
+    uint64_t position = header->position;
+    uint32_t size = header->size, expected = header->count;
     const uint8_t *batch = batches_at(survey->batches, position);
     uint32_t count = 0;
-    if (survey->store->options.sealer != NULL) {
-        return in_plain(survey, position, size) != NULL; /* which proves more */
+    if (survey->store->options.sealer != NULL || header->blocks != 0) {
+        return in_plain(survey, position, header) != NULL; /* which proves more */
     }
     if (survey_measure(survey, position, &count) != size || count != expected) {
         return false;
@@ -272,26 +284,37 @@ static bool repair_as(const survey_t *survey, batch_header_t header, uint32_t si
     }
     header.size = size;
     batch_header_write(batch, &header);
-    uint32_t difference = batch_crc(batch, sealed_size(survey, size)) ^ header.crc;
+    if (!batch_header_read(batch, &header)) { /* more blocks than a batch of that size */
+        return false;
+    }
+    uint32_t stored = stored_size(survey, &header);
+    uint32_t difference = batch_crc(batch, stored) ^ header.crc;
     bool flipped = bit && difference != 0 && (difference & (difference - 1)) != 0;
     if (flipped) {
-        if (!flip_wrong_bit(batch, sealed_size(survey, size), difference)) {
+        if (!flip_wrong_bit(batch, stored, difference)) {
             return false;
         }
     } else if (difference != 0 && (difference & (difference - 1)) != 0) {
         return false;
     }
     batch_header_t now;
-    check(batch_header_read(batch, &now));
-    now.crc = batch_crc(batch, sealed_size(survey, size));
-    batch_header_write(batch, &now);
-    if (every_op_sound(survey, header.position, size, now.count)) {
+    bool alike = batch_header_read(batch, &now) && now.size == size && now.blocks == header.blocks;
+    if (alike) {
+        now.crc = batch_crc(batch, stored);
+        batch_header_write(batch, &now);
+    }
+    if (alike && every_op_sound(survey, &now)) {
         return true;
     }
     if (flipped) { /* back: the same bit again */
-        (void)flip_wrong_bit(batch, sealed_size(survey, size), difference);
+        (void)flip_wrong_bit(batch, stored, difference);
     }
     return false;
+}
+
+/* The blocks that a batch says it has, compressed; none where its ops are there to be seen, or sealed. */
+static uint32_t blocks_said(const survey_t *survey, const uint8_t *batch, uint32_t measured) {
+    return measured != 0 || survey->store->options.sealer != NULL ? 0 : load_be32(batch + 36) >> 8;
 }
 
 static bool survey_repair(const survey_t *survey) {
@@ -306,11 +329,18 @@ static bool survey_repair(const survey_t *survey) {
                              .crc = load_be32(batch + 4),
                              .chain = survey->chain_known ? survey->chain : load_be32(batch + 28),
                              .count = load_be32(batch + 32),
+                             .blocks = blocks_said(survey, batch, measured),
                              .format = STORE_FORMAT};
     bool done = (measured != 0 && repair_as(survey, header, measured, true)) || repair_as(survey, header, said, true);
     for (uint32_t bit = 0; !done && bit < 32; bit++) {
         done = repair_as(survey, header, said ^ (UINT32_C(1) << bit), false);
     }
+    const uint32_t blocks = header.blocks;
+    for (uint32_t bit = 0; !done && blocks != 0 && bit < 24; bit++) {
+        header.blocks = blocks ^ UINT32_C(1) << bit;
+        done = repair_as(survey, header, said, false);
+    }
+    header.blocks = blocks;
     /* a header destroyed: the batch behind it knows the checksum */
     if (!done && measured != 0 && count <= UINT32_MAX / 2) {
         batch_header_t next;
@@ -336,7 +366,7 @@ static status_t begin_writing(survey_t *survey) {
 }
 
 static status_t survey_apply(survey_t *survey, const batch_header_t *header) {
-    const uint8_t *batch = in_plain(survey, survey->position, header->size);
+    const uint8_t *batch = in_plain(survey, survey->position, header);
     status_t status = batch != NULL ? begin_writing(survey) : STATUS_CORRUPT;
     if (status == STATUS_OK) {
         status = survey->rebuild != NULL ? rebuild_batch(survey->rebuild, batch, header->size)
@@ -365,6 +395,29 @@ static void note_damage(survey_t *survey, uint64_t lost) {
     store_damaged(survey->store, 1);
 }
 
+/* What is sound of a compressed batch that says how many blocks it has: all of these are its own. Behind them, and in a
+ * batch whose beginning is gone, may be what an attempt at the same position left that power cut short. */
+static status_t survey_pieces(const survey_t *survey, uint64_t room) {
+    const uint8_t *batch = batches_at(survey->batches, survey->position);
+    uint64_t said = (uint64_t)blocks_said(survey, batch, 0) * BATCH_BLOCK;
+    if (said == 0 || said > room || !survey_resembles(survey, survey->position)) {
+        return STATUS_OK;
+    }
+    uint32_t salt = squeeze_salt(survey->opening->store_id, survey->position);
+    bytes_t stored = bytes_of(batch, (uint32_t)said);
+    uint32_t offset = BATCH_HEADER_SIZE, most = (uint32_t)batch_max(survey) - BATCH_HEADER_SIZE, plain = 0;
+    status_t status = STATUS_OK;
+    bool skipped;
+    while (status == STATUS_OK
+           && squeeze_piece(salt, stored, &offset, survey->plain + BATCH_HEADER_SIZE, most, &plain, &skipped)) {
+        if (skipped) {
+            rebuild_hole(survey->rebuild);
+        }
+        status = rebuild_pieces(survey->rebuild, survey->plain, BATCH_HEADER_SIZE + plain, true);
+    }
+    return status;
+}
+
 /* Nothing puts the batch at this position right. */
 static status_t survey_lose(survey_t *survey) {
     const uint8_t *batch = batches_at(survey->batches, survey->position);
@@ -391,6 +444,7 @@ static status_t survey_lose(survey_t *survey) {
     uint64_t pieces = next - survey->position < batch_max(survey) ? next - survey->position : batch_max(survey);
     pieces = survey->store->options.sealer == NULL ? pieces : 0; /* one piece of a sealed batch says nothing */
     status = rebuild_pieces(survey->rebuild, batch, size != 0 ? size : (uint32_t)pieces, size != 0);
+    status = status == STATUS_OK && size == 0 ? survey_pieces(survey, pieces) : status;
     rebuild_hole(survey->rebuild);
     uint64_t number = survey->number + 1;
     if (next == survey->proven) {
@@ -467,9 +521,9 @@ static status_t salvage_survey(survey_t *survey) {
     opening_t *opening = survey->opening;
     survey->interesting = opening->promised.position > survey->position;
     status_t status = survey_look(survey);
-    if (status == STATUS_OK && survey->interesting && store->options.sealer != NULL) {
-        survey->unsealed = malloc((size_t)(batch_max(survey) + store->batches.overhead));
-        status = survey->unsealed != NULL ? STATUS_OK : STATUS_NO_MEMORY;
+    if (status == STATUS_OK && survey->interesting) {
+        survey->plain = malloc((size_t)(batch_max(survey) + store->batches.overhead));
+        status = survey->plain != NULL ? STATUS_OK : STATUS_NO_MEMORY;
     }
     if (status == STATUS_OK && survey->interesting) {
         survey_prove(survey);
@@ -496,6 +550,7 @@ static status_t salvage_survey(survey_t *survey) {
     if (status == STATUS_OK && survey->rebuild != NULL) {
         status = rebuild_end(survey->rebuild);
     }
+    opening->unclean = status == STATUS_OK && survey->interesting;
     opening->position = survey->position;
     opening->number = survey->number - 1;
     opening->chain = survey->chain;
@@ -524,6 +579,6 @@ status_t salvage_tail(opening_t *opening) {
     }
     status_t status = salvage_survey(&survey);
     rebuild_free(survey.rebuild);
-    free(survey.unsealed);
+    free(survey.plain);
     return status;
 }

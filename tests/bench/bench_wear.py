@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Measures how much leafd has the disk write for a stored message: the wear of a flash disk.
 
-    tests/bench/bench_wear.py [--steady] [--device NAME] [DIRECTORY]
+    tests/bench/bench_wear.py [--steady [--kind KIND]] [--device NAME] [DIRECTORY]
 
 DIRECTORY is on the disk whose writes count, not on a tmpfs. The kernel counts what the daemon's process gives to the
 disk (write_bytes of /proc/PID/io): the log and the database's commits, whole pages of each, but not what the disk makes
 of it inside. packaging/doc/guide.md has the table.
 
---steady: 10,000 messages a second for 20 s, with what of it the journal is (packaging/doc/figures.md). --device: the
+--steady: 10,000 messages a second for 20 s, a thousand at a time, with what of it the journal is
+(packaging/doc/figures.md), by a client that is no load; --kind nats-server: of one that syncs always. --device: the
 block device that DIRECTORY's file system has to itself (a loop device, say). What arrived there is told, too: it is
 less than the kernel's count, which takes a page that is written again for all the pages that it keeps with it, and has
 the file system's own writes.
@@ -32,12 +33,17 @@ import nats
 from nats.js.api import StoreCompression, StreamConfig
 
 from tests import servers
-from tests.bench.small import disk, settled
+from tests.bench.small import Publisher, disk, settled
 
 CONFIGURATION = """
 listen: "127.0.0.1:{port}"
 http: "127.0.0.1:{monitor_port}"
 jetstream { store_dir: "{store}" }
+"""
+SYNCED = """
+listen: "127.0.0.1:{port}"
+http: "127.0.0.1:{monitor_port}"
+jetstream { store_dir: "{store}", sync_interval: always }
 """
 SETTLE_SECONDS = 22.0  # until what was published is in the database, too
 
@@ -154,17 +160,32 @@ def arrived(device: str) -> int:
     return int(Path(f"/sys/class/block/{device}/stat").read_text().split()[6]) * 512
 
 
+def paced(port: int, load: Load) -> float:
+    """How many a second were acknowledged."""
+    chance = random.Random(3)
+    publisher = Publisher(port, load.size, 1, 1)
+    began = time.monotonic()
+    for first in range(0, load.messages, load.in_flight):
+        numbers = range(first, min(first + load.in_flight, load.messages))
+        drawn_now = [(f"wear.{number % 10}", drawn(load, number, chance)) for number in numbers]
+        publisher.waits(first, load.in_flight)
+        time.sleep(max(0.0, began + first / load.rate - time.monotonic()))
+        publisher.send_each(drawn_now)
+    publisher.waits(load.messages, 0)
+    publisher.close()
+    return load.messages / (time.monotonic() - began)
+
+
 def steady(load: Load, given: argparse.Namespace) -> str:
+    configuration = CONFIGURATION if given.kind == servers.LEAFD else SYNCED
     with tempfile.TemporaryDirectory(dir=given.directory) as place:
-        server = servers.make(servers.LEAFD, CONFIGURATION, Path(place))
+        server = servers.make(given.kind, configuration, Path(place))
         server.start()
         try:
             asyncio.run(stream(server.url, load.compression))
             settled(server)
             before, device = disk(server), arrived(given.device) if given.device else 0
-            began = time.monotonic()
-            asyncio.run(publish(server.url, load))
-            rate = load.messages / (time.monotonic() - began)
+            rate = paced(server.port, load)
             settled(server)
             did = disk(server).since(before)
             device = arrived(given.device) - device if given.device else 0
@@ -179,6 +200,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("directory", nargs="?", type=Path, default=Path("/var/tmp"))
     parser.add_argument("--steady", action="store_true")
+    parser.add_argument("--kind", choices=(servers.LEAFD, servers.REFERENCE), default=servers.LEAFD)
     parser.add_argument("--device", default="")
     given = parser.parse_args()
     if given.steady:

@@ -2,6 +2,7 @@
 #include <sys/stat.h>
 
 #include "base/crc.h"
+#include "base/random.h"
 #include "disk/journal.h"
 #include "store_rig.h"
 
@@ -60,7 +61,7 @@ static uint32_t write_batch(uint32_t chain, uint32_t *size) {
     if (journal.sealer != NULL) {
         CHECK_EQ_I64(STATUS_OK, journal_seal(&journal, at, from, header.size));
         CHECK(batch_header_read(at, &header));
-        CHECK_EQ_I64(STATUS_OK, journal_write_sealed(&journal, &batches, from));
+        CHECK_EQ_I64(STATUS_OK, journal_write_staged(&journal, &batches, from));
     } else {
         header.crc = batch_crc(at, header.size);
         batch_header_write(at, &header);
@@ -224,6 +225,133 @@ static void its_batches_say_whose_it_is(void) {
     end();
 }
 
+/* ---- compressed batches ------------------------------------------------------------------------------------------ */
+
+/* Writes the open batch compressed; where it begins. */
+static uint64_t write_squeezed(uint32_t chain, batch_header_t *header) {
+    uint64_t from = batches.begin;
+    batch_seal(&batches);
+    uint8_t *at = batches_at(&batches, from);
+    CHECK(batch_header_read(at, header));
+    header->chain = chain;
+    batch_header_write(at, header);
+    CHECK(journal_squeeze(&journal, at, from, header->size));
+    CHECK(batch_header_read(at, header));
+    CHECK(header->blocks > 0);
+    CHECK_EQ_I64(STATUS_OK, journal_write_staged(&journal, &batches, from));
+    return from;
+}
+
+static void squeezed_reads_back(void) {
+    begin(3 * RING - 8192); /* over the end of the circle */
+    batch_header_t header;
+    static uint8_t blocks[3][JOURNAL_ALIGNMENT];
+    for (uint32_t i = 0; i < 300; i++) {
+        add_op(100, (uint8_t)i);
+    }
+    uint64_t from = write_squeezed(7, &header);
+    CHECK(header.blocks <= 3);
+    memcpy(blocks, journal.stage.at, header.blocks * sizeof *blocks);
+    journal.stage.holds = false; /* as after a refusal, with another batch compressed meanwhile */
+    CHECK_EQ_I64(STATUS_OK, journal_write_staged(&journal, &batches, from));
+    CHECK(memcmp(blocks, journal.stage.at, header.blocks * sizeof *blocks) == 0);
+    memset(batches.at, 0, RING);
+    CHECK_EQ_I64(STATUS_NOT_FOUND, look(from, 1, 8));
+    CHECK_EQ_I64(STATUS_NOT_FOUND, look(from + RING, 1, 7));
+    CHECK_EQ_I64(STATUS_OK, look(from, 1, 7));
+    batch_op_t op;
+    uint32_t offset = BATCH_HEADER_SIZE;
+    for (uint32_t i = 0; i < 300; i++) {
+        CHECK(op_next(batches_at(&batches, from), header.size, &offset, &op));
+        CHECK_EQ_U64((uint8_t)i, op.value.at[99]);
+    }
+    CHECK_EQ_U64(header.size, offset);
+    end();
+}
+
+static void squeezed_flips_end_replay(void) {
+    begin(START);
+    batch_header_t header;
+    for (uint32_t i = 0; i < 100; i++) {
+        add_op(100, (uint8_t)i);
+    }
+    write_squeezed(7, &header);
+    for (uint32_t i = 0; i < header.blocks * BATCH_BLOCK; i++) {
+        uint8_t byte;
+        CHECK_EQ_I64(1, pread(journal.fd, &byte, 1, (off_t)(JOURNAL_START + START + i)));
+        byte ^= (uint8_t)(1u << (i % 8));
+        patch((off_t)(JOURNAL_START + START + i), &byte, 1);
+        CHECK_EQ_I64(STATUS_NOT_FOUND, look(START, 1, 7));
+        byte ^= (uint8_t)(1u << (i % 8));
+        patch((off_t)(JOURNAL_START + START + i), &byte, 1);
+    }
+    CHECK_EQ_I64(STATUS_OK, look(START, 1, 7));
+    end();
+}
+
+static void noise_stays_plain(void) {
+    begin(START);
+    uint64_t position;
+    uint64_t state = 5;
+    uint8_t *value = batch_op(&batches, OP_PUT, DB_META, text("k"), 9000, &position);
+    for (uint32_t i = 0; i < 9000; i++) {
+        value[i] = (uint8_t)random_next(&state);
+    }
+    batch_seal(&batches);
+    batch_header_t header;
+    uint8_t *at = batches_at(&batches, START);
+    CHECK(batch_header_read(at, &header));
+    CHECK(!journal_squeeze(&journal, at, START, header.size));
+    CHECK(batch_header_read(at, &header));
+    CHECK_EQ_U64(0, header.blocks);
+    end();
+}
+
+static void blanked(void) {
+    begin(START);
+    uint32_t size, chain = 0;
+    uint32_t crcs[4];
+    for (uint32_t i = 0; i < 4; i++) {
+        add_op(100, (uint8_t)i);
+        crcs[i] = chain = write_batch(chain, &size);
+    }
+    CHECK_EQ_I64(STATUS_OK, look(START + 3 * 4096, 4, crcs[2]));
+    CHECK_EQ_I64(STATUS_OK, journal_blank(&journal, START + 2 * 4096));
+    CHECK_EQ_I64(STATUS_OK, look(START, 1, 0));
+    CHECK_EQ_I64(STATUS_OK, look(START + 4096, 2, crcs[0]));
+    CHECK_EQ_I64(STATUS_NOT_FOUND, look(START + 2 * 4096, 3, crcs[1]));
+    CHECK_EQ_I64(STATUS_NOT_FOUND, look(START + 3 * 4096, 4, crcs[2]));
+    end();
+}
+
+/* The newest batch takes one block of its many: of the lap before, the batches in the others are whole, and end where
+ * the oldest of this lap begins. */
+static void rows_end_with_the_lap(void) {
+    begin(0);
+    memcpy(batches.store_id, id, sizeof id);
+    batches_witness(&batches, id);
+    batch_header_t header;
+    uint32_t size, chain = 0;
+    for (uint64_t block = 0; block < RING / 4096; block++) {
+        batches_free(&batches, batches.begin);
+        add_op(100, 'a');
+        chain = write_batch(chain, &size);
+    }
+    CHECK_EQ_U64(RING, batches.begin);
+    batches_free(&batches, batches.begin);
+    for (uint32_t i = 0; i < 400; i++) {
+        add_op(100, 'b');
+    }
+    write_squeezed(chain, &header);
+    CHECK(header.size > 10 * BATCH_BLOCK);
+    CHECK_EQ_U64(1, header.blocks);
+    uint64_t position, number;
+    CHECK(journal_row(&journal, id, &position, &number, &chain));
+    CHECK_EQ_U64(batches.begin - RING, position);
+    CHECK_EQ_U64(position / 4096, number);
+    end();
+}
+
 /* ---- the ring in memory ------------------------------------------------------------------------------------------ */
 
 #define WIDE (UINT64_C(4) << 20)
@@ -320,5 +448,12 @@ int main(void) {
     RUN("a damaged, newer, foreign or strange file is told apart", first_block);
     RUN("a file that lost its end is told apart", too_short);
     RUN("without a first block, the batches say whose journal it is", its_batches_say_whose_it_is);
+    if (test_sealer() == NULL) { /* what is sealed is not compressed */
+        RUN("a compressed batch is read back whole, and written again as it was", squeezed_reads_back);
+        RUN("no flipped bit anywhere in it goes unseen", squeezed_flips_end_replay);
+        RUN("a batch that would take as many blocks stays plain", noise_stays_plain);
+        RUN("a row of batches never has more than a lap", rows_end_with_the_lap);
+    }
+    RUN("what is blanked is no batch any more, and what is before it still is", blanked);
     return TEST_RESULT();
 }

@@ -62,7 +62,7 @@ _JOURNAL_START: Final = 4096
 """Of the circle, in the journal's file: native/disk/journal.h, batch.h."""
 _BLOCK: Final = 4096
 """A batch begins on a multiple of it."""
-_BATCH: Final = struct.Struct(">4s4xQ")
+_BATCH: Final = struct.Struct(">4s4xQ8xI")
 _BATCH_MAGIC: Final = b"LfBj"
 _RESTORING: Final = ".restoring"
 
@@ -206,13 +206,13 @@ def _journal(directory: Path, look: Look) -> bytes | None:
     """The journal's file, with everything behind the checkpoint that is looked at; None: there is none.
 
     It is read against the order in which it is written: where a batch is there whole, those before it are, so that one
-    that is not looks like a write that power cut short, and never like damage. The checkpoint's own place is read last,
-    and what is written over first: while the next lap has not come there, it has not come to what lies behind."""
+    that is not looks like a write that power cut short, and never like damage. Then it is looked whether the next lap
+    has come past the checkpoint's place, which is read last: while it has not, what lies behind is as it was."""
     try:
         with open_file(directory / JOURNAL) as read:
             for _ in range(_TRIES):
                 whole = _against_the_order(read, look.facts.position)
-                if not _overwritten(whole, look.facts.position):
+                if not overtaken(read, look.facts.position):
                     return whole
                 look.again()
     except FileNotFoundError:
@@ -236,13 +236,17 @@ def _against_the_order(read: BinaryIO, position: int) -> bytes:
     return bytes(whole)
 
 
-def _overwritten(whole: bytes, position: int) -> bool:
-    circle = len(whole) - _JOURNAL_START
-    if circle <= 0:
-        return False
-    at = _JOURNAL_START + position % circle
-    magic, found = _BATCH.unpack_from(whole, at)
-    return bool(magic == _BATCH_MAGIC and found > position)
+def overtaken(read: BinaryIO, position: int) -> bool:
+    """True if a batch of the next lap reaches past the place of that position, in the journal's file. A compressed one
+    need not have written there, so its header is asked."""
+    size = os.fstat(read.fileno()).st_size
+    circle = size - _JOURNAL_START
+    for at in range(_JOURNAL_START, size - _BATCH.size, _BLOCK):
+        magic, begins, length = _BATCH.unpack(os.pread(read.fileno(), _BATCH.size, at))
+        its_own = magic == _BATCH_MAGIC and begins % circle == at - _JOURNAL_START
+        if its_own and begins + length > position + circle:
+            return True
+    return False
 
 
 def _put(written: BinaryIO, piece: bytes) -> None:
