@@ -190,6 +190,7 @@ typedef struct raft {
     uint32_t votes; /* by place among the members */
     bool self_voted;
     bool first;          /* raft_start_t's */
+    uint32_t tries;      /* .. has asked so often */
     uint64_t write;      /* the last number */
     uint64_t vote_write; /* a candidate's own vote */
     raft_index_t firm;   /* the log up to there is on the disk */
@@ -213,7 +214,7 @@ typedef struct raft_start {
     /* This disk has never been a member before: it has heard no leader that could count on it, so it need not be quiet
      * for a while, as whoever starts again is. */
     bool fresh;
-    bool first; /* .. and it asks for votes at once, and again each beat, until somebody has led */
+    bool first; /* .. and it asks for votes at once, and again within a beat, until somebody has led */
 } raft_start_t;
 
 typedef enum raft_change { RAFT_LEARN = 1, RAFT_PROMOTE, RAFT_REMOVE } raft_change_t;

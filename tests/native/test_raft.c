@@ -433,6 +433,31 @@ static void trail_keeps_terms(void) {
     CHECK(trail_append(&trail, 1, 9 + TRAIL_RUNS_MAX));
 }
 
+static void first_founder_asks_again(void) {
+    start(THREE, THREE);
+    const raft_config_t founders = rig.raft[0].configs[1];
+    for (uint32_t i = 0; i < THREE; i++) {
+        raft_start_t begin = {.self = disk_of(i), .times = times, .seed = 7, .fresh = true, .first = i == 0};
+        begin.configs[0] = begin.configs[1] = founders;
+        raft_init(&rig.raft[i], &begin, rig.now);
+    }
+    rig.cut[1] = rig.cut[2] = true;
+    int64_t begun = rig.now, beat = times.beat_ns;
+    const int64_t asks[] = {0, beat / 8, beat / 8 + beat / 4, beat / 8 + beat / 4 + beat / 2};
+    for (uint32_t i = 0; i < sizeof asks / sizeof *asks + 1; i++) {
+        CHECK_EQ_I64(begun + (i < 4 ? asks[i] : asks[3] + beat), rig.raft[0].due_ns);
+        uint32_t sent = rig.messages_sent;
+        rig.now = rig.raft[0].due_ns;
+        raft_tick(&rig.raft[0], &outputs, rig.now);
+        drain(0);
+        CHECK(rig.messages_sent >= sent + 2);
+        settle();
+    }
+    rig.cut[1] = false;
+    pass(2 * beat);
+    CHECK_EQ_U64(RAFT_LEADER, rig.raft[0].role);
+}
+
 static void member_is_small(void) {
     CHECK(sizeof(raft_t) <= 3072); /* hundreds of groups are one member of each */
 }
@@ -462,6 +487,7 @@ int main(void) {
     RUN("a leader whose removal is committed takes no more entries", removed_leader_takes_nothing_more);
     RUN("answers of strangers, impossible numbers and other lies change nothing", liars_get_nowhere);
     RUN("a trail keeps the terms of a log", trail_keeps_terms);
+    RUN("the first founder asks again soon, while others have no group yet", first_founder_asks_again);
     RUN("a member is small", member_is_small);
     return TEST_RESULT();
 }
