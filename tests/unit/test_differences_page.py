@@ -442,7 +442,10 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "PROXY headers are read at this": ("interop/test_mqtt_logins.py::test_a_proxy_may_say_whom_it_speaks_for",),
     "mqtt needs jetstream": ("unit/config/test_mqtt.py::test_what_does_not_fit_is_no_configuration",),
-    "In a cluster of leafd one": ("interop/test_mqtt_cluster.py::test_a_session_is_served_by_the_server_that_has_it_alone_and_refused_while_that_is_away",),
+    "In a cluster of leafd one": (
+        "interop/test_mqtt_cluster.py::"
+        "test_a_session_is_served_by_the_server_that_has_it_alone_and_refused_while_that_is_away",
+    ),
     "A password may be a hash": ("unit/cli/test_mosquitto.py::test_a_password_of_mosquitto_is_the_same_here",),
     # ---- JWTs
     "A pushed JWT that no trusted operator": (
