@@ -45,6 +45,9 @@ class MemberSeen(Protocol):
     def disk(self) -> int: ...
     @property
     def voter(self) -> int: ...
+    @property
+    def heard_ns(self) -> int:
+        """Since it answered the leader; -1: it never has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,23 +173,25 @@ class Council:
 
     async def lead(self, members: Iterable[MemberSeen], rows: dict[bytes, tuple[int, bytes]]) -> None:
         """One change of members, if one is wanted; a row of each member. Called where this server leads."""
-        disks = {Disk(one.peer, one.disk): bool(one.voter) for one in members}
+        there = {Disk(one.peer, one.disk): one for one in members}
         names = self._ports.linked() | {self.own.peer: self._name}
-        for disk in disks:
+        for disk in there:
             if (name := names.get(disk.peer)) is not None:
                 await self._keep_row(disk, name, rows)
         for disk, _ in self._strangers.values():
             if banned_row(disk) in rows:
                 continue
-            gone = [one for one in disks if one.peer == disk.peer and one != disk]
+            gone = [one for one in there if one.peer == disk.peer and one != disk]
             if gone:
                 await self._ports.alter(REMOVE, gone[0])
                 return
-            if disk not in disks:
+            if disk not in there:
                 await self._ports.alter(LEARN, disk)
                 return
-        for disk, voter in disks.items():
-            if not voter and disk.peer in names:
+        for disk, member in there.items():
+            # One that is heard and does not answer would count for majorities that it is no part of: a site that has
+            # another one's cluster name, so that letters to it go there.
+            if not member.voter and member.heard_ns >= 0 and disk.peer in names:
                 await self._ports.alter(PROMOTE, disk)
                 return
 

@@ -20,6 +20,7 @@ class Member:
     peer: int
     disk: int
     voter: int = 1
+    heard_ns: int = 0
 
 
 @dataclass
@@ -142,6 +143,19 @@ def test_a_wiped_disk_waits_until_it_is_let_in_and_says_so() -> None:
         elif expected[0] == LEARN:
             members.append(Member(3, 99, voter=0))
     assert {1: "s1", 2: "s2", 3: "s3"} == names_in(world.rows)
+
+
+def test_a_server_that_never_answers_does_not_get_a_vote() -> None:
+    """It is heard, and what is sent to it goes elsewhere, as where two sites have one cluster name: majorities of
+    three would be majorities of four."""
+    world = World()
+    leader = world.start(1, there=True)
+    world.start(3)
+    leader.member = True
+    world.run(3)
+    for heard_ns, altered in ((-1, []), (5, [(PROMOTE, Disk(3, 30))])):
+        asyncio.run(leader.lead([Member(1, 10), Member(3, 30, voter=0, heard_ns=heard_ns)], world.rows))
+        assert altered == world.altered
 
 
 def test_promises_of_another_disk_are_not_this_ones_and_damaged_ones_may_be_anything() -> None:
