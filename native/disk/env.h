@@ -142,6 +142,9 @@ LEAF_MUST_USE status_t env_twins_level(env_t *env, uint64_t *mended, uint64_t *m
 LEAF_MUST_USE status_t env_names_level(env_t *env, uint64_t *made);
 /* META says with the next commit that there may be these (STORE_FORMAT_*): before the journal has any. */
 void env_keep_formats(env_t *env, uint32_t formats);
+/* What META says now, within a write transaction. 0 where that cannot be read, which is noted: a commit adds to what
+ * META says, so saying it once more changes nothing. */
+uint32_t env_formats_said(env_t *env);
 /* As LMDB is to have it: sealed and packed already, or not at all. */
 LEAF_MUST_USE status_t env_write_raw(env_t *env, store_db_t db, bytes_t key, bytes_t value);
 changed_t *env_changed(env_t *env); /* by the open transaction; its bound is set before the keeper begins */

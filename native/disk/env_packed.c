@@ -122,3 +122,12 @@ status_t env_note_formats(env_t *env) {
     env->formats_noted = status == STATUS_OK ? env->formats_noted : before;
     return status;
 }
+
+uint32_t env_formats_said(env_t *env) {
+    bytes_t value = BYTES_NONE;
+    status_t status = env_write_get(env, DB_META, bytes_of(STORE_FORMAT_KEY, sizeof STORE_FORMAT_KEY - 1), &value);
+    if (status_unknown(status)) {
+        env_note_unread(env);
+    }
+    return status == STATUS_OK && value.size >= VALUE_CRC_SIZE + 4 ? load_be32(value.at + VALUE_CRC_SIZE) : 0;
+}

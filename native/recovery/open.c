@@ -383,13 +383,6 @@ static status_t level_twins(opening_t *opening) {
                : opening_fail(opening, status, "cannot write to the store in", 0);
 }
 
-/* What META says already that there may be. */
-static uint32_t formats_said(env_t *env) {
-    bytes_t value = BYTES_NONE;
-    status_t status = env_write_get(env, DB_META, bytes_of(format_name, sizeof format_name - 1), &value);
-    return status == STATUS_OK && value.size >= VALUE_CRC_SIZE + 4 ? load_be32(value.at + VALUE_CRC_SIZE) : 0;
-}
-
 /* An id that is damaged on both sides is made anew: promises are then those of another disk, which is safe. */
 static status_t put_disk(env_t *env, bool *anew) {
     uint64_t disk = 0;
@@ -424,7 +417,7 @@ static status_t keep_formats(opening_t *opening) {
     uint32_t formats = (store->options.ledgers ? STORE_FORMAT_LEDGERS : 0)
                        | (store->options.sealer == NULL ? STORE_FORMAT_SQUEEZED : 0);
     status_t status = env_write_begin(env);
-    if (status == STATUS_OK && (formats & ~formats_said(env)) != 0) {
+    if (status == STATUS_OK && (formats & ~env_formats_said(env)) != 0) {
         env_keep_formats(env, formats);
         anew = true;
     }
