@@ -55,7 +55,7 @@ class Run:
     def __init__(self, streams: list[Stream], *, plain: bool) -> None:
         self.streams = streams
         self.plain = plain
-        self.told = dict[type, object]()
+        self.told = dict[str, object]()
         """What reports have made of all that is not counters, by kind; gone when a stream changes, as the run is."""
 
 

@@ -38,18 +38,16 @@ _Shapes = tuple[Shape | None, ...]
 _BARE: Final[_Shapes] = (None,)
 
 
-class _Rows(NamedTuple):
-    """The parts of a run's rows that are no counters: the begins of its records, and its names as JSON."""
+class _Told(NamedTuple):
+    """The parts of a run's rows that are no counters: the begins of its records, and its names, as JSON or as labels
+    have them."""
 
     heads: list[bytes]
     texts: bytes
 
-
-class _Samples(NamedTuple):
-    """The same for metrics: the names as labels have them."""
-
-    heads: list[bytes]
-    texts: bytes
+    def with_states(self, states: Sequence[bytes]) -> bytes:
+        """The records, one behind the other."""
+        return b"".join(chain.from_iterable(zip(self.heads, states, strict=True)))
 
 
 class Counted(NamedTuple):
@@ -58,7 +56,7 @@ class Counted(NamedTuple):
 
     streams: Sequence[StreamFacts]
     states: Sequence[bytes]
-    told: dict[type, object]
+    told: dict[str, object]
 
 
 def counted(run: RunFacts, states: Sequence[bytes | None]) -> Counted:
@@ -99,12 +97,12 @@ class PlainRows:
     def run(self, run: RunFacts, states: Sequence[bytes]) -> Alike:
         """The rows of a run without consumers and configurations, as one record and one text. What does not change
         from one report to the next is kept with the run."""
-        told = run.told.get(_Rows)
-        if not isinstance(told, _Rows):
+        told = run.told.get("rows")
+        if not isinstance(told, _Told):
             texts = [encode_basestring_ascii(one.name).encode() for one in run.streams]
             heads = [_head(one, name) for one, name in zip(run.streams, texts, strict=True)]
-            told = run.told[_Rows] = _Rows(heads, b"".join(texts))
-        return Alike(self._form_of(_BARE), [_joined(told.heads, states)], [told.texts])
+            told = run.told["rows"] = _Told(heads, b"".join(texts))
+        return Alike(self._form_of(_BARE), [told.with_states(states)], [told.texts])
 
     def _shapes(self, one: PlainFacts) -> _Shapes:
         config = self._plains.remembered(one.stream, self._make) if self._config else None
@@ -221,16 +219,12 @@ class MetricLines:
 
 
 def _sampled(run: Counted) -> tuple[bytes, bytes]:
-    told = run.told.get(_Samples)
-    if not isinstance(told, _Samples):
+    told = run.told.get("samples")
+    if not isinstance(told, _Told):
         sizes, texts = in_labels([one.name for one in run.streams])
         heads = [
             _METRIC.pack(size, one.config.max_msgs, one.config.max_bytes, len(one.names))
             for size, one in zip(sizes, run.streams, strict=True)
         ]
-        told = run.told[_Samples] = _Samples(heads, texts)
-    return _joined(told.heads, run.states), told.texts
-
-
-def _joined(heads: Sequence[bytes], states: Sequence[bytes]) -> bytes:
-    return b"".join(chain.from_iterable(zip(heads, states, strict=True)))
+        told = run.told["samples"] = _Told(heads, texts)
+    return told.with_states(run.states), told.texts
