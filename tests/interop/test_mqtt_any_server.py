@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -56,7 +57,7 @@ def test_a_session_is_served_at_each_server(kind: str, tmp_path: Path) -> None:
         for number, server in enumerate([*made, made[0]]):
             away = [b"%d %d" % (number, at) for at in range(3)]
             for at, payload in enumerate(away):
-                eventually(lambda at=at, payload=payload: acknowledged(made[at], "for/device", payload))  # type: ignore[misc]
+                eventually(partial(acknowledged, made[at], "for/device", payload))
 
             with client(server, "device", clean=False) as device:
                 assert device.welcome.session_present
