@@ -64,6 +64,7 @@ typedef struct kept {
     void *shared;            /* the caller's: what all sessions share .. */
     void *keeper;            /* .. what those of its account do .. */
     void *binding;           /* .. and who delivers what it wants; NULL: it wants nothing */
+    uint64_t stamp;          /* the caller's: of the connection that had it last */
     uint64_t cost;           /* of memory, for the caller */
 } kept_t;
 

@@ -65,6 +65,8 @@ typedef struct session {
     bool waits_keeper; /* or until it is known whether messages are retained */
     bool far_placed;   /* a stream that it waits for is none of ours (far_since_ns) */
     bool reads_pause;  /* what is retained is sent on when it has room */
+    bool clears;       /* it waits until another server has ended what was kept of it .. */
+    bool cleared;      /* .. or has waited long enough */
     bool clean;
     bool present;        /* its session was there before it came */
     bool explains;       /* it wants to know why (request problem information) */
@@ -82,6 +84,7 @@ typedef struct session {
     retained_read_t *reads; /* the first one is under way */
     retained_read_t *reads_last;
     struct session *next_waiting; /* the caller's */
+    uint64_t stamp;               /* the caller's: when it came, among those of all servers; 0: it is alone */
     uint64_t cost;                /* of memory, for the caller */
     int64_t far_since_ns;         /* since when it has waited for another server's stream; 0: it does not */
 } session_t;

@@ -11,6 +11,7 @@
 #include "verbs/mqtt.h"
 #include "verbs/mqtt_carry.h"
 #include "verbs/mqtt_lasting.h"
+#include "verbs/mqtt_names.h"
 #include "verbs/mqtt_share.h"
 
 #include <stdlib.h>
@@ -52,6 +53,7 @@ mqtt_desk_t *mqtt_desk_of(plane_t *plane) {
     desk->key = random_next(&plane->random);
     desk->open = random_next(&plane->random);
     desk->far = random_next(&plane->random);
+    desk->server = random_next(&plane->random);
     desk->mark = (uint32_t)random_next(&plane->random);
     buffer_init(&desk->header, MQTT_ASKED_BYTES);
     buffer_init(&desk->properties, MQTT_ASKED_BYTES);
@@ -69,6 +71,7 @@ void mqtt_close(plane_t *plane) {
     }
     map_walk_t walk = {0};
     mqtt_will_forget_all(desk);
+    mqtt_names_close(desk);
     for (mqtt_account_t *one; (one = table_next(&desk->accounts, &walk)) != NULL;) {
         map_walk_t kept_walk = {0};
         for (kept_t *kept; (kept = table_next(&one->numbers, &kept_walk)) != NULL;) {

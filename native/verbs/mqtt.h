@@ -3,8 +3,9 @@
  *     mqtt.c            bytes to packets, which packet when; its value of protocol_t
  *     mqtt_login.c      CONNECT, CONNACK, who has that client identifier, the end and what is said of it, keep alive
  *     mqtt_publish.c    PUBLISH of a client, and what it is answered
- *     mqtt_subscribe.c  SUBSCRIBE, UNSUBSCRIBE                         mqtt_retain.c  retained messages
+ *     mqtt_subscribe.c  SUBSCRIBE, UNSUBSCRIBE                         mqtt_retain.c/h  retained messages
  *     mqtt_account.c    an account: where its streams answer       mqtt_carry.h    whose session another server has
+ *     mqtt_names.c/h    who has a client identifier, here and at other servers
  *     mqtt_far.c        streams of ours that another server of the cluster has
  *     mqtt_stream.c     the stream of messages that sessions are to have, and its sessions when it is opened
  *     mqtt_kept.c       a session that outlives its connection: made, found, left, expired, ended
@@ -94,6 +95,7 @@ typedef struct mqtt_account {
     stream_t *messages;     /* that they wait for; NULL: there is none, or another server leads it */
     stream_t *retained;     /* likewise */
     void *reading;          /* who reads the sessions */
+    int64_t nobody_ns;      /* when it was in vain that a client waited for their server; 0: it has answered since */
     bool lost;              /* this server led a stream of the account, and some may wait for its answer */
     uint32_t last_number;   /* of a session */
     table_t numbers;        /* of sessions > kept_t */
@@ -111,6 +113,11 @@ typedef struct mqtt_desk {
     map_t *carried;   /* peers whose socket another server has (mqtt_carried.c) */
     void *carries;    /* clients that wait for the server that has their session (mqtt_carry.c) */
     buffer_t frame;   /* scratch: of what goes to that */
+    void *clearing;   /* clients that wait until a session is no more (mqtt_names.c) .. */
+    bool telling;     /* .. others are told of all clients, .. */
+    uint64_t tell_place;
+    uint64_t server;  /* .. as this one's; nothing but another number than theirs */
+    uint64_t stamp;   /* the largest that was made or heard */
     due_list_t due;   /* of these, whose client is away: when they expire */
     due_list_t wills; /* messages that wait, since their client is away */
     uint64_t key;     /* of the subjects where streams answer, which nobody guesses */
@@ -183,36 +190,6 @@ void mqtt_wake(plane_t *plane, mqtt_account_t *keeper);
  * is there. */
 bool mqtt_ask_control(plane_t *plane, account_t *account, const char *api, bytes_t body, const char *what);
 bool mqtt_ask_inside(plane_t *plane, peer_t *peer, const char *api, bytes_t body, const char *what);
-
-/* ---- mqtt_retain.c ----------------------------------------------------------------------------------------------- */
-
-#define MQTT_RETAINED "$MQTT_rmsgs"
-#define MQTT_RETAINED_SUBJECTS "$MQTT.rmsgs."
-/* Asks for the stream of the account's retained messages, if it is not known whether there is one. */
-void mqtt_retain_begin(plane_t *plane, account_t *account);
-bool mqtt_retain_here(const mqtt_account_t *keeper); /* this server takes them in: it has them alone, or leads */
-mqtt_keeps_t mqtt_retain_keeps(const peer_t *peer);
-void mqtt_retain_wait(plane_t *plane, peer_t *peer); /* until that is known */
-/* The stream was asked for; what that was answered. */
-void mqtt_retain_made(plane_t *plane, mqtt_account_t *keeper, bytes_t payload);
-/* The message becomes the one that is retained for its subject, or, without payload, none is any more. header: as it is
- * published; answers at tell. */
-mqtt_reason_t mqtt_retain(plane_t *plane, mqtt_desk_t *desk, const publication_t *publication,
-                          const mqtt_message_t *message);
-/* A new subscription gets what is retained. pattern: of its filter, or of the level above. false: no memory. */
-bool mqtt_retain_read(plane_t *plane, peer_t *peer, bytes_t sid, bytes_t pattern);
-void mqtt_retain_durable(plane_t *plane, peer_t *peer); /* it is on disk, and can be read */
-/* Takes the answer. */
-void mqtt_retain_found(plane_t *plane, peer_t *peer, const message_t *message);
-void mqtt_retain_forget(peer_t *peer); /* it goes, and waits no more */
-void mqtt_retain_go_on(plane_t *plane, peer_t *peer);
-void mqtt_retain_again(plane_t *plane, peer_t *peer); /* no answer has come */
-
-/* The message under that prefix, for a stream of ours; seconds: its time to live, 0 = none; retained: it is one that
- * is, and is marked so; far: another server has the stream. It answers at tell. */
-mqtt_reason_t mqtt_keep(plane_t *plane, mqtt_desk_t *desk, const publication_t *publication, const char *prefix,
-                        uint32_t seconds, const mqtt_message_t *retained, bool far);
-bool mqtt_is_there(bytes_t payload); /* a stream, as the answer to the request that makes it says */
 
 /* ---- mqtt_publish.c ---------------------------------------------------------------------------------------------- */
 

@@ -7,6 +7,7 @@
  *     $MQTT.A.<key>.<peer>.a<sequence>     nobody wants that message of its session any more
  *     $MQTT.A.<key>.<share>.h<sequence>    likewise of a shared subscription
  *     $MQTT.A.<key>.<share>.g<sequence>    it is on disk who alone may have that message
+ *     $MQTT.A.<key>.<route>.c              the session is no more that a client at the server behind it has had
  *     $MQTT.A.<open>.<account>.s, .m       the stream of retained messages, that for sessions, has been made, or not
  *     $MQTT.A.<open>.<account>.i           whether another server has that for sessions
  *     $MQTT.F.<far>.<peer>.<identifier>, .r<attempt>    as the first two, from a stream at another server (mqtt_far.c)
@@ -26,6 +27,8 @@
 #include "verbs/mqtt.h"
 #include "verbs/mqtt_far.h"
 #include "verbs/mqtt_lasting.h"
+#include "verbs/mqtt_names.h"
+#include "verbs/mqtt_retain.h"
 #include "verbs/mqtt_share.h"
 #include "verbs/verbs.h"
 
@@ -228,6 +231,10 @@ void mqtt_told(plane_t *plane, const sink_t *sink, const publication_t *publicat
         } else if (bytes_equal(text, BYTES_LITERAL("i"))) {
             mqtt_far_known(plane, (mqtt_account_t *)sink, publication->message.payload);
         }
+        return;
+    }
+    if (key == desk->key && bytes_equal(text, BYTES_LITERAL("c"))) {
+        mqtt_names_ended(plane, connection, publication->message.payload);
         return;
     }
     if (key == desk->key && (bytes_starts(text, BYTES_LITERAL("h")) || bytes_starts(text, BYTES_LITERAL("g")))) {

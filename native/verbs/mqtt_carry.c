@@ -22,6 +22,7 @@
 #include "text/text.h"
 #include "verbs/mqtt_far.h"
 #include "verbs/mqtt_lasting.h"
+#include "verbs/mqtt_names.h"
 #include "verbs/verbs.h"
 
 #define PATIENCE_NS (5 * NS_PER_SECOND) /* for a server that has its session */
@@ -107,7 +108,7 @@ static bytes_t without_user(const mqtt_login_t *login, bytes_t whole) {
 }
 
 void mqtt_carry_prepare(plane_t *plane, session_t *session, const mqtt_login_t *login, bytes_t whole) {
-    if (session->expiry == 0 || !mqtt_far_possible(plane) || plane->mail_account == NULL) {
+    if ((session->expiry == 0 && session->clean) || !mqtt_far_possible(plane) || plane->mail_account == NULL) {
         return;
     }
     mqtt_carry_t *carry = calloc(1, sizeof(*carry));
@@ -253,7 +254,9 @@ static void wait_on(plane_t *plane, mqtt_carry_t *carry) {
         mqtt_enter(plane, peer);
         return;
     }
-    mqtt_stream_begin(plane, peer);
+    if (session->expiry != 0) {
+        mqtt_stream_begin(plane, peer);
+    }
     (void)say_open(plane, carry, CARRY_AGAIN);
 }
 
@@ -381,6 +384,8 @@ void mqtt_carry_frame(plane_t *plane, peer_t *route, const carry_frame_t *frame)
     case CARRY_AGAIN:
     case CARRY_TAKEN:
     case CARRY_SAID:
+    case CARRY_CAME:
+    case CARRY_CLEARED:
     default: break;
     }
 }
@@ -428,6 +433,10 @@ bool mqtt_carry_take_in(plane_t *plane, peer_t *route, const account_t *account,
                                  .rest = bytes_after(op->payload, CARRY_HEAD)};
     if (frame.kind == CARRY_OPEN || frame.kind == CARRY_AGAIN) {
         mqtt_carried_open(plane, route, &frame);
+        return true;
+    }
+    if (frame.kind == CARRY_CAME || frame.kind == CARRY_CLEARED) {
+        mqtt_names_frame(plane, route, &frame);
         return true;
     }
     const peer_t *peer = peer_find(plane, frame.to);

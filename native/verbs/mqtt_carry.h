@@ -11,13 +11,14 @@
  *     SAID   bytes of the device, as they came      GOT   so many bytes of these need not be waited for any more
  *     TOLD   bytes for the device, up to the end of a packet                  PART    likewise, and it goes on
  *     END    of the connection, at either end: reason and text
+ *     CAME   clients are here, and older connections of theirs end       CLEARED   no session of its is left
  *
  * Each begins with its kind and two numbers of eight bytes: the connection at the receiver (0: not known yet), and the
  * one at the sender. A number is believed only of the route that the connection goes by, so no server speaks for the
  * devices of another one. When that route ends both ends of the connection do.
  *
  * Not here: who has the sessions, and how they are kept (mqtt_stream.c, plane/keeping.h); messages that go there
- * alone (mqtt_far.c).
+ * alone (mqtt_far.c); CAME and CLEARED (mqtt_names.c).
  */
 #ifndef LEAFD_VERBS_MQTT_CARRY_H
 #define LEAFD_VERBS_MQTT_CARRY_H
@@ -43,6 +44,8 @@ typedef enum carry_kind {
     CARRY_TOLD = 'W',
     CARRY_PART = 'P',
     CARRY_END = 'E',
+    CARRY_CAME = 'C',
+    CARRY_CLEARED = 'D',
 } carry_kind_t;
 
 typedef struct carry_frame {

@@ -33,6 +33,7 @@
 #include "verbs/mqtt.h"
 #include "verbs/mqtt_far.h"
 #include "verbs/mqtt_lasting.h"
+#include "verbs/mqtt_retain.h"
 #include "verbs/verbs.h"
 
 #define INFO "$JS.API.STREAM.INFO.$MQTT_msgs"

@@ -24,6 +24,7 @@
 #include "verbs/mqtt_carry.h"
 #include "verbs/mqtt_far.h"
 #include "verbs/mqtt_lasting.h"
+#include "verbs/mqtt_names.h"
 #include "verbs/mqtt_share.h"
 #include "verbs/verbs.h"
 
@@ -276,6 +277,7 @@ status_t mqtt_kept_add(plane_t *plane, mqtt_account_t *keeper, kept_t *kept, boo
     if (!loading) {
         return STATUS_OK;
     }
+    kept->stamp = mqtt_names_now(plane); /* what came before may have been another server's to end */
     status = load_shares(plane, kept);
     status = status == STATUS_OK ? mqtt_kept_filters(plane, kept, true) : status;
     if (status != STATUS_OK) { /* it is read again */
@@ -292,6 +294,7 @@ void mqtt_kept_attend(plane_t *plane, kept_t *kept, session_t *session) {
     plane->stats.mqtt_away -= kept->session == NULL;
     kept->session = session;
     session->kept = kept;
+    kept->stamp = session->stamp;
     due_take(&desk->due, &kept->due);
     attend(plane, kept);
 }
@@ -341,4 +344,5 @@ void mqtt_chores(plane_t *plane) {
     mqtt_will_chores(plane);
     mqtt_far_chores(plane);
     mqtt_carry_chores(plane);
+    mqtt_names_chores(plane);
 }

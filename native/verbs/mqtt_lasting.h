@@ -74,7 +74,7 @@ bool mqtt_send_stored(plane_t *plane, peer_t *peer, const mqtt_stored_t *stored,
  * session. */
 LEAF_MUST_USE status_t mqtt_will_note(plane_t *plane, peer_t *peer, kept_t *kept, bool *written);
 /* A newer connection of its client ends the older one. */
-void mqtt_will_taken_over(session_t *older, const session_t *newer);
+void mqtt_will_taken_over(session_t *older, bool begins_anew);
 /* Its connection has ended: published now, or it waits, or its client has taken leave. */
 void mqtt_will_left(plane_t *plane, peer_t *peer);
 /* The session ends, so what waited is published soon. STATUS_FULL: no room, and all is as it was. */

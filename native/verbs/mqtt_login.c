@@ -4,7 +4,7 @@
  *                           --> EVENT_LINE with the packet --> ADMIT --> the one with that name goes --> CONNACK
  *                                                          --> CLOSE --> CONNACK with the reason of CLOSE_*
  *
- * Not here: whether it may come (control), what it may do (route/permissions.h).
+ * Not here: whether it may come (control), what it may do (route/permissions.h), who has that name (mqtt_names.c).
  */
 #include <stdlib.h>
 
@@ -19,6 +19,8 @@
 #include "verbs/mqtt_carry.h"
 #include "verbs/mqtt_far.h"
 #include "verbs/mqtt_lasting.h"
+#include "verbs/mqtt_names.h"
+#include "verbs/mqtt_retain.h"
 #include "verbs/mqtt_share.h"
 
 #define KNOWN_USER_MAX 512u /* of a login that is known, with its password */
@@ -175,36 +177,6 @@ void mqtt_connect(plane_t *plane, peer_t *peer, const mqtt_packet_t *packet, byt
     entry->event.code = LINE_CONNECT;
     event_post(&plane->exchange, entry);
     peer_pause(plane, peer);
-}
-
-/* ---- who has that name ------------------------------------------------------------------------------------------- */
-
-static session_t *find_client(const mqtt_desk_t *desk, uint32_t account, bytes_t client) {
-    uint64_t hash = mqtt_client_hash(account, client);
-    for (map_link_t *link = map_first(desk->here, hash); link != NULL; link = link->next) {
-        session_t *session = MAP_ENTRY(link, session_t, link);
-        if (link->hash == hash && session->account == account && bytes_equal(session->client, client)) {
-            return session;
-        }
-    }
-    return NULL;
-}
-
-/* Ends the connection that had the name before. */
-static status_t take_over(plane_t *plane, mqtt_desk_t *desk, session_t *session) {
-    session_t *older = find_client(desk, session->account, session->client);
-    if (older != NULL) {
-        map_take(desk->here, &older->link);
-        older->listed = false;
-        mqtt_will_taken_over(older, session);
-        if (older->kept != NULL) {
-            mqtt_kept_hand_over(plane, older->kept);
-        }
-        peer_doom(plane, older->owner, CLOSE_DUPLICATE, BYTES_LITERAL("another client has come with its identifier"));
-    }
-    status_t status = map_put(&desk->here, &session->link, mqtt_client_hash(session->account, session->client));
-    session->listed = status == STATUS_OK;
-    return status;
 }
 
 /* ---- CONNACK ----------------------------------------------------------------------------------------------------- */
@@ -391,8 +363,8 @@ static void welcome(plane_t *plane, peer_t *peer, bool written) {
 static bool is_unknown(plane_t *plane, mqtt_account_t *keeper, const peer_t *peer) {
     const will_t *will = peer->session->will;
     bool retains = will != NULL && will->message.retain, waits = will != NULL && will->message.qos != 0;
-    return keeper->sessions == KEEPS_ASKED || (retains && keeper->keeps == KEEPS_ASKED)
-           || (waits && mqtt_far_unknown(plane, keeper, peer->account));
+    return keeper->sessions == KEEPS_ASKED || mqtt_names_ask(plane, keeper, peer)
+           || (retains && keeper->keeps == KEEPS_ASKED) || (waits && mqtt_far_unknown(plane, keeper, peer->account));
 }
 
 void mqtt_enter(plane_t *plane, peer_t *peer) {
@@ -410,12 +382,16 @@ void mqtt_enter(plane_t *plane, peer_t *peer) {
         mqtt_retain_wait(plane, peer);
         return;
     }
-    if (keeper->sessions != KEEPS_YES && (mqtt_carry_begin(plane, peer) || !do_without(plane, peer))) {
+    bool asks = session->expiry != 0 || mqtt_names_resumes(plane, keeper, peer);
+    if (keeper->sessions != KEEPS_YES && ((asks && mqtt_carry_begin(plane, peer)) || !do_without(plane, peer))) {
         return;
     }
     mqtt_carry_settled(session);
-    if (take_over(plane, session->shared, session) != STATUS_OK) {
+    if (mqtt_names_take(plane, session) != STATUS_OK) {
         peer_doom_silently(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("no memory for a login"));
+        return;
+    }
+    if (mqtt_names_begin(plane, keeper, peer)) {
         return;
     }
     if (keeper->sessions != KEEPS_YES || take_session(plane, peer, keeper, &written)) {

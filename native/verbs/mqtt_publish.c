@@ -29,6 +29,7 @@
 #include "verbs/mqtt.h"
 #include "verbs/mqtt_far.h"
 #include "verbs/mqtt_lasting.h"
+#include "verbs/mqtt_retain.h"
 #include "verbs/verbs.h"
 
 #define OWN_SUBJECTS BYTES_LITERAL("$MQTT.")

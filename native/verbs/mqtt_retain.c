@@ -20,6 +20,7 @@
 #include "text/time_text.h"
 #include "verbs/mqtt.h"
 #include "verbs/mqtt_far.h"
+#include "verbs/mqtt_retain.h"
 
 #define SUBJECTS MQTT_RETAINED_SUBJECTS
 #define CREATE "$JS.API.STREAM.CREATE." MQTT_RETAINED

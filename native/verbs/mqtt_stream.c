@@ -20,6 +20,7 @@
 #include "verbs/mqtt.h"
 #include "verbs/mqtt_far.h"
 #include "verbs/mqtt_lasting.h"
+#include "verbs/mqtt_retain.h"
 #include "verbs/mqtt_share.h"
 #include "verbs/verbs.h"
 

@@ -17,6 +17,7 @@
 #include "text/subject.h"
 #include "verbs/mqtt.h"
 #include "verbs/mqtt_lasting.h"
+#include "verbs/mqtt_retain.h"
 #include "verbs/mqtt_share.h"
 
 #define PARENT_SUFFIX BYTES_LITERAL(" fwc")

@@ -19,6 +19,7 @@
 #include "plane/memory.h"
 #include "verbs/mqtt.h"
 #include "verbs/mqtt_lasting.h"
+#include "verbs/mqtt_retain.h"
 
 #define START_WAIT_NS (5 * NS_PER_SECOND)
 #define RETRY_NS (1 * NS_PER_SECOND)
@@ -75,8 +76,8 @@ status_t mqtt_will_note(plane_t *plane, peer_t *peer, kept_t *kept, bool *writte
 }
 
 /* 5: 3.1.4: it is not sent when the session goes on and it was to wait. */
-void mqtt_will_taken_over(session_t *older, const session_t *newer) {
-    if (older->kept != NULL && older->will != NULL && older->will->delay != 0 && !newer->clean) {
+void mqtt_will_taken_over(session_t *older, bool begins_anew) {
+    if (older->kept != NULL && older->will != NULL && older->will->delay != 0 && !begins_anew) {
         session_forget_will(older);
     }
 }

@@ -133,6 +133,7 @@ static void route_takes_pong(plane_t *plane, peer_t *peer) {
     peer_ponged(plane, peer);
     if (!peer->route->up) {
         peer->route->up = pressure_offer(plane, peer, link_event(peer, EVENT_LEAF_INFO, &(op_t){.kind = OP_PONG}));
+        mqtt_route_came(plane);
     }
 }
 
