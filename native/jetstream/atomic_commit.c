@@ -48,6 +48,7 @@ typedef struct ready {
     uint32_t on_subject; /* of the first on its subject: how many there are */
     uint64_t seq;
     bool rolling;
+    bool ending; /* `ends` has not ended yet */
 } ready_t;
 
 typedef struct commit {
@@ -299,7 +300,8 @@ static void answer_committed(const commit_t *commit, rolls_t *rolls, bytes_t rep
     }
 }
 
-/* The rest of the rollups. A subject that has no memory here ends up as an error in place of the PubAck. */
+/* The rest of the rollups, and schedules that have yet to end. A subject that has no memory here ends up as an error in
+ * place of the PubAck. */
 static rolls_t *rolls_left(const commit_t *commit, uint32_t count) {
     rolls_t *rolls = rolls_new(count);
     bool good = rolls != NULL;
@@ -307,6 +309,9 @@ static rolls_t *rolls_left(const commit_t *commit, uint32_t count) {
         const ready_t *ready = &commit->list[i];
         if (ready->rolling) {
             good = rolls_add(rolls, ready->append.rollup == 1 ? ready->append.subject : BYTES_NONE, ready->seq);
+        }
+        if (ready->ending) {
+            good = good && rolls_add_ending(rolls, ready->ends, ready->seq);
         }
     }
     return rolls;
@@ -330,10 +335,8 @@ static void commit_store(commit_t *commit, bytes_t reply) {
     for (uint32_t i = 0; i < commit->count; i++) {
         ready_t *ready = &commit->list[i];
         ready->rolling = !store_group_finish(stream->store, &ready->append, ready->seq);
-        rolling += ready->rolling;
-        if (ready->ends.size != 0) {
-            js_schedule_end(stream, ready->ends);
-        }
+        ready->ending = ready->ends.size != 0 && !js_schedule_end(stream, ready->ends, ready->seq);
+        rolling += ready->rolling + (uint32_t)ready->ending;
     }
     store_group_end(stream->store);
     rolls_t *rolls = rolling != 0 ? rolls_left(commit, rolling) : NULL;

@@ -276,8 +276,8 @@ void fast_settle(js_t *js, fast_batch_t *batch, const fast_word_t *word, bytes_t
         fast_refused(js, batch, word, reply, &result->refusal);
         return;
     }
-    if (result->appended.rolling != 0) {
-        js_roll(js, batch->open.stream, &result->appended, BYTES_NONE);
+    if (js_rolls_on(result)) {
+        js_roll(js, batch->open.stream, &result->appended, result->ends, BYTES_NONE);
     }
     bool duplicate = result->appended.verdict == APPEND_DUPLICATE;
     if (duplicate && word->operation == FAST_COMMIT && word->seq == 1 && !batch->gap_ok) {

@@ -306,17 +306,21 @@ static void ingest_orders(js_t *js, const ingest_t *ingest, bytes_t header, int6
     }
 }
 
-/* After the message is stored: a longer rollup goes on as a job, and a schedule that has come to its end goes. */
-static void ingest_after(js_t *js, const ingest_t *ingest, bytes_t header, const appended_t *appended) {
+/* The subject of a schedule that comes to its end with the message; empty: of none. */
+static bytes_t ingest_ends(const ingest_t *ingest, bytes_t header) {
     bytes_t value;
-    if (appended->rolling != 0) {
-        js_roll(js, ingest->stream, appended, BYTES_NONE);
-    }
-    if ((ingest->stream->config.flags & (STREAM_ALLOW_ROLLUP | STREAM_DENY_PURGE)) == STREAM_ALLOW_ROLLUP
-        && headers_find(header, BYTES_LITERAL("Nats-Schedule-Next"), &value)
-        && bytes_equal(value, BYTES_LITERAL("purge")) && headers_find(header, BYTES_LITERAL("Nats-Scheduler"), &value)
-        && value.size != 0) {
-        js_schedule_end(ingest->stream, value);
+    bool ends = (ingest->stream->config.flags & (STREAM_ALLOW_ROLLUP | STREAM_DENY_PURGE)) == STREAM_ALLOW_ROLLUP
+                && headers_find(header, BYTES_LITERAL("Nats-Schedule-Next"), &value)
+                && bytes_equal(value, BYTES_LITERAL("purge"))
+                && headers_find(header, BYTES_LITERAL("Nats-Scheduler"), &value);
+    return ends ? value : BYTES_NONE;
+}
+
+/* After the message is stored: a longer rollup goes on as a job, and a schedule that has come to its end goes. */
+static void ingest_after(js_t *js, const ingest_t *ingest, bytes_t ends, const appended_t *appended) {
+    bool over = ends.size == 0 || js_schedule_end(ingest->stream, ends, appended->seq);
+    if (appended->rolling != 0 || !over) {
+        js_roll(js, ingest->stream, appended, over ? BYTES_NONE : ends, BYTES_NONE);
     }
 }
 
@@ -362,8 +366,13 @@ static void ingest_store(js_t *js, ingest_t *ingest, const ack_reply_t *ack, byt
         return;
     }
     bool orders = headers_has_prefix(message->header, BYTES_LITERAL("Nats-"));
+    bytes_t ends = orders ? ingest_ends(ingest, message->header) : BYTES_NONE;
     if (orders) {
         ingest_orders(js, ingest, message->header, ack->ts, &append);
+    }
+    if (ends.size != 0 && status_unknown(status = js_schedule_there(ingest->stream, ends))) {
+        ingest_fail(js, ingest, INGEST_REFUSED, status); /* stored, it could not be asked for once more */
+        return;
     }
     appended_t appended = {.verdict = APPEND_TOO_LARGE};
     if (ingest->stream->replicated != NULL) {
@@ -380,7 +389,7 @@ static void ingest_store(js_t *js, ingest_t *ingest, const ack_reply_t *ack, byt
         }
     }
     if (orders && appended.verdict == APPEND_STORED) {
-        ingest_after(js, ingest, message->header, &appended);
+        ingest_after(js, ingest, ends, &appended);
     }
     ingest->last_seq = progress.seq;
     ingest->newest_ts = progress.newest_ts;

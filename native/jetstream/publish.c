@@ -224,6 +224,7 @@ const refusal_t *intake_begin(js_t *js, const stream_t *stream, const message_t 
 void js_take(js_t *js, stream_t *stream, const message_t *message, publisher_t publisher, publish_result_t *result) {
     result->outcome = OUTCOME_TAKEN;
     result->counted.size = 0;
+    result->ends = BYTES_NONE;
     const refusal_t *refusal = js_refused_outright(stream, message);
     if (message->header.size == 0 && refusal == NULL) { /* as most are */
         append_t append = {
@@ -247,8 +248,9 @@ void js_take(js_t *js, stream_t *stream, const message_t *message, publisher_t p
     }
     intake_append(js, stream, &intake.append, result);
     bool stored = result->appended.verdict == APPEND_STORED || result->appended.verdict == APPEND_SKIPPED;
-    if (LEAF_UNLIKELY(intake.order.ends.size != 0) && stored) {
-        js_schedule_end(stream, intake.order.ends);
+    if (LEAF_UNLIKELY(intake.order.ends.size != 0) && stored
+        && !js_schedule_end(stream, intake.order.ends, result->appended.seq)) {
+        result->ends = intake.order.ends;
     }
     if (LEAF_UNLIKELY(intake.increment.size != 0) && result->appended.verdict == APPEND_STORED
         && publisher == PUBLISHER_CLIENT) {
@@ -275,8 +277,8 @@ static inline __attribute__((always_inline)) void answer_taken(js_t *js, stream_
         answer_not_taken(js, stream, message, result);
     } else if (LEAF_UNLIKELY(result->counted.size != 0)) {
         answer_counted(js, stream, message->reply, result->appended.seq, result->counted);
-    } else if (LEAF_UNLIKELY(result->appended.rolling != 0)) {
-        js_roll(js, stream, &result->appended,
+    } else if (LEAF_UNLIKELY(js_rolls_on(result))) {
+        js_roll(js, stream, &result->appended, result->ends,
                 (stream->config.flags & STREAM_NO_ACK) == 0 ? message->reply : BYTES_NONE);
     } else if (message->reply.size != 0 && (stream->config.flags & STREAM_NO_ACK) == 0) {
         answer_stored(js, stream, message->reply, result->appended.seq, result->appended.verdict == APPEND_DUPLICATE);

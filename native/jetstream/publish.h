@@ -45,8 +45,14 @@ typedef struct publish_result {
     refusal_t refusal;
     appended_t appended;
     bytes_t counted; /* the value that a client's counter has now; empty: it is none */
+    bytes_t ends;    /* the subject of a schedule that has yet to end with it; empty: of none */
     uint8_t digits[20];
 } publish_result_t;
+
+/* Is there more to do with it before it is done? */
+static inline bool js_rolls_on(const publish_result_t *result) {
+    return result->appended.rolling != 0 || result->ends.size != 0;
+}
 
 typedef enum publisher {
     PUBLISHER_CLIENT,
@@ -84,9 +90,11 @@ rolls_t *rolls_new(uint32_t room); /* for so many; NULL: no memory */
 LEAF_MUST_USE bool rolls_add(rolls_t *rolls, bytes_t subject, uint64_t below_seq);
 /* Takes them out, and sends the answer (reply empty: none) when all are done. Frees rolls. */
 void js_rolls_start(js_t *js, stream_t *stream, rolls_t *rolls, bytes_t reply, bytes_t answer);
-/* A rollup's removals beyond its first step go in the steps of a job; the PubAck (reply empty: none) comes when it is
- * done. */
-void js_roll(js_t *js, stream_t *stream, const appended_t *appended, bytes_t reply);
+/* Likewise a schedule of that subject, which ends. */
+LEAF_MUST_USE bool rolls_add_ending(rolls_t *rolls, bytes_t subject, uint64_t below_seq);
+/* A rollup's removals beyond its first step, and the end of a schedule (ends empty: of none) that could not be carried
+ * out at once, go in the steps of a job; the PubAck (reply empty: none) comes when it is done. */
+void js_roll(js_t *js, stream_t *stream, const appended_t *appended, bytes_t ends, bytes_t reply);
 
 /* ---- schedule.c -------------------------------------------------------------------------------------------------- */
 
@@ -98,7 +106,11 @@ typedef struct schedule_order {
 } schedule_order_t;
 /* Checks as the reference does. NULL: nothing to refuse. */
 const refusal_t *js_schedule_read(js_t *js, const stream_t *stream, const message_t *message, schedule_order_t *order);
-void js_schedule_end(stream_t *stream, bytes_t subject); /* purges the schedule */
+/* Is the newest message of the subject a schedule? STATUS_NOT_FOUND: it is none. */
+LEAF_MUST_USE status_t js_schedule_there(const stream_t *stream, bytes_t subject);
+/* Purges the schedule, if one is there and older than that. false: not yet, for want of room or since it is not known:
+ * js_roll, or rolls_add_ending, go on with it. */
+LEAF_MUST_USE bool js_schedule_end(stream_t *stream, bytes_t subject, uint64_t below_seq);
 /* The time of a schedule that a backup brings, from now on; 0: the message has no schedule. */
 int64_t js_schedule_restored(bytes_t header, int64_t stored_ts, int64_t now_ts);
 /* If a schedule made it, that one goes on when its header says. STATUS_FULL: no room, later. */

@@ -1,5 +1,6 @@
-/* rollups.c: rollups that take out more messages than one step may: a job goes on with them, and the answer to the
- * publisher waits for its end, so that nobody is told that something is done which a crash could leave undone.
+/* rollups.c: rollups that take out more messages than one step may, and ends of schedules that could not be carried out
+ * at once: a job goes on with them, and the answer to the publisher waits for its end, so that nobody is told that
+ * something is done which a crash could leave undone.
  */
 #include <stdlib.h>
 
@@ -15,6 +16,7 @@
 typedef struct roll {
     bytes_t subject; /* own copy; empty: of every subject */
     uint64_t below_seq;
+    bool ends; /* a schedule of that subject; what else it has stays */
 } roll_t;
 
 struct rolls {
@@ -24,24 +26,40 @@ struct rolls {
     bytes_t answer;
     uint32_t count;
     uint32_t at;
+    bool lacks; /* there was no memory for all of it: the publisher is refused */
     roll_t list[];
 };
 
+static void roll_begin(rolls_t *rolls) {
+    const roll_t *roll = &rolls->list[rolls->at];
+    rolls->purge = (store_purge_t){.filter = roll->subject, .below_seq = roll->below_seq, .left = roll->below_seq};
+}
+
+/* One step of the one that is at hand. */
+static status_t roll_step(rolls_t *rolls, bool *more) {
+    const roll_t *roll = &rolls->list[rolls->at];
+    stream_t *stream = rolls->job.stream;
+    uint64_t purged;
+    if (roll->ends) {
+        *more = !js_schedule_end(stream, roll->subject, roll->below_seq);
+        return STATUS_OK;
+    }
+    return store_purge(stream->store, &rolls->purge, &purged, more);
+}
+
 static bool rolls_step(js_t *js, job_t *job) {
     rolls_t *rolls = (rolls_t *)job;
-    uint64_t purged;
     bool more = false;
-    status_t status = store_purge(job->stream->store, &rolls->purge, &purged, &more);
+    status_t status = roll_step(rolls, &more);
     if (status == STATUS_OK && more) {
         return false;
     }
     store_purge_end(&rolls->purge);
     if (status == STATUS_OK && ++rolls->at < rolls->count) {
-        const roll_t *next = &rolls->list[rolls->at];
-        rolls->purge = (store_purge_t){.filter = next->subject, .below_seq = next->below_seq, .left = next->below_seq};
+        roll_begin(rolls);
         return false;
     }
-    if (rolls->reply.size != 0 && status == STATUS_OK) {
+    if (rolls->reply.size != 0 && status == STATUS_OK && !rolls->lacks) {
         js_hold(js, job->stream, rolls->reply, BYTES_NONE, rolls->answer);
     } else {
         js_answer_refused(js, job->stream, rolls->reply, &refused_space);
@@ -67,12 +85,20 @@ rolls_t *rolls_new(uint32_t room) {
     return calloc(1, sizeof(rolls_t) + room * sizeof(roll_t));
 }
 
-bool rolls_add(rolls_t *rolls, bytes_t subject, uint64_t below_seq) {
+static bool roll_add(rolls_t *rolls, bytes_t subject, uint64_t below_seq, bool ends) {
     roll_t *roll = &rolls->list[rolls->count];
-    *roll = (roll_t){.subject = bytes_copy(subject), .below_seq = below_seq};
+    *roll = (roll_t){.subject = bytes_copy(subject), .below_seq = below_seq, .ends = ends};
     bool good = subject.size == 0 || roll->subject.size != 0; /* without its subject it would take out all */
     rolls->count += good;
     return good;
+}
+
+bool rolls_add(rolls_t *rolls, bytes_t subject, uint64_t below_seq) {
+    return roll_add(rolls, subject, below_seq, false);
+}
+
+bool rolls_add_ending(rolls_t *rolls, bytes_t subject, uint64_t below_seq) {
+    return roll_add(rolls, subject, below_seq, true);
 }
 
 void js_rolls_start(js_t *js, stream_t *stream, rolls_t *rolls, bytes_t reply, bytes_t answer) {
@@ -84,21 +110,28 @@ void js_rolls_start(js_t *js, stream_t *stream, rolls_t *rolls, bytes_t reply, b
         rolls_end(js, &rolls->job, STATUS_OK);
         return;
     }
-    const roll_t *first = &rolls->list[0];
-    rolls->purge = (store_purge_t){.filter = first->subject, .below_seq = first->below_seq, .left = first->below_seq};
+    roll_begin(rolls);
     job_start(js, &rolls->job);
 }
 
-void js_roll(js_t *js, stream_t *stream, const appended_t *appended, bytes_t reply) {
-    rolls_t *rolls = rolls_new(1);
+/* What is left of it all. false: no memory. */
+static bool roll_gather(rolls_t *rolls, const stream_t *stream, const appended_t *appended, bytes_t ends) {
     stored_message_t message; /* its subject may have been transformed */
-    if (rolls == NULL || store_read(stream->store, appended->seq, &message) != STATUS_OK) {
-        free(rolls);
+    bool good = appended->rolling == 0 || store_read(stream->store, appended->seq, &message) == STATUS_OK;
+    if (good && appended->rolling != 0) {
+        good = rolls_add(rolls, appended->rolling == 1 ? message.subject : BYTES_NONE, appended->seq);
+    }
+    return good && (ends.size == 0 || rolls_add_ending(rolls, ends, appended->seq));
+}
+
+void js_roll(js_t *js, stream_t *stream, const appended_t *appended, bytes_t ends, bytes_t reply) {
+    rolls_t *rolls = rolls_new(2);
+    if (rolls == NULL) {
         js_answer_refused(js, stream, reply, &refused_space);
         return;
     }
-    (void)!rolls_add(rolls, appended->rolling == 1 ? message.subject : BYTES_NONE, appended->seq);
     text_t text;
     ack_text(stream, appended->seq, false, &text);
+    rolls->lacks = !roll_gather(rolls, stream, appended, ends);
     js_rolls_start(js, stream, rolls, reply, text_bytes(&text));
 }

@@ -136,14 +136,11 @@ static const refusal_t *check_end(const stream_t *stream, bytes_t subject, bytes
     }
     /* A schedule that no longer exists has ended already. */
     status_t status = store_last_by_subject(stream->store, scheduler, UINT64_MAX, &last);
-    if (status_unknown(status)) {
-        return &refused_space;
-    }
     if (status == STATUS_OK && schedule_field(last.header, NAME("Schedule")).size == 0) {
         return &refused_scheduler;
     }
-    *ends = scheduler;
-    return NULL;
+    *ends = scheduler; /* where that is not known, too: what a schedule makes itself is not refused */
+    return status_unknown(status) ? &refused_space : NULL;
 }
 
 const refusal_t *js_schedule_read(js_t *js, const stream_t *stream, const message_t *message, schedule_order_t *order) {
@@ -195,19 +192,24 @@ void js_schedule_refuse(js_t *js, const stream_t *stream, bytes_t reply, js_sche
                                                  : &refused_scheduler);
 }
 
-void js_schedule_end(stream_t *stream, bytes_t subject) {
-    store_purge_t purge = {.filter = subject};
-    uint64_t purged;
+status_t js_schedule_there(const stream_t *stream, bytes_t subject) {
     stored_message_t last;
-    /* A copy's origin may name anything. */
-    bool more = subject_storable(subject)
-                && store_last_by_subject(stream->store, subject, UINT64_MAX, &last) == STATUS_OK
-                && schedule_field(last.header, NAME("Schedule")).size != 0;
+    status_t status = subject_storable(subject) ? store_last_by_subject(stream->store, subject, UINT64_MAX, &last)
+                                                : STATUS_NOT_FOUND; /* a copy's origin may name anything */
+    return status == STATUS_OK && schedule_field(last.header, NAME("Schedule")).size == 0 ? STATUS_NOT_FOUND : status;
+}
+
+bool js_schedule_end(stream_t *stream, bytes_t subject, uint64_t below_seq) {
+    store_purge_t purge = {.filter = subject, .below_seq = below_seq, .left = below_seq};
+    uint64_t purged;
+    status_t status = js_schedule_there(stream, subject);
+    bool more = status == STATUS_OK;
     /* there is one message: a schedule replaces what its subject had */
-    for (uint32_t step = 0; more && step < END_STEPS_MAX; step++) {
-        more = store_purge(stream->store, &purge, &purged, &more) == STATUS_OK && more;
+    for (uint32_t step = 0; more && status == STATUS_OK && step < END_STEPS_MAX; step++) {
+        status = store_purge(stream->store, &purge, &purged, &more);
     }
     store_purge_end(&purge);
+    return !status_unknown(status) && !more;
 }
 
 bool js_schedule_ends(const stream_t *stream, bytes_t header) {
@@ -416,8 +418,8 @@ static bool firing_run(firing_t *firing, stored_message_t *schedule) {
         status_t status = store_schedule(firing->stream->store, firing->seq, now.wall_ns + FULL_WAIT_NS, now);
         return status == STATUS_OK || status == STATUS_NOT_FOUND;
     }
-    if (result.outcome == OUTCOME_TAKEN && result.appended.rolling != 0) {
-        js_roll(firing->js, firing->stream, &result.appended, BYTES_NONE);
+    if (result.outcome == OUTCOME_TAKEN && js_rolls_on(&result)) {
+        js_roll(firing->js, firing->stream, &result.appended, result.ends, BYTES_NONE);
     }
     /* A message that the stream refuses for good is left out; a schedule that repeats goes on all the same. */
     return firing_next(firing);
