@@ -419,21 +419,20 @@ void consumer_begin(consumer_t *consumer, moment_t now) {
     consumer_ready(consumer);
 }
 
-static bool reset_allowed(consumer_t *consumer, uint64_t seq) {
+/* STATUS_INVALID: it may not be set there. */
+static status_t reset_allowed(consumer_t *consumer, uint64_t seq) {
     uint64_t start;
+    status_t status;
     switch (consumer->setup.config.deliver_policy) {
-    case DELIVER_ALL: return true;
-    case DELIVER_BY_START_SEQUENCE: return seq >= consumer->setup.config.opt_start_seq;
+    case DELIVER_ALL: return STATUS_OK;
+    case DELIVER_BY_START_SEQUENCE: return seq >= consumer->setup.config.opt_start_seq ? STATUS_OK : STATUS_INVALID;
     case DELIVER_BY_START_TIME:
         /* Nothing is that new, or much is deleted before it: whoever asks has seen that it is not below the next
          * message. */
-        switch (store_seq_at_time(consumer->stream, consumer->setup.config.opt_start_ts, RESET_STEP, &start)) {
-        case STATUS_OK: return seq >= start;
-        case STATUS_NOT_FOUND:
-        case STATUS_AGAIN: return true;
-        default: return false;
-        }
-    default: return false;
+        status = store_seq_at_time(consumer->stream, consumer->setup.config.opt_start_ts, RESET_STEP, &start);
+        if (status == STATUS_NOT_FOUND || status == STATUS_AGAIN) return STATUS_OK;
+        return status == STATUS_OK && seq < start ? STATUS_INVALID : status;
+    default: return STATUS_INVALID;
     }
 }
 
@@ -451,8 +450,9 @@ status_t consumer_reset(consumer_t *consumer, uint64_t seq, moment_t now, uint64
     consumer->consume->now = now;
     if (seq == 0) {
         seq = consumer->floor_stream + 1;
-    } else if (!reset_allowed(consumer, seq)) {
-        return STATUS_INVALID;
+    } else {
+        status_t status = reset_allowed(consumer, seq);
+        if (status != STATUS_OK) return status;
     }
     survey_end(consumer);
     state_delete(consumer, false);

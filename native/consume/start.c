@@ -7,7 +7,7 @@
  * message moved there before it was looked at has no older one in the selection. What leaves meanwhile is taken out at
  * the end.
  *
- *     FIRST (by start time) -----------------------------------> start
+ *     TIME (by start time) > FIRST ----------------------------> start
  *     LAST ----------------------------------------------------> start
  *     SUBJECTS > RUNS (sorted one by one) > MERGE > VERIFY > start
  */
@@ -23,7 +23,15 @@
 #define MERGE_STEP 65536
 #define SELECTION_MIN 64
 
-typedef enum stage { STAGE_FIRST, STAGE_LAST, STAGE_SUBJECTS, STAGE_RUNS, STAGE_MERGE, STAGE_VERIFY } stage_t;
+typedef enum stage {
+    STAGE_TIME,
+    STAGE_FIRST,
+    STAGE_LAST,
+    STAGE_SUBJECTS,
+    STAGE_RUNS,
+    STAGE_MERGE,
+    STAGE_VERIFY
+} stage_t;
 
 struct survey {
     stage_t stage;
@@ -31,7 +39,7 @@ struct survey {
     bool failed;
     uint32_t filter;
     uint64_t first;
-    uint64_t found; /* FIRST, LAST */
+    uint64_t found; /* TIME, FIRST, LAST */
     uint64_t above; /* SUBJECTS: only messages above this */
     store_newest_t newest;
     store_walk_t *walk;
@@ -93,9 +101,30 @@ static void selection_finish(consumer_t *consumer) {
     survey_end(consumer);
 }
 
-/* ---- the first one behind deleted ones --------------------------------------------------------------------------- */
+/* ---- by time ----------------------------------------------------------------------------------------------------- */
 
-static bool step_from_time(consumer_t *consumer) {
+static status_t start_of_time(const consumer_t *consumer, uint64_t *start) {
+    stream_state_t state;
+    status_t status = store_seq_at_time(consumer->stream, consumer->setup.config.opt_start_ts, SURVEY_STEP, start);
+    if (status == STATUS_NOT_FOUND) {
+        store_stream_state(consumer->stream, &state);
+        *start = state.last_seq + 1;
+    }
+    return status == STATUS_NOT_FOUND ? STATUS_OK : status;
+}
+
+/* Its place could not be read when the consumer was made. */
+static bool step_time(consumer_t *consumer) {
+    survey_t *survey = consumer->survey;
+    uint64_t start;
+    status_t status = start_of_time(consumer, &start);
+    if (status_unknown(status) && status != STATUS_AGAIN) return false;
+    survey->found = start > survey->first ? start : survey->first;
+    return true;
+}
+
+/* The first one behind deleted ones. */
+static bool step_behind(consumer_t *consumer) {
     survey_t *survey = consumer->survey;
     stored_message_t message;
     status_t status = store_next(consumer->stream, (filters_t){0}, &survey->found, UINT64_MAX, SURVEY_STEP, &message);
@@ -248,12 +277,14 @@ void survey_emptied(consumer_t *consumer) {
 }
 
 bool survey_step(consumer_t *consumer) {
-    static bool (*const steps[])(consumer_t *consumer) = {step_from_time, step_last,  step_subjects,
-                                                          step_runs,      step_merge, step_verify};
+    static bool (*const steps[])(consumer_t *consumer) = {step_time, step_behind, step_last,  step_subjects,
+                                                          step_runs, step_merge,  step_verify};
     survey_t *survey = consumer->survey;
     for (;;) {
         if (!steps[survey->stage](consumer)) return false;
-        if (survey->stage <= STAGE_LAST || survey->stage == STAGE_VERIFY || survey->failed) break;
+        if (survey->stage == STAGE_FIRST || survey->stage == STAGE_LAST || survey->stage == STAGE_VERIFY
+            || survey->failed)
+            break;
         survey->stage++;
     }
     selection_finish(consumer);
@@ -299,7 +330,7 @@ void consumer_start(consumer_t *consumer) {
     const consumer_config_t *config = &consumer->setup.config;
     uint64_t first = state.first_seq > 0 ? state.first_seq : 1;
     uint64_t start = first;
-    status_t timed = STATUS_OK;
+    status_t timed = STATUS_OK; /* AGAIN: it is not below `start`; any other: not known */
     switch (config->deliver_policy) {
     case DELIVER_LAST:
         if (consumer->setup.filters.count == 0 && state.last_seq > first) start = state.last_seq;
@@ -307,14 +338,16 @@ void consumer_start(consumer_t *consumer) {
     case DELIVER_NEW: start = state.last_seq + 1; break;
     case DELIVER_BY_START_SEQUENCE: start = config->opt_start_seq > first ? config->opt_start_seq : first; break;
     case DELIVER_BY_START_TIME:
-        timed = store_seq_at_time(consumer->stream, config->opt_start_ts, SURVEY_STEP, &start);
-        if (timed == STATUS_NOT_FOUND) start = state.last_seq + 1;
+        timed = start_of_time(consumer, &start);
         if (start < first) start = first;
         break;
     default: break;
     }
     start_at(consumer, start);
-    if (timed == STATUS_AGAIN) survey_begin(consumer, (survey_t){.stage = STAGE_FIRST, .first = start, .found = start});
+    if (timed != STATUS_OK) {
+        stage_t stage = timed == STATUS_AGAIN ? STAGE_FIRST : STAGE_TIME;
+        survey_begin(consumer, (survey_t){.stage = stage, .first = start, .found = start});
+    }
     if (config->deliver_policy == DELIVER_LAST && consumer->setup.filters.count > 0) {
         survey_begin(consumer, (survey_t){.stage = STAGE_LAST, .first = first, .found = first});
     } else if (config->deliver_policy == DELIVER_LAST_PER_SUBJECT && state.last_seq > 0) {

@@ -338,11 +338,8 @@ static bool step_walk(direct_t *direct) {
     uint32_t budget = MULTI_LITERALS;
     for (all->literal = true; all->literal && !all->filters_done && budget > 0; budget--) {
         status_t status = walk_some(direct);
-        if (all->too_many) {
-            return direct_is_over(direct, "413 Too Many Results");
-        }
-        if (status != STATUS_OK && status != STATUS_AGAIN) {
-            return direct_is_over(direct, DIRECT_BUSY);
+        if (all->too_many || (status != STATUS_OK && status != STATUS_AGAIN)) {
+            return direct_is_over(direct, all->too_many ? "413 Too Many Results" : DIRECT_BUSY);
         }
     }
     if (all->names.size != 0) {
@@ -419,15 +416,19 @@ static bool step_send_multi(direct_t *direct) {
     return false;
 }
 
-static uint64_t multi_upto(const direct_t *direct) {
+/* The first message at or behind that time, as far as needed: what is below is older, and all of it. */
+static status_t first_at(const direct_t *direct, int64_t ts, uint64_t *seq) {
+    status_t status = store_seq_at_time(direct->stream->store, ts, SEARCH_MESSAGES, seq);
+    *seq = status == STATUS_NOT_FOUND ? UINT64_MAX : *seq;
+    return status_unknown(status) && status != STATUS_AGAIN ? status : STATUS_OK;
+}
+
+static status_t multi_upto(direct_t *direct) {
     uint64_t visible = store_stream_visible(direct->stream->store);
-    if (direct->asked.has_up_to_time) {
-        uint64_t seq = 0;
-        status_t status = store_seq_at_time(direct->stream->store, direct->asked.up_to_ts, SEARCH_MESSAGES, &seq);
-        bool found = status == STATUS_OK || status == STATUS_AGAIN; /* what is below is older, and all of it */
-        return found && seq <= visible ? seq - (seq != 0) : visible;
-    }
-    return direct->asked.up_to_seq != 0 && direct->asked.up_to_seq < visible ? direct->asked.up_to_seq : visible;
+    uint64_t end = direct->asked.up_to_seq + (direct->asked.up_to_seq != 0); /* 0: no other than what is visible */
+    status_t status = direct->asked.has_up_to_time ? first_at(direct, direct->asked.up_to_ts, &end) : STATUS_OK;
+    direct->upto = end - 1 < visible ? end - 1 : visible;
+    return status;
 }
 
 /* ---- gets of many messages, step by step ------------------------------------------------------------------------- */
@@ -519,12 +520,12 @@ static void get_multi(direct_t *direct) {
     buffer_init(&direct->multi->names, NAMES_BYTES_MAX);
     buffer_init(&direct->multi->filters, UINT32_MAX);
     buffer_count(&direct->multi->filters, &direct->js->filters);
-    if (buffer_append(&direct->multi->filters, asked->multi.at, asked->multi.size) != STATUS_OK) {
+    if (buffer_append(&direct->multi->filters, asked->multi.at, asked->multi.size) != STATUS_OK
+        || multi_upto(direct) != STATUS_OK) {
         answer_status(direct, DIRECT_BUSY);
         direct_end(direct);
         return;
     }
-    direct->upto = multi_upto(direct);
     direct->stage = DIRECT_WALK;
     direct_run(direct, false);
 }
@@ -532,9 +533,9 @@ static void get_multi(direct_t *direct) {
 static void get_messages(direct_t *direct) {
     const direct_request_t *asked = &direct->asked;
     uint64_t from = asked->seq;
-    if (asked->has_time) {
-        status_t status = store_seq_at_time(direct->stream->store, asked->start_ts, SEARCH_MESSAGES, &from);
-        from = status == STATUS_OK || status == STATUS_AGAIN ? from : UINT64_MAX;
+    if (asked->has_time && first_at(direct, asked->start_ts, &from) != STATUS_OK) {
+        answer_status(direct, DIRECT_BUSY);
+        return;
     }
     bool last = asked->last_by.size != 0;
     direct->search = (search_t){
