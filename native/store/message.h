@@ -16,6 +16,8 @@ struct message_row {
 /* Finds the message stored at seq, GONE links too. verify: look at the checksum. STATUS_NOT_FOUND, STATUS_CORRUPT (not
  * alarmed here). */
 LEAF_MUST_USE status_t message_find(store_stream_t *stream, uint64_t seq, bool verify, message_row_t *found);
+/* The same for who wants no more than its stamp and its link: of a large one, the checksum is not looked at. */
+LEAF_MUST_USE status_t message_link(store_stream_t *stream, uint64_t seq, message_row_t *found);
 /* The first one alive at or after *from, up to upto. A corrupt one is found too (sound false). STATUS_AGAIN with *from
  * moved on when *budget steps (over deleted ones, too) were not enough. */
 status_t message_next_some(store_stream_t *stream, uint64_t *from, uint64_t upto, bool verify, uint32_t *budget,

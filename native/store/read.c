@@ -112,7 +112,8 @@ static bool fill_back(store_stream_t *stream, uint64_t from, uint64_t to, messag
 
 /* ---- by sequence ------------------------------------------------------------------------------------------------- */
 
-status_t message_find(store_stream_t *stream, uint64_t seq, bool verify, message_row_t *found) {
+/* verified: the checksum of what is no larger is looked at. */
+static status_t message_verified(store_stream_t *stream, uint64_t seq, uint32_t verified, message_row_t *found) {
     store_t *store = stream->store;
     if (seq < stream->log.first_seq || seq > stream->log.last_seq) {
         return STATUS_NOT_FOUND;
@@ -143,7 +144,15 @@ status_t message_find(store_stream_t *stream, uint64_t seq, bool verify, message
     }
     bytes_t value = BYTES_NONE;
     status = env_get(store->env, DB_MESSAGES, key_bytes(&key), &value);
-    return status == STATUS_OK ? found_take(found, seq, key_bytes(&key), value, verify) : status;
+    return status == STATUS_OK ? found_take(found, seq, key_bytes(&key), value, value.size <= verified) : status;
+}
+
+status_t message_find(store_stream_t *stream, uint64_t seq, bool verify, message_row_t *found) {
+    return message_verified(stream, seq, verify ? UINT32_MAX : 0, found);
+}
+
+status_t message_link(store_stream_t *stream, uint64_t seq, message_row_t *found) {
+    return message_verified(stream, seq, STAMP_VERIFIED, found);
 }
 
 void read_forget(store_t *store) {

@@ -173,6 +173,35 @@ void heads_leave(store_stream_t *stream) {
 
 /* ---- the newest -------------------------------------------------------------------------------------------------- */
 
+static bool is_on(const message_row_t *found, bytes_t subject) {
+    return (found->message.flags & MESSAGE_GONE) != 0 || bytes_equal(found->message.subject, subject);
+}
+
+/* The link at *at is damaged, or leads to another subject: from there down, message by message. A damaged one counts
+ * for nobody. */
+static status_t newest_by_steps(store_stream_t *stream, bytes_t subject, uint64_t upto, uint32_t *budget,
+                                uint64_t *at) {
+    uint64_t from = *at - 1 < upto ? *at - 1 : upto;
+    uint32_t sound = 0;
+    while (sound < BACK_SCAN) {
+        message_row_t found;
+        status_t status = message_back_some(stream, &from, budget, &found);
+        if (status != STATUS_OK) {
+            return status == STATUS_AGAIN && sound == 0 ? STATUS_IO : status;
+        }
+        if (!found.sound) {
+            store_corrupt(stream->store, stream, stream->id, found.seq, "a message");
+            continue;
+        }
+        *at = found.seq;
+        if (bytes_equal(found.message.subject, subject)) {
+            return STATUS_OK;
+        }
+        sound++;
+    }
+    return STATUS_AGAIN;
+}
+
 /* *at is the sequence to look at next. The one that stood there may have gone since, without a link if it was its
  * subject's newest: then from the head again. */
 status_t store_newest_of(store_stream_t *stream, bytes_t subject, uint64_t upto, uint32_t *budget, uint64_t *at) {
@@ -188,11 +217,21 @@ status_t store_newest_of(store_stream_t *stream, bytes_t subject, uint64_t upto,
         if (*at == head.last && *at <= upto) {
             return STATUS_OK; /* whatever its checksum says: whoever reads it is told */
         }
-        status_t status = *at < head.first || *at < stream->log.first_seq ? STATUS_NOT_FOUND
-                                                                          : message_find(stream, *at, false, &found);
+        status_t status =
+            *at < head.first || *at < stream->log.first_seq ? STATUS_NOT_FOUND : message_link(stream, *at, &found);
         if (status == STATUS_NOT_FOUND && first && *at != head.last) {
             *at = head.last;
             continue;
+        }
+        if (status == STATUS_CORRUPT) {
+            store_corrupt(stream->store, stream, stream->id, *at, "a message");
+            if (*at <= upto) {
+                return STATUS_OK; /* likewise */
+            }
+        }
+        bool leads = status == STATUS_OK && is_on(&found, subject) && found.message.previous < *at;
+        if (!leads && (status == STATUS_OK || status == STATUS_CORRUPT)) {
+            return newest_by_steps(stream, subject, upto, budget, at);
         }
         if (status != STATUS_OK) {
             return status;
@@ -200,7 +239,7 @@ status_t store_newest_of(store_stream_t *stream, bytes_t subject, uint64_t upto,
         if (*at <= upto && (found.message.flags & MESSAGE_GONE) == 0) {
             return STATUS_OK;
         }
-        *at = found.message.previous < *at ? found.message.previous : 0;
+        *at = found.message.previous;
         if (*at == 0) {
             return STATUS_NOT_FOUND;
         }
