@@ -29,6 +29,8 @@
 #include "text/time_text.h"
 #include "text/transform.h"
 
+#define LAST_UNKNOWN UINT64_MAX /* then the field is left out: nothing is said */
+
 struct stored_rewrite {
     transform_t *stored_as; /* NULL: as it came */
     transform_t *republish; /* NULL: not published again */
@@ -113,15 +115,17 @@ static bool republish_header(stored_rewrite_t *rewrite, const stream_t *stream, 
            && add_field(out, BYTES_LITERAL("Nats-Subject: "), append->subject)
            && add_number_field(out, BYTES_LITERAL("Nats-Sequence: "), appended->seq)
            && add_field(out, BYTES_LITERAL("Nats-Time-Stamp: "), bytes_of(stamp, time_format(appended->ts, stamp)))
-           && add_number_field(out, BYTES_LITERAL("Nats-Last-Sequence: "), last_seq)
+           && (last_seq == LAST_UNKNOWN || add_number_field(out, BYTES_LITERAL("Nats-Last-Sequence: "), last_seq))
            && (!rewrite->headers_only || add_number_field(out, BYTES_LITERAL("Nats-Msg-Size: "), append->payload.size))
            && headers_add(out, BYTES_LITERAL("\r\n"));
 }
 
-/* The newest message of that very subject; 0 when there is none. */
+/* The newest message of that very subject; 0 when there is none, LAST_UNKNOWN when its head cannot be read. */
 static uint64_t last_of_subject(stream_t *stream, bytes_t subject) {
-    stored_message_t last;
-    return store_last_by_subject(stream->store, subject, UINT64_MAX, &last) == STATUS_OK ? last.seq : 0;
+    uint64_t seq = 0;
+    uint32_t budget = 1;
+    status_t status = store_newest_of(stream->store, subject, UINT64_MAX, &budget, &seq);
+    return status == STATUS_OK ? seq : status == STATUS_NOT_FOUND ? 0 : LAST_UNKNOWN;
 }
 
 typedef appended_t (*put_t)(store_stream_t *stream, const append_t *append, moment_t now);
