@@ -4,111 +4,26 @@
  * message was delivered once, none that is not acknowledged is forgotten, none that is comes again; and somebody was
  * told of the fault. A source takes nothing twice. Reads of the store alone: test_store_faults_memory.c.
  */
-#include "failing_reads.h"
-#include "stream_rig.h"
+#include "plane_reads.h"
 
 #define MESSAGES 10
 #define TAKEN 6 /* before the start: of these 1, 2 and 4 are acknowledged */
-#define TRIES 60
 
-static plane_t *plane;
-static peer_t *client;
-static stream_config_t config;
-static unsigned failing_at;
-static bool told;
 static unsigned delivered[MESSAGES + 2];
 
-#define READS_CHECK(condition)                                                                                         \
-    do {                                                                                                               \
-        if (!(condition)) FAIL("read %u fails: %s", failing_at, #condition);                                           \
-    } while (0)
-
-static void pass(int64_t ns) {
-    plane->now.mono_ns += ns;
-    plane->now.wall_ns += ns;
-    rig_turn(plane);
-}
-
-static void again(unsigned *tries) {
-    READS_CHECK(++*tries < TRIES);
-    told = true;
-    if (plane != NULL) pass(10 * NS_PER_MS);
-}
-
-/* What the client heard: deliveries are counted, each of them once for all. */
-static const char *hear(void) {
-    const char *heard = rig_heard(client);
+/* Deliveries are counted, each of them once for all. */
+static void count_deliveries(const char *heard) {
     for (const char *at = heard; (at = strstr(at, "$JS.ACK.S.C.")) != NULL; at++) {
         unsigned long times, seq;
         READS_CHECK(sscanf(at, "$JS.ACK.S.C.%lu.%lu.", &times, &seq) == 2 && seq <= MESSAGES + 1);
         READS_CHECK(times == 1);
         delivered[seq]++;
     }
-    return heard;
-}
-
-static void say(const char *line) {
-    rig_feed(plane, client, line);
-}
-
-/* Until it is answered by what is expected; a refusal is followed by another try. */
-static void insist(const char *line, const char *expected) {
-    unsigned tries = 0;
-    say(line);
-    for (unsigned turns = 0;; turns++) {
-        const char *heard = hear();
-        if (strstr(heard, expected) != NULL) return;
-        if (strstr(heard, "error") != NULL) {
-            again(&tries);
-            say(line);
-        }
-        READS_CHECK(turns < 20000);
-        rig_turn(plane);
-        usleep(50);
-    }
-}
-
-/* The answer of that command; of other events alarms are remembered. */
-static plane_event_t answer(uint64_t token) {
-    plane_event_t event = {0};
-    for (int64_t until = 0; patient(&until); usleep(50)) {
-        while (exchange_poll(&plane->exchange, &event, 1) != 0) {
-            told |= event.kind == EVENT_ALARM;
-            if (event.kind == EVENT_DONE && event.token == token) return event;
-            exchange_release(&plane->exchange, 1);
-        }
-        rig_turn(plane);
-    }
-    FAIL("read %u fails: a command has no answer", failing_at);
-    return event;
-}
-
-static int32_t answered(uint64_t token) {
-    int32_t status = answer(token).status;
-    exchange_release(&plane->exchange, 1);
-    return status;
 }
 
 static void put(bool loading) {
-    unsigned tries = 0;
-    for (;;) {
-        rig_run_with(plane, (plane_command_t){.op = COMMAND_STREAM_PUT, .target = 1, .token = 1, .arg = loading},
-                     &config, sizeof config, rig_stream_strings, 8);
-        int32_t status = answered(1);
-        READS_CHECK(status != STATUS_NOT_FOUND);
-        if (status == STATUS_OK) break;
-        again(&tries);
-    }
-    for (;;) {
-        rig_run_with(
-            plane,
-            (plane_command_t){.op = COMMAND_CONSUMER_PUT, .target = 1, .arg = 1, .token = 2, .arg2 = loading ? 1 : 0},
-            &rig_consumer, sizeof rig_consumer, rig_consumer_strings, 6);
-        int32_t status = answered(2);
-        READS_CHECK(status != STATUS_NOT_FOUND);
-        if (status == STATUS_OK) break;
-        again(&tries);
-    }
+    put_stream(loading);
+    put_consumer(loading);
 }
 
 static consumer_state_t consumer_state(void) {
@@ -120,31 +35,6 @@ static consumer_state_t consumer_state(void) {
     memcpy(&state, event.payload, sizeof state);
     exchange_release(&plane->exchange, 1);
     return state;
-}
-
-static void start(void) {
-    plane = NULL;
-    for (unsigned tries = 0; plane == NULL;) {
-        plane_t *made = calloc(1, sizeof *made);
-        CHECK(made != NULL);
-        made->now = clock_now();
-        plane_limits_t limits = rig_limits(rig_directory);
-        char reason[PLANE_REASON_SIZE] = "";
-        if (core_open(made, &limits, rig_directory, NULL, reason) == STATUS_OK) {
-            plane = made;
-            break;
-        }
-        READS_CHECK(reason[0] != 0);
-        core_close(made);
-        free(made);
-        again(&tries);
-    }
-    rig_account(plane, RIG_ACCOUNT, ACCOUNT_JETSTREAM, "");
-}
-
-static void join(void) {
-    client = rig_client(plane);
-    say("SUB _I.> 1\r\n");
 }
 
 /* Ten messages, six taken, three acknowledged, all of it checkpointed; the daemon stops. */
@@ -348,6 +238,8 @@ static void a_definition_is_never_taken_for_missing(void) {
 }
 
 int main(void) {
+    reader = rig_consumer;
+    listen_to = count_deliveries;
     RUN("a consumer is where it was, whichever read failed", a_consumer_is_where_it_was);
     RUN("a work queue and its consumer are where they were", a_work_queue_is_where_it_was);
     RUN("a source takes nothing twice, whichever read failed", a_source_takes_nothing_twice);

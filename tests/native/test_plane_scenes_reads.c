@@ -1,0 +1,321 @@
+/* test_plane_scenes_reads.c: a read of LMDB that fails, at every place, while clients do one thing on a store that was
+ * just opened: direct gets of every kind, an end of a schedule, a schedule that fires, keys of a bucket, a consumer by
+ * time. What is refused is asked again. What is answered meanwhile is true, and what it leaves is what it leaves
+ * without the fault, after another start too. Consumers, sources and definitions: test_plane_reads.c.
+ *
+ * Each run has every ninth place, from a drawn one on; LEAFD_TEST_STRIDE=1 has all.
+ */
+#include "plane_reads.h"
+#include "text/time_text.h"
+
+#define STAMPS 16
+
+typedef struct scene {
+    const char *name;
+    uint32_t flags;
+    int64_t per_subject;
+    void (*before)(void);
+    void (*during)(void);
+    const uint64_t *seqs; /* that are there in the end, 0 behind the last */
+} scene_t;
+
+static const scene_t *scene;
+static int64_t stamps[STAMPS]; /* of messages, by sequence; a second apart */
+static unsigned published;
+static bool preparing; /* nothing fails, and nobody waits for an answer */
+
+/* ---- how a scene is played --------------------------------------------------------------------------------------- */
+
+static void see_alarms(void) {
+    plane_event_t event;
+    while (exchange_poll(&plane->exchange, &event, 1) != 0) {
+        told |= event.kind == EVENT_ALARM;
+        exchange_release(&plane->exchange, 1);
+    }
+}
+
+static void put(const char *subject, const char *headers, const char *payload) {
+    char line[500];
+    int size = (int)strlen("NATS/1.0\r\n\r\n") + (int)strlen(headers);
+    snprintf(line, sizeof line, "HPUB %s _I.p %d %d\r\nNATS/1.0\r\n%s\r\n%s\r\n", subject, size,
+             size + (int)strlen(payload), headers, payload);
+    if (preparing) {
+        say(line);
+    } else {
+        insist(line, "\"seq\":");
+    }
+    pass(NS_PER_SECOND);
+}
+
+static void put_plain(const char *subject) {
+    put(subject, "", "x");
+    CHECK(++published < STAMPS);
+    stamps[published] = plane->now.wall_ns - NS_PER_SECOND;
+}
+
+static void begin(bool loading) {
+    start();
+    put_stream(loading);
+    join();
+}
+
+static void check_scene(const char *when) {
+    uint64_t count = 0;
+    stream_t *stream = stream_find(&plane->js, 1);
+    for (; scene->seqs[count] != 0; count++) {
+        stored_message_t message;
+        if (store_read(stream->store, scene->seqs[count], &message) != STATUS_OK) {
+            FAIL("%s, read %u fails, %s: %llu is gone", scene->name, failing_at, when,
+                 (unsigned long long)scene->seqs[count]);
+        }
+    }
+    stream_state_t state;
+    stream_state_of(stream, &state);
+    if (state.messages != count) {
+        FAIL("%s, read %u fails, %s: %llu messages", scene->name, failing_at, when, (unsigned long long)state.messages);
+    }
+}
+
+/* true: the n-th read was reached. */
+static bool run(unsigned n, unsigned times, int error) {
+    failing_at = n;
+    told = false;
+    published = 0;
+    config = rig_stream;
+    config.flags = scene->flags;
+    config.max_msgs_per_subject = scene->per_subject;
+    (void)rig_new_directory();
+    begin(false);
+    preparing = true;
+    scene->before();
+    rig_settle(plane);
+    preparing = false;
+    pass(21 * NS_PER_SECOND); /* its checkpoint */
+    rig_settle(plane);
+    rig_close(plane);
+    begin(true);
+    see_alarms();
+    told = false;
+    failing_reads((failing_reads_t){.from = n, .times = times, .error = error});
+    scene->during();
+    bool reached = failing_reads_count() >= n;
+    failing_reads((failing_reads_t){0});
+    for (unsigned i = 0; i < 20; i++) pass(100 * NS_PER_MS); /* what a fault put off is done by then */
+    rig_settle(plane);
+    see_alarms();
+    check_scene("afterwards");
+    READS_CHECK(!reached || told);
+    rig_close(plane);
+    begin(true);
+    check_scene("after a start");
+    rig_close_and_remove(plane);
+    return reached;
+}
+
+static void play(scene_t next) {
+    scene = &next;
+    unsigned most = 0;
+    for (unsigned n = first_place(); run(n, 1, EIO); n += stride()) most = n;
+    for (unsigned n = first_place(); n <= most; n += stride()) (void)run(n, 3, n % 2 == 0 ? ENOMEM : MDB_CORRUPTED);
+    printf("%s: %u reads\n", scene->name, most);
+}
+
+/* ---- direct gets ------------------------------------------------------------------------------------------------- */
+
+static char reply[1 << 16];
+
+/* The whole answer: one message, or a batch up to its end. */
+static void hear_answer(bool batch) {
+    size_t size = 0;
+    reply[0] = 0;
+    for (unsigned turns = 0;; turns++) {
+        size += (size_t)snprintf(reply + size, sizeof reply - size, "%s", hear());
+        READS_CHECK(size < sizeof reply);
+        bool refused = strstr(reply, "NATS/1.0 503") != NULL || strstr(reply, "NATS/1.0 404") != NULL;
+        if (refused || strstr(reply, batch ? "204 EOB" : "Nats-Sequence: ") != NULL) return;
+        READS_CHECK(turns < 20000);
+        rig_turn(plane);
+        usleep(50);
+    }
+}
+
+/* Which messages the answer has. A batch may be shorter, if it says that there is more. */
+static bool has_all(const char *expected, bool *more) {
+    char got[100] = "";
+    size_t size = 0;
+    for (const char *at = reply; (at = strstr(at, "Nats-Sequence: ")) != NULL; at++) {
+        size += (size_t)snprintf(got + size, sizeof got - size, "%s%lu", size == 0 ? "" : " ",
+                                 strtoul(at + strlen("Nats-Sequence: "), NULL, 10));
+        CHECK(size < sizeof got);
+    }
+    const char *end = strstr(reply, "204 EOB\r\nNats-Num-Pending: ");
+    *more = end != NULL && strtoul(end + strlen("204 EOB\r\nNats-Num-Pending: "), NULL, 10) > 0
+            && strncmp(got, expected, size) == 0;
+    return strcmp(got, expected) == 0;
+}
+
+static void get(const char *subject, const char *body, const char *expected) {
+    char line[300];
+    bool batch = strstr(body, "batch") != NULL || strstr(body, "multi") != NULL;
+    unsigned tries = 0;
+    snprintf(line, sizeof line, "PUB $JS.API.DIRECT.GET.%s _I.g %zu\r\n%s\r\n", subject, strlen(body), body);
+    for (;;) {
+        bool more = false;
+        say(line);
+        hear_answer(batch);
+        if (strstr(reply, "NATS/1.0 503") == NULL && has_all(expected, &more)) return;
+        if (strstr(reply, "NATS/1.0 503") == NULL && !more) {
+            FAIL("read %u fails: %s %s is answered by %s", failing_at, subject, body, reply);
+        }
+        again(&tries);
+    }
+}
+
+static void put_nine(void) {
+    static const char *const subjects[] = {"s.a", "s.b", "s.c"};
+    for (unsigned i = 0; i < 9; i++) put_plain(subjects[i % 3]);
+}
+
+static void get_by(const char *front, uint64_t seq, const char *expected) {
+    char body[200];
+    uint8_t text[TIME_TEXT_MAX];
+    uint32_t size = time_format(stamps[seq], text);
+    snprintf(body, sizeof body, "{%s_time\":\"%.*s\"}", front, (int)size, (const char *)text);
+    get("S", body, expected);
+}
+
+static void get_each(void) {
+    get_by("\"start", 5, "5");
+    get_by("\"next_by_subj\":\"s.a\",\"start", 5, "7");
+    get_by("\"batch\":3,\"start", 4, "4 5 6");
+    get_by("\"multi_last\":[\"s.*\"],\"up_to", 7, "4 5 6");
+    get("S", "{\"multi_last\":[\"s.*\"],\"up_to_seq\":5}", "3 4 5");
+    get("S", "{\"multi_last\":[\"s.c\",\"s.a\"],\"batch\":2}", "7 9");
+    get("S", "{\"last_by_subj\":\"s.*\"}", "9");
+    get("S", "{\"next_by_subj\":\"s.*\",\"seq\":3}", "3");
+    get("S", "{\"seq\":2}", "2");
+    get("S.s.b", "", "8");
+}
+
+static void a_get_is_answered_or_refused(void) {
+    static const uint64_t seqs[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 0};
+    play((scene_t){"gets", STREAM_ALLOW_DIRECT, -1, put_nine, get_each, seqs});
+}
+
+/* ---- schedules --------------------------------------------------------------------------------------------------- */
+
+#define SCHEDULES (STREAM_ALLOW_SCHEDULES | STREAM_ALLOW_ROLLUP | STREAM_ALLOW_TTL)
+
+static void put_schedule(void) {
+    put("s.job", "Nats-Schedule: @every 1h\r\nNats-Schedule-Target: s.out\r\n", "x");
+    put_plain("s.x");
+}
+
+static void end_schedule(void) {
+    put("s.done", "Nats-Schedule-Next: purge\r\nNats-Scheduler: s.job\r\n", "x");
+}
+
+static void a_schedule_ends_when_that_was_acknowledged(void) {
+    static const uint64_t seqs[] = {2, 3, 0};
+    play((scene_t){"an end", SCHEDULES, -1, put_schedule, end_schedule, seqs});
+}
+
+static void put_once(void) {
+    char header[200];
+    uint8_t text[TIME_TEXT_MAX];
+    uint32_t size = time_format(plane->now.wall_ns + 60 * NS_PER_SECOND, text);
+    snprintf(header, sizeof header, "Nats-Schedule: @at %.*s\r\nNats-Schedule-Target: s.out\r\n", (int)size,
+             (const char *)text);
+    put("s.job", header, "x");
+    put_plain("s.x");
+}
+
+static void let_it_fire(void) {
+    for (unsigned i = 0; i < 100; i++) pass(NS_PER_SECOND);
+}
+
+static void a_schedule_fires_once(void) {
+    static const uint64_t seqs[] = {2, 3, 0};
+    play((scene_t){"a time", SCHEDULES, -1, put_once, let_it_fire, seqs});
+}
+
+/* ---- a bucket ---------------------------------------------------------------------------------------------------- */
+
+static void put_keys(void) {
+    static const char *const keys[] = {"s.a", "s.b", "s.c", "s.d", "s.a"};
+    for (unsigned i = 0; i < 5; i++) put_plain(keys[i]);
+}
+
+/* By the API, as control does: all messages of one subject. */
+static void purge_subject(const char *subject) {
+    const char *const filter[] = {subject};
+    unsigned tries = 0;
+    for (;;) {
+        rig_run_with(plane, (plane_command_t){.op = COMMAND_STREAM_PURGE, .target = 1, .token = 5}, NULL, 0, filter, 1);
+        int32_t status = answered(5);
+        READS_CHECK(status != STATUS_NOT_FOUND);
+        if (status == STATUS_OK) return;
+        again(&tries);
+    }
+}
+
+static void change_keys(void) {
+    put("s.b", "KV-Operation: PURGE\r\nNats-Rollup: sub\r\n", "");
+    put("s.c", "KV-Operation: DEL\r\n", "");
+    purge_subject("s.d");
+    put("s.d", "Nats-Expected-Last-Subject-Sequence: 0\r\n", "new");
+    put("s.a", "Nats-Expected-Last-Subject-Sequence: 5\r\n", "newer");
+    get("S", "{\"multi_last\":[\"s.*\"]}", "6 7 8 9");
+}
+
+static void a_bucket_has_the_newest_of_each_key(void) {
+    static const uint64_t seqs[] = {6, 7, 8, 9, 0};
+    play((scene_t){"a bucket", STREAM_ALLOW_DIRECT | STREAM_ALLOW_ROLLUP, 1, put_keys, change_keys, seqs});
+}
+
+/* ---- a consumer by time ------------------------------------------------------------------------------------------ */
+
+static unsigned delivered[STAMPS];
+
+static void count_deliveries(const char *heard) {
+    for (const char *at = heard; (at = strstr(at, "$JS.ACK.S.C.")) != NULL; at++) {
+        unsigned long times, seq;
+        READS_CHECK(sscanf(at, "$JS.ACK.S.C.%lu.%lu.", &times, &seq) == 2 && seq < STAMPS);
+        delivered[seq]++;
+    }
+}
+
+static void consume_from_five(void) {
+    memset(delivered, 0, sizeof delivered);
+    reader = rig_consumer;
+    reader.deliver_policy = DELIVER_BY_START_TIME;
+    reader.opt_start_ts = stamps[5];
+    listen_to = count_deliveries;
+    put_consumer(false);
+    say("PUB $JS.API.CONSUMER.MSG.NEXT.S.C _I.d 12\r\n{\"batch\":20}\r\n");
+    for (unsigned i = 0; i < 40; i++) {
+        pass(50 * NS_PER_MS);
+        (void)hear();
+    }
+    listen_to = NULL;
+    for (unsigned seq = 1; seq <= 9; seq++) {
+        if (delivered[seq] != (seq >= 5)) {
+            FAIL("read %u fails: %u was delivered %u times", failing_at, seq, delivered[seq]);
+        }
+    }
+}
+
+static void a_consumer_begins_at_its_time(void) {
+    static const uint64_t seqs[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 0};
+    play((scene_t){"a consumer by time", 0, -1, put_nine, consume_from_five, seqs});
+}
+
+int main(void) {
+    RUN("a direct get is answered with what is there or refused, whichever read failed", a_get_is_answered_or_refused);
+    RUN("a schedule ends with the message that was acknowledged, whichever read failed",
+        a_schedule_ends_when_that_was_acknowledged);
+    RUN("a schedule of one time fires once, whichever read failed", a_schedule_fires_once);
+    RUN("a bucket has the newest of each key, whichever read failed", a_bucket_has_the_newest_of_each_key);
+    RUN("a consumer begins at its time, whichever read failed", a_consumer_begins_at_its_time);
+    return TEST_RESULT();
+}
