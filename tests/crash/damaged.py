@@ -6,6 +6,7 @@
     python -m tests.crash.damaged --cases 20 --only running     damage while the daemon runs
     python -m tests.crash.damaged --cases 20 --store sealed     in an encrypted store; or compressed: all streams are
     python -m tests.crash.damaged --cases 20 --streams 150      so many small streams beside the large ones
+    python -m tests.crash.damaged --cases 20 --json             bursts of readings, which the journal compresses
 
 A store of many streams (with subjects, message ids, times to live, consumers, a bucket, a compressed one, a sealed one,
 one with large messages) is made once, and copied for each case. Then one page is flipped, zeroed or garbled, while the
@@ -73,6 +74,7 @@ class Known:
     floors: dict[tuple[str, str], int] = field(default_factory=dict)
     unanswered: set[int] = field(default_factory=set)  # checksums of what may be there or not
     small: int = SMALL_STREAMS
+    json: bool = False  # bursts of readings are written, too
 
 
 @dataclass
@@ -222,9 +224,42 @@ async def compare(server: Server, client: Client, known: Known, verdict: Verdict
     return missing
 
 
+def reading(chance: random.Random) -> bytes:
+    """As sensors send: what the journal makes smaller."""
+    values = {
+        "device": f"pump-{chance.randint(1, 40)}",
+        "temperature": chance.randint(150, 900) / 10,
+        "unit": "celsius",
+        "status": "running",
+        "serial": chance.randrange(10**9),
+    }
+    return json.dumps(values).encode()
+
+
+async def readings(client: Client, known: Known, chance: random.Random) -> list[str]:
+    """Bursts into two streams, so that batches of several blocks are compressed in the journal."""
+    refused: list[str] = []
+
+    async def one(stream: str, subject: str, payload: bytes) -> None:
+        try:
+            await publish(client, known, stream, subject, payload)
+        except (TimeoutError, NatsError, ValueError) as error:
+            known.unanswered.add(zlib.crc32(payload))
+            refused.append(f"{stream}: {error!r}")
+
+    for _ in range(6):
+        await asyncio.gather(
+            *(one("BIG", f"big.{chance.randint(0, 900)}.temperature", reading(chance)) for _ in range(200)),
+            *(one("S5", f"s5.{chance.randint(0, 10)}", reading(chance)) for _ in range(60)),
+        )
+    return refused
+
+
 async def more(client: Client, known: Known, chance: random.Random) -> list[str]:
     """A few messages into every stream that takes some."""
     refused = []
+    if known.json:
+        refused += await readings(client, known, chance)
     for stream, configuration in configurations(small=known.small).items():
         if stream in ("SEALED", "KV_B"):
             continue
@@ -397,7 +432,7 @@ class Case:
     def run(self) -> Verdict:
         chance = random.Random(self.seed)
         messages = defaultdict(dict, {s: dict(m) for s, m in self.known.messages.items()})
-        known = Known(messages, dict(self.known.floors), small=self.known.small)
+        known = Known(messages, dict(self.known.floors), small=self.known.small, json=self.known.json)
         self.moment = self.only or chance.choice(MOMENTS)
         with tempfile.TemporaryDirectory(prefix="leafd-damaged-") as directory:
             server = make(LEAFD, configured(self.store), Path(directory))
@@ -505,10 +540,12 @@ def run_all(
     store: str = "plain",
     kind: str = "",
     small: int = SMALL_STREAMS,
+    readings: bool = False,
 ) -> list[Verdict]:
     """Plays so many cases, each from a seed of its own, and prints those that are not as they should be."""
     verdicts = []
     where, known = template(large, store, small)
+    known.json = readings
     for number in range(first, first + cases):
         verdict = played(Case(where, known, seed * 1_000_003 + number, only, store, kind))
         verdicts.append(verdict)
@@ -524,6 +561,7 @@ def main() -> int:
     parser.add_argument("--first", type=int, default=0, help="begin with this case of the seed")
     parser.add_argument("--large", type=int, default=500, help="so many messages of 21 KB are in the store")
     parser.add_argument("--streams", type=int, default=SMALL_STREAMS, help="so many small streams of 60 messages")
+    parser.add_argument("--json", action="store_true", help="write bursts of readings, which the journal compresses")
     parser.add_argument("--only", default="", choices=("", *sorted(set(MOMENTS))))
     parser.add_argument("--store", default="plain", choices=STORES)
     parser.add_argument("--kind", default="", help='pages of this kind alone, such as "main leaf"')
@@ -538,6 +576,7 @@ def main() -> int:
         store=arguments.store,
         kind=arguments.kind,
         small=arguments.streams,
+        readings=arguments.json,
     )
     print(table(verdicts))
     return 1 if any(verdict.outcomes for verdict in verdicts) else 0
