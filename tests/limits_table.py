@@ -155,6 +155,11 @@ ROWS: Final[tuple[Row, ...]] = (
     ),
     Row("jetstream.limits.default_max_consumers", CONSUMERS[0], "C"),
     Row(
+        "jetstream.limits.max_ha_assets", "400 10005 no suitable peers for placement, miscellaneous issue",
+        "streams of one server",
+        proofs=("interop/test_spread_replicas.py::test_replicas_are_spread_as_at_nats_servers",),
+    ),
+    Row(
         "jetstream.limits.batch.max_inflight_per_stream", "429 10210 atomic publish too many inflight",
         "the batch that was open: 2 messages",
     ),

@@ -1,27 +1,34 @@
 """The server that a new stream with one replica is made on: the one that was asked, if it fits, or else the one with
-the most room.
+the most room; and those that keep one with it.
 
     placement.cluster, or else the cluster of who was asked, then the others
     placement.tags: all of them, and none that is named with "!"          room for max_bytes
+    unique_tag: a tag that begins so, and no two that keep a stream together with the same one
+    limits.max_ha_assets: no more streams together with others than that
 
 Pure. Not here: which servers there are (daemon/placing.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any, Final
 
 from leafd.records import dataclass
 
 NO_STREAMS: Final = "!jetstream"
 """A server with this tag gets no stream."""
+OFFLINE: Final = ", peer offline"
+NO_ROOM: Final = ", insufficient storage"
+NOT_UNIQUE: Final = ", server tag not unique"
+TOO_MANY: Final = ", miscellaneous issue"
+"""What nats-server says of max_ha_assets."""
 
 
 @dataclass(frozen=True, slots=True)
 class Site:
     """A server, as it tells the others of itself. free, memory: bytes on disk, and in memory, that no stream has
-    reserved."""
+    reserved. shared: the streams that it keeps with others, which the table says."""
 
     name: str
     cluster: str
@@ -29,6 +36,16 @@ class Site:
     free: int = 0
     memory: int = 0
     streams: int = 0
+    shared: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """How the configuration has replicas spread. tag: each server has a tag that begins so, and each one another; "":
+    any. most: streams that a server may keep with others; 0: any number."""
+
+    tag: str = ""
+    most: int = 0
 
 
 def site_of(members: dict[str, Any]) -> Site:
@@ -43,12 +60,21 @@ def site_of(members: dict[str, Any]) -> Site:
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """A stream's wish for its place. size: bytes that it reserves. lasting: on disk."""
+    """A stream's wish for its place. size: bytes that it reserves. lasting: on disk. replicated: by several."""
 
     cluster: str = ""
     tags: tuple[str, ...] = ()
     size: int = 0
     lasting: bool = True
+    replicated: bool = False
+    spread: Spread = Spread()
+
+    @property
+    def unique(self) -> str:
+        """How the tags begin of which its servers have different ones; "": any. Who names such a tag itself is not
+        held to it, as in nats-server."""
+        begin = self.spread.tag
+        return "" if any(tag.removeprefix("!").lower().startswith(begin) for tag in self.tags) else begin
 
 
 def choose(wish: Wish, own: Site, others: Iterable[Site]) -> Site | str:
@@ -57,11 +83,11 @@ def choose(wish: Wish, own: Site, others: Iterable[Site]) -> Site | str:
     every = [one for one in every if not wish.cluster or one.cluster == wish.cluster]
     missed = {one.name: _missed(one, wish.tags) for one in every}
     tagged = [one for one in every if not missed[one.name]]
-    fitting = [one for one in tagged if _room(one, wish) >= wish.size]
+    fitting = [one for one in tagged if not lacks(one, wish)]
     if not fitting:
         if every and not tagged:
             return f", tags not matched [{' '.join(sorted({repr(tag) for tag in missed.values()}))}]"
-        return ", insufficient storage" if tagged else ""
+        return _why(tagged, wish)
     if own in fitting:
         return own
     near = [one for one in fitting if one.cluster == own.cluster] or fitting
@@ -69,23 +95,52 @@ def choose(wish: Wish, own: Site, others: Iterable[Site]) -> Site | str:
 
 
 def choose_more(
-    wish: Wish, first: Site, others: Iterable[Site], count: int, *, all_there: bool = False
+    wish: Wish, first: Site, others: Iterable[Site], count: int, *, beside: Iterable[Site] = (), all_there: bool = False
 ) -> list[Site] | str:
     """So many servers, the first of which is chosen already: of its cluster alone, those with the fewest streams first.
-    Or what is wrong, in nats-server's words. all_there: no server is away that might do."""
+    Or what is wrong, in nats-server's words. beside: those that keep the stream already. all_there: no server is away
+    that might do."""
     near = [one for one in others if one.cluster == first.cluster and one.name != first.name]
-    fitting = [one for one in near if NO_STREAMS not in one.tags and not _missed(one, wish.tags)]
-    fitting = [one for one in fitting if _room(one, wish) >= wish.size]
+    tagged = [one for one in near if NO_STREAMS not in one.tags and not _missed(one, wish.tags)]
     if len(near) < count - 1 and all_there:
         return ""
-    if len(fitting) < count - 1:
-        return ", peer offline" if len(near) < count - 1 else ", insufficient storage"
-    return [first, *sorted(fitting, key=lambda one: (one.streams, -_room(one, wish), one.name))[: count - 1]]
+    owned = {unique_tag(one, wish.unique) for one in (first, *beside)} - {""}
+    fitting = [first]
+    for one in sorted(tagged, key=lambda one: (one.streams, -_room(one, wish), one.name)):
+        if len(fitting) < count and not lacks(one, wish, owned):
+            fitting.append(one)
+            owned.add(unique_tag(one, wish.unique))
+    if len(fitting) < count:
+        return OFFLINE if len(near) < count - 1 else _why(tagged, wish, owned) or NO_ROOM
+    return fitting
+
+
+def lacks(site: Site, wish: Wish, owned: Collection[str] = ()) -> str:
+    """Why a server with the stream's tags cannot keep it, in nats-server's words; "": it can. owned: the unique tags of
+    those that keep it already."""
+    if _room(site, wish) < wish.size:
+        return NO_ROOM
+    if wish.replicated and 0 < wish.spread.most <= site.shared:
+        return TOO_MANY
+    tag = unique_tag(site, wish.unique)
+    return NOT_UNIQUE if wish.unique and (not tag or tag in owned) else ""
+
+
+def unique_tag(site: Site, begin: str) -> str:
+    """The server's first tag that begins so; "": it has none."""
+    return next((tag for tag in site.tags if tag.startswith(begin)), "") if begin else ""
+
+
+def _why(sites: Iterable[Site], wish: Wish, owned: Collection[str] = ()) -> str:
+    """All that is wrong with these servers."""
+    found = {lacks(one, wish, owned) for one in sites}
+    return "".join(one for one in (NO_ROOM, NOT_UNIQUE, TOO_MANY) if one in found)
 
 
 def might(wish: Wish, cluster: str, site: Site) -> bool:
     """Whether a server that is away, as it told of itself, could be one of that cluster's for the stream."""
-    return site.cluster == cluster and NO_STREAMS not in site.tags and not _missed(site, wish.tags)
+    fits = site.cluster == cluster and NO_STREAMS not in site.tags and not _missed(site, wish.tags)
+    return fits and not (wish.unique and not unique_tag(site, wish.unique))
 
 
 def _room(site: Site, wish: Wish) -> int:

@@ -21,7 +21,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Final
 
-from leafd.cluster.placement import Site, Wish, choose_more
+from leafd.cluster.placement import Site, Wish, choose_more, lacks
 from leafd.cluster.table import StreamRow
 
 FOUNDED: Final = ((0, 0),)
@@ -38,9 +38,12 @@ def share(row: StreamRow, wish: Wish, servers: Servers, count: int, *, away: int
     others = {peer: one for peer, one in servers.items() if peer != row.peer}
     chosen: list[int] | str = ""
     if row.peer in servers:
-        chosen = _more(wish, row.cluster, others, count - 1, all_there=away == 0)
+        first = servers[row.peer][1]
+        if why := lacks(first, wish):
+            return why
+        chosen = _more(wish, row.cluster, others, count - 1, (first,), all_there=away == 0)
         for some in _fewer(count, away or 0):
-            chosen = _more(wish, row.cluster, others, some - 1) if isinstance(chosen, str) else chosen
+            chosen = _more(wish, row.cluster, others, some - 1, (first,)) if isinstance(chosen, str) else chosen
     if isinstance(chosen, str):
         return chosen
     peers = [row.peer, *chosen]
@@ -56,7 +59,8 @@ def resize(row: StreamRow, wish: Wish, servers: Servers, count: int, *, leader: 
     if len(kept) < count:
         gone = {peer for peer, created in row.gone if created == row.created}
         free = {peer: one for peer, one in servers.items() if peer not in gone | {but, *(peer for peer, _ in kept)}}
-        chosen = _more(wish, row.cluster, free, count - len(kept))
+        beside = [servers[peer][1] for peer, _ in kept if peer in servers]
+        chosen = _more(wish, row.cluster, free, count - len(kept), beside)
         if isinstance(chosen, str):
             return chosen
         kept += [(peer, servers[peer][0]) for peer in chosen]
@@ -130,10 +134,12 @@ def _new_group() -> int:
     return random.getrandbits(63) | 1
 
 
-def _more(wish: Wish, cluster: str, free: Servers, count: int, *, all_there: bool = False) -> list[int] | str:
-    """So many of the free ones, in that cluster."""
+def _more(
+    wish: Wish, cluster: str, free: Servers, count: int, beside: Collection[Site], *, all_there: bool = False
+) -> list[int] | str:
+    """So many of the free ones, in that cluster, beside those."""
     sites = [site for _, site in free.values()]
-    chosen = choose_more(wish, Site("", cluster), sites, count + 1, all_there=all_there)
+    chosen = choose_more(wish, Site("", cluster), sites, count + 1, beside=beside, all_there=all_there)
     if isinstance(chosen, str):
         return chosen
     return [next(peer for peer, (_, site) in free.items() if site is one) for one in chosen[1:]]

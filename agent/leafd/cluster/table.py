@@ -158,6 +158,10 @@ class Table:
             self._counts = found
         return self._counts
 
+    def shared(self, peer: int) -> int:
+        """How many streams that server keeps with others."""
+        return self.counts().get(peer, (0, 0))[1]
+
     def alternates(self, account: str, name: str) -> list[StreamRow]:
         """A stream and those that mirror it; none, if nothing does."""
         mirrors = self._mirrors.get((account, name))

@@ -26,7 +26,7 @@ import trio
 
 from leafd import native_types as t
 from leafd.cluster.letters import Letters
-from leafd.cluster.placement import Site, Wish, choose
+from leafd.cluster.placement import Site, choose
 from leafd.cluster.presence import Presence
 from leafd.cluster.sharing import alone, dropped, settled
 from leafd.cluster.table import StreamRow, Table, UnreadError, read_row, write_row
@@ -38,7 +38,7 @@ from leafd.daemon.orders import Orders
 from leafd.daemon.replicas import FOREIGN, Replicas
 from leafd.daemon.sought import Sought
 from leafd.daemon.stream_rescue import StreamRescue
-from leafd.daemon.stream_rows import check_account, config_of, group_of, shared, shown
+from leafd.daemon.stream_rows import check_account, config_of, group_of, shared, shown, spread_of, wish_of
 from leafd.gojson import JsonError, dump, written
 from leafd.jetstream import errors
 from leafd.jetstream.catalogue import Group, Stream
@@ -146,13 +146,13 @@ class Placing:
 
     def _site(self) -> Site:
         settings, catalogue = self._jetstream.settings, self._jetstream.catalogue
-        config = self._current.config
+        name, config = settings.server_name, self._current.config
         free, memory = (
             max(most - catalogue.reserved.of(storage), 0)
             for most, storage in ((settings.max_store, FILE), (settings.max_memory, MEMORY))
         )
-        count = sum(1 for _ in catalogue.streams())
-        return Site(settings.server_name, cluster_name(config), config.server_tags, free, memory, count)
+        count, together = sum(1 for _ in catalogue.streams()), self.table.shared(self.own)
+        return Site(name, cluster_name(config), config.server_tags, free, memory, count, together)
 
     async def _tell_site(self) -> None:
         presence, meta = self._presence, self._meta
@@ -174,7 +174,8 @@ class Placing:
         """A server that is there, as it told of itself."""
         if peer == self.own:
             return self._site()
-        return self._presence.site(peer) if self.reaches(peer) and not self._presence.is_new(peer) else None
+        known = self.reaches(peer) and not self._presence.is_new(peer)
+        return replace(self._presence.site(peer), shared=self.table.shared(peer)) if known else None
 
     def reaches(self, server: int) -> bool:
         """Whether that server is there."""
@@ -344,8 +345,7 @@ class Placing:
     def choose(self, wanted: Wanted) -> int:
         """The server for a new stream."""
         sites = {peer: site for peer in self.others() if (site := self._site_of(peer)) is not None}
-        wish = Wish(wanted.cluster, wanted.tags, wanted.size, wanted.storage != MEMORY)
-        chosen = choose(wish, self._site(), sites.values())
+        chosen = choose(wish_of(wanted, spread_of(self._current.config)), self._site(), sites.values())
         if isinstance(chosen, str):
             raise errors.NO_SUITABLE_PEERS.error(why=chosen)
         return next((peer for peer, site in sites.items() if site is chosen), self.own)
@@ -478,7 +478,7 @@ class Placing:
         members = self._meta.members
         servers = {one.peer: (one.disk, site) for one in members if (site := self._site_of(one.peer)) is not None}
         away = [self._presence.last_site(one.peer) for one in members if one.peer not in servers]
-        return shared(row, servers, away, leader=leader, but=but, fills=fills)
+        return shared(row, servers, away, spread_of(self._current.config), leader=leader, but=but, fills=fills)
 
     async def _checked(self, row: StreamRow, wish: Mapping[str, Any]) -> StreamRow:
         wanted = {name: wish[name] for name in ("peer", "server", "cluster", "created", "author", "config")}

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from leafd.cluster.placement import Site, Wish, might
+from leafd.cluster.placement import OFFLINE, Site, Spread, Wish, might
 from leafd.cluster.sharing import Servers, enlarge, refill, resize, share
 from leafd.gojson import decode
 from leafd.jetstream import errors
@@ -21,7 +21,9 @@ from leafd.quoting import quoted
 
 if TYPE_CHECKING:
     from leafd.cluster.table import StreamRow
+    from leafd.config.schema.server import ServerConfig
     from leafd.jetstream.catalogue import JetStreamAccount
+    from leafd.jetstream.ports import Wanted
 
 
 def group_of(row: StreamRow) -> Group | None:
@@ -33,6 +35,7 @@ def shared(
     row: StreamRow,
     servers: Servers,
     away: Collection[Site | None],
+    spread: Spread,
     *,
     leader: int = 0,
     but: int = 0,
@@ -40,7 +43,7 @@ def shared(
 ) -> StreamRow:
     """With the servers that are to keep it, as many as its configuration says, without `but`. leader: of its group,
     0: it is new. fills: or as many as there are. away: members that are not there, as far as it is known of what kind
-    they are: a majority begins without them. Raises ApiError."""
+    they are: a majority begins without them. spread: how this server's configuration has it. Raises ApiError."""
     config = config_of(row)
     count, there = max(config.num_replicas, 1), len(row.members) or 1
     if leader and count == there and not but:
@@ -48,7 +51,10 @@ def shared(
     if not leader and count == 1:
         return replace(row, group=0, members=(), founders=(), leaving=())
     tags = config.placement.tags if config.placement is not None else ()
-    wish = Wish("", tags, max(config.max_bytes, 0), config.storage != MEMORY)
+    wish = Wish("", tags, max(config.max_bytes, 0), config.storage != MEMORY, count > 1, spread)
+    alone = servers.get(row.peer) if leader and count > 1 and not row.members else None
+    if alone is not None and 0 < spread.most <= alone[1].shared:
+        raise errors.INSUFFICIENT_RESOURCES.error()
     if fills:
         return refill(row, wish, servers, count, leader=leader)
     one_cluster = len({site.cluster for _, site in servers.values()}) == 1
@@ -60,8 +66,20 @@ def shared(
     else:
         changed = enlarge(row, wish, servers, count, leader=leader, away=absent)
     if isinstance(changed, str):
-        raise errors.PEER_REMAP.error() if but else errors.NO_SUITABLE_PEERS.error(why="" if leader else changed)
+        too_few = leader and changed == OFFLINE and not absent
+        raise errors.PEER_REMAP.error() if but else errors.NO_SUITABLE_PEERS.error(why="" if too_few else changed)
     return changed
+
+
+def wish_of(wanted: Wanted, spread: Spread) -> Wish:
+    """The wish of a new stream, with how the configuration has replicas spread."""
+    return Wish(wanted.cluster, wanted.tags, wanted.size, wanted.storage != MEMORY, wanted.replicated, spread)
+
+
+def spread_of(config: ServerConfig) -> Spread:
+    """How a configuration has replicas spread over servers."""
+    jetstream = config.jetstream
+    return Spread(jetstream.unique_tag, jetstream.limits.max_ha_assets) if jetstream is not None else Spread()
 
 
 def shown(account: str, name: str) -> str:

@@ -393,10 +393,9 @@ def wanted_of(body: bytes) -> Wanted:
         read = decode(StreamConfig, json.dumps(config).encode(), strict=False)
     except (JsonError, ValueError):
         return Wanted()
-    placement = read.placement
-    if placement is None:
-        return Wanted(size=max(read.max_bytes, 0), storage=read.storage)
-    return Wanted(placement.cluster, placement.tags, max(read.max_bytes, 0), read.storage)
+    placement, size, replicated = read.placement, max(read.max_bytes, 0), read.num_replicas > 1
+    cluster, tags = (placement.cluster, placement.tags) if placement is not None else ("", ())
+    return Wanted(cluster, tags, size, read.storage, replicated)
 
 
 def _published(body: bytes) -> list[str]:

@@ -89,12 +89,13 @@ class Neighbours(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The place that a new stream asks for. size: bytes that it reserves."""
+    """The place that a new stream asks for. size: bytes that it reserves. replicated: by several servers."""
 
     cluster: str = ""
     tags: tuple[str, ...] = ()
     size: int = 0
     storage: str = ""
+    replicated: bool = False
 
 
 class Row(Protocol):

@@ -44,6 +44,8 @@ def configuration(facts: Facts) -> dict[str, Any]:
     if facts.domain:
         found["domain"] = facts.domain
     found["strict"] = facts.config.jetstream.strict if facts.config.jetstream else True
+    if facts.config.jetstream and facts.config.jetstream.unique_tag:
+        found["unique_tag"] = facts.config.jetstream.unique_tag
     return found
 
 
@@ -51,6 +53,7 @@ def _limits(facts: Facts) -> dict[str, Any]:
     bounds = facts.config.jetstream.limits if facts.config.jetstream else None
     names = {
         "max_request_batch": "max_request_batch",
+        "max_ha_assets": "max_ha_assets",
         "max_ack_pending": "max_ack_pending",
         "max_duplicate_window": "duplicate_window",
         "default_max_consumers": "default_max_consumers",

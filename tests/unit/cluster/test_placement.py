@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from leafd.cluster.placement import NO_STREAMS, Site, Wish, choose, choose_more, might, site_of
+from leafd.cluster.placement import NO_STREAMS, Site, Spread, Wish, choose, choose_more, might, site_of
 
 OWN = Site("n1", "east", ("a:1", "ssd"), free=100, streams=5)
 NEAR = Site("n2", "east", ("a:2",), free=500, streams=1)
@@ -80,3 +80,36 @@ def test_a_server_that_is_away_counts_for_a_stream_that_it_could_keep() -> None:
     assert not might(Wish(tags=("ssd",)), "east", NEAR)
     assert not might(Wish(), "east", FAR)
     assert not might(Wish(), "west", NEVER)
+
+
+RACKS = (
+    Site("r1", "A", ("rack:a",), free=9, streams=3, shared=2),
+    Site("r2", "A", ("rack:a", "rack:c"), free=9, streams=1),
+    Site("r3", "A", ("rack:b",), free=9, streams=2),
+    Site("r4", "A", ("ssd",), free=9),
+)
+
+
+def named(chosen: list[Site] | str) -> list[str] | str:
+    return chosen if isinstance(chosen, str) else [one.name for one in chosen]
+
+
+def test_servers_of_one_stream_have_different_tags_where_that_is_asked_for() -> None:
+    """Each by the first tag that begins so, those that keep it already among them, and none without such a tag."""
+    wish = Wish(replicated=True, spread=Spread("rack:"))
+    assert named(choose_more(wish, RACKS[0], RACKS, 2)) == ["r1", "r3"]
+    assert named(choose_more(wish, RACKS[0], RACKS, 3)) == ", server tag not unique"
+    assert named(choose_more(wish, Site("", "A"), RACKS, 2, beside=RACKS[2:3])) == ["", "r2"]
+    assert choose(wish, RACKS[3], RACKS[:3]) == RACKS[1]
+    assert choose(wish, RACKS[3], ()) == ", server tag not unique"
+    assert not might(wish, "A", RACKS[3])
+    asked = Wish(tags=("Rack:a",), replicated=True, spread=Spread("rack:"))
+    assert named(choose_more(asked, RACKS[0], RACKS, 2)) == ["r1", "r2"]
+
+
+def test_a_server_with_as_many_streams_together_as_it_may_keep_gets_those_of_its_own_alone() -> None:
+    """The rest of what is wrong is said, too."""
+    wish = Wish(replicated=True, spread=Spread("rack:", 2))
+    assert choose(wish, RACKS[0], RACKS[2:]) == RACKS[2]
+    assert choose(Wish(spread=Spread("", 2)), RACKS[0], RACKS[1:]) == RACKS[0]
+    assert choose(wish, RACKS[0], RACKS[3:]) == ", server tag not unique, miscellaneous issue"

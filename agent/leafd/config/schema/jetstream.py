@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from leafd.config.schema.base import Duration, File, Flag, Number, Secret, StorageSize, Text, parse_duration
 from leafd.config.schema.section import Reader, Section, Takes, later, option, shown
 
-_CLUSTER_ONLY = "it matters only in a cluster, which this build does not have"
+_COMPACT = "the log of the group of all servers is cut at each checkpoint of the store"
 _QUEUES = "this server's queues have bounds of their own"
 _REFUSE_TPM = "keys in a TPM are not in this build: give the key by key_file, as a systemd credential sealed to the TPM"
 
@@ -53,7 +53,12 @@ class ServerLimits(Section):
         "(nats-server: 1000).",
         takes=Takes.LIVE,
     )
-    max_ha_assets: Any = later(_CLUSTER_ONLY, refuse=False)
+    max_ha_assets: Number = option(
+        0,
+        "How many streams may a server keep together with others? What the leader of all servers has here counts, for "
+        "each of them. A consumer is no group of its own and is not counted. 0: any number.",
+        takes=Takes.LIVE,
+    )
     batch: BatchLimits = option(BatchLimits, "Atomic batches.")
 
 
@@ -68,6 +73,12 @@ def _cipher(value: object) -> object:
     if not isinstance(value, str) or value.lower() not in known:
         raise ValueError(f"chacha or aes is expected, not {shown(value)}")
     return known[value.lower()]
+
+
+def _tag(value: object) -> object:
+    if not isinstance(value, str):
+        raise ValueError(f"a text is expected, not {shown(value)}")
+    return value.strip().lower()
 
 
 class JetStream(Section):
@@ -129,16 +140,22 @@ class JetStream(Section):
         example="3",
     )
     tpm: Any = later(_REFUSE_TPM, refuse=True)
-    unique_tag: Any = later(_CLUSTER_ONLY, refuse=False)
-    extension_hint: Any = later(_CLUSTER_ONLY, refuse=False)
-    max_outstanding_catchup: Any = later(_CLUSTER_ONLY, refuse=False)
+    unique_tag: Annotated[str, Reader(_tag)] = option(
+        "",
+        "How a tag of server_tags begins that tells servers apart: one stream's replicas are on servers with different "
+        "ones, and none is on a server without. What the leader of all servers has here counts.",
+        takes=Takes.LIVE,
+        example='"az:"',
+    )
+    extension_hint: Any = later("the JetStream of a leaf is never a part of its hub's", refuse=False)
+    max_outstanding_catchup: Any = later("who gets a copy asks for each part of it", refuse=False)
     max_buffered_size: Any = later(_QUEUES, refuse=False)
     max_buffered_msgs: Any = later(_QUEUES, refuse=False)
     request_queue_limit: Any = later(_QUEUES, refuse=False)
     info_queue_limit: Any = later(_QUEUES, refuse=False)
-    meta_compact: Any = later(_CLUSTER_ONLY, refuse=False)
-    meta_compact_size: Any = later(_CLUSTER_ONLY, refuse=False)
-    meta_compact_sync: Any = later(_CLUSTER_ONLY, refuse=False)
+    meta_compact: Any = later(_COMPACT, refuse=False)
+    meta_compact_size: Any = later(_COMPACT, refuse=False)
+    meta_compact_sync: Any = later(_COMPACT, refuse=False)
     max_concurrent_io: Any = later(_QUEUES, refuse=False)
 
     def check(self) -> None:
@@ -189,7 +206,7 @@ class AccountJetStream(Section):
     max_ack_pending: Number = option(
         -1, "How many messages may a consumer leave unacknowledged at a time? -1: any number.", takes=Takes.LIVE
     )
-    cluster_traffic: Any = later(_CLUSTER_ONLY, refuse=False)
+    cluster_traffic: Any = later("what servers agree on travels in no account", refuse=False)
 
 
 def check_together(server: JetStream | None, shares: Iterable[AccountJetStream | None]) -> None:

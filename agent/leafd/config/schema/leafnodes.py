@@ -133,7 +133,7 @@ class LeafRemote(Section):
         aliases=("websocket_no_masking",),
     )
     jetstream_cluster_migrate: Any = later(
-        "it matters only in a cluster, which this build does not have", refuse=False, aliases=("js_cluster_migrate",)
+        "who leads a stream goes on when a link is lost", refuse=False, aliases=("js_cluster_migrate",)
     )
 
     def check(self) -> None:

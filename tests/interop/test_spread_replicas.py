@@ -1,0 +1,71 @@
+"""Where replicas may be: on servers whose tags tell them apart (`unique_tag`), and on none that keeps as many streams
+with others as it may (`limits.max_ha_assets`), as at nats-servers.
+
+Not here: tags and clusters that a stream asks for (test_placed_streams.py), the choice itself (unit/cluster).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+from nats.aio.client import Client
+
+from tests import servers
+from tests.interop.test_meta_group import CONFIG, L, R, leader_of, three
+from tests.interop.test_replicated_queues import patiently
+from tests.rig.official import one_each
+from tests.rig.reports import report
+
+SPREAD = CONFIG.replace("{meta}", '{meta}, unique_tag: "RACK:", limits { max_ha_assets: 2 }').replace(
+    'server_name: "{name}"', 'server_name: "{name}"\nserver_tags: ["rack:{name}", "rack:z"]'
+)
+RACKS = {"s0": "a", "s1": "a", "s2": "b"}
+
+
+async def keepers(client: Client, name: str, replicas: int, verb: str = "CREATE", **more: Any) -> list[str] | str:
+    """The servers that keep the stream from then on, or why not."""
+    config = {"name": name, "subjects": [name], "num_replicas": replicas, **more}
+    said = await client.request(f"$JS.API.STREAM.{verb}.{name}", json.dumps(config).encode(), timeout=20)
+    answer = json.loads(said.data)
+    if "error" in answer:
+        return f"{answer['error']['err_code']} {answer['error']['description']}"
+    group = answer["cluster"]
+    return sorted([group["leader"], *(one["name"] for one in group.get("replicas", ()))])
+
+
+async def walk(made: list[servers.Server]) -> list[object]:
+    """What is refused, and in which racks the others are; s2 has a rack of its own."""
+    async with one_each(made[:1]) as (client,):
+        await patiently(client, "STREAM.CREATE.FIRST", {"name": "FIRST"})  # a nats-server may say nothing
+        told: list[object] = [await keepers(client, "A", 3)]
+        for name, tags in (("A", []), ("T", ["rack:a"]), ("B", [])):
+            found = await keepers(client, name, 2, placement={"tags": tags})
+            told.append(sorted(RACKS[one] for one in found))
+        told.append(await keepers(client, "A", 3, "UPDATE"))
+        told += [
+            await keepers(client, "C", 2),
+            len(await keepers(client, "D", 1)),
+            await keepers(client, "D", 2, "UPDATE"),
+        ]
+        await patiently(client, "STREAM.DELETE.T")
+        told.append(await keepers(client, "C", 2))
+    about = report(made[2], "varz")["jetstream"]
+    return [*told, about["config"]["unique_tag"], about["limits"]["max_ha_assets"]]
+
+
+def test_replicas_are_spread_as_at_nats_servers(tmp_path: Path) -> None:
+    """Over servers with different tags, as many together as each may keep; one alone is held to neither number."""
+    told = {}
+    for kind in (R, L):
+        place = tmp_path / kind
+        place.mkdir()
+        with three(kind, place, SPREAD) as made:
+            for server, rack in zip(made, RACKS.items(), strict=True):
+                server.configuration = server.configuration.replace(f"rack:{rack[0]}", f"rack:{rack[1]}")
+                server.start()
+            leader_of(made)
+            told[kind] = asyncio.run(walk(made))
+    assert told[L] == told[R]
