@@ -27,9 +27,11 @@ static void raise_floor(consumer_t *consumer, uint64_t consumer_seq) {
 }
 
 static void clear_row(consumer_t *consumer, uint32_t row) {
+    uint64_t seq = pending_row(&consumer->pending, row)->seq;
     visits_add(1);
     state_row_gone(consumer, row);
     pending_remove(&consumer->pending, row);
+    retention_cleared(consumer, seq);
 }
 
 /* Messages that used up their deliveries are in no order: all rows are looked at. */

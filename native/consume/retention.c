@@ -108,6 +108,15 @@ void retention_release(consumer_t *consumer, uint64_t seq) {
     }
 }
 
+void retention_cleared(consumer_t *consumer, uint64_t seq) {
+    const retention_traits_t *retention = retention_of(consumer->group);
+    if (!retention->acks_remove || retention->only_wanted || consumer->filter_all) return;
+    stored_message_t message;
+    status_t status = store_read(consumer->group->stream, seq, &message);
+    if (status == STATUS_NOT_FOUND || (status == STATUS_OK && consumer_matches(consumer, message.subject))) return;
+    retention_release(consumer, seq);
+}
+
 void retention_acked_range(consumer_t *consumer, uint64_t from, uint64_t upto) {
     if (!retention_of(consumer->group)->acks_remove || !consumer_counts(consumer)) return;
     retention_sweep(consumer->group, from, upto, consumer->consume->now.mono_ns);

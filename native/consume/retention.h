@@ -10,6 +10,8 @@ bool retention_by_interest(const group_t *group);
 /* Tells that the consumer is done with the message: remove it if no other consumer needs it. Writes to the store. */
 void retention_acked_range(consumer_t *consumer, uint64_t from, uint64_t upto);
 void retention_release(consumer_t *consumer, uint64_t seq);
+/* Likewise of one in an acknowledged range, which its sweep would keep: the filters do not match it any more. */
+void retention_cleared(consumer_t *consumer, uint64_t seq);
 void retention_sweep(group_t *group, uint64_t from, uint64_t upto, int64_t after_ns);
 /* Likewise of all from that one on, if the stream is of interest. */
 void retention_judge(group_t *group, uint64_t from);

@@ -1,5 +1,5 @@
 /* test_consume_retention.c: what interest and work queue streams remove, and what they keep. */
-#include "consume_rig.h"
+#include "push_rig.h"
 
 #define INTEREST 1
 #define WORK_QUEUE 2
@@ -193,6 +193,30 @@ static void work_queue(void) {
     CHECK_EQ_U64(1, stored()); /* removing a consumer removes nothing */
 }
 
+/* Of a source that acknowledges by flow control: what it was sent before its filters changed is its own, too. */
+static void filter_change_before_an_ack(void) {
+    rig_start(WORK_QUEUE);
+    bytes_t filters[2] = {text("s.a"), text("s.b")};
+    consumer_setup_t setup = acking_setup();
+    setup.filters = (filters_t){.patterns = filters, .count = 2};
+    consumer_t *a = rig_add(&setup);
+    rig_publish("s.a", "x");
+    rig_publish("s.b", "x");
+    rig_publish("s.c", "x");
+    rig_run();
+    rig_skip();
+    rig_pass(1001 * NS_PER_MS);
+    EXPECT_DELIVERY("d <*  | NATS/1.0 100 Idle Heartbeat");
+    bytes_t asked = flow_id(rig_next());
+    setup.filters = (filters_t){.patterns = &filters[1], .count = 1};
+    CHECK_EQ_I64(STATUS_OK, consumer_configure(a, &setup, rig.now));
+    says_it_took(a, asked, 2, 2);
+    rig_run();
+    CHECK(!rig.stream->messages[1].there);
+    CHECK(!rig.stream->messages[2].there);
+    CHECK(rig.stream->messages[3].there);
+}
+
 static void limits_stream(void) {
     rig_start(0);
     consumer_t *a = named("a", "", ACK_EXPLICIT);
@@ -322,6 +346,7 @@ int main(void) {
     RUN("a message that used up its deliveries stays while its consumer is there", exhausted_stays);
     RUN("consumers of mirrors and sources are no interest", direct_does_not_count);
     RUN("a work queue removes on ack or TERM, and nothing when a consumer goes", work_queue);
+    RUN("a range that is acknowledged goes whole, also where the filters have changed", filter_change_before_an_ack);
     RUN("a limits stream removes nothing on acks", limits_stream);
     RUN("a removal that a crash interrupted is finished after the start", interrupted_sweep);
     RUN("an acknowledged message that a full store kept goes when there is room (interest)", full_store_interest);
