@@ -4,8 +4,9 @@
     bring_about()    does it, as far as nothing would be lost; says what it did and what it left
 
 Removals come first, then streams (one may wait for another to give up a subject), then consumers. What cannot be done
-stays as it is and is logged; it never ends a start. Several servers may declare the same: what a stream is like is read
-from the table that all of them share, and the first one makes it. Not here: deciding (plan.py).
+stays as it is and is logged; it never ends a start. Several servers may declare the same, and the first one makes it:
+what a stream is like is asked of whoever has it, since news of another server's change may still be on their way.
+Not here: deciding (plan.py).
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from leafd.jetstream.models.consumer import ConsumerConfig
 from leafd.jetstream.models.stream import FILE, MEMORY, StreamConfig
 from leafd.jetstream.ports import SERVER
 from leafd.jetstream.registry import API
-from leafd.jetstream.rules.versioning import static_consumer
+from leafd.jetstream.rules.versioning import static_consumer, static_stream
 from leafd.jetstream.service import JetStream
 from leafd.operator_log import Log
 from leafd.turns import ITEM_WEIGHT, aside
@@ -71,11 +72,13 @@ class Bringer:
             state = await self._state(account, name) if looked_at else {}
             streams[name] = _present_stream(stream, state, consumers=looked_at)
         for name, config in everywhere.items():
-            if name in names:
-                wanted = [one.name for one in consumers if one.stream == name]
-                streams[name] = await self._asked_stream(account, config, wanted)
-            else:
+            if name not in names:
                 streams.setdefault(name, PresentStream(config))
+        for name in sorted(names) if others is not None else ():
+            wanted = [one.name for one in consumers if one.stream == name]
+            asked = await self._asked_stream(account, name, everywhere.get(name), wanted)
+            if asked is not None:
+                streams[name] = asked
         whole = self._jetstream.catalogue.reserved
         elsewhere = {kind: whole.of(kind) - account.taken.reserved(kind) for kind in (FILE, MEMORY)}
         settings = self._jetstream.settings
@@ -90,19 +93,21 @@ class Bringer:
         return dict(answered.members) if answered is not None else {"error": {}}
 
     async def _asked_stream(
-        self, account: JetStreamAccount, config: StreamConfig, consumers: list[str]
-    ) -> PresentStream:
-        """One of several servers' streams, as whoever leads it tells."""
-        info = await self._asked(account, f"STREAM.INFO.{config.name}")
+        self, account: JetStreamAccount, stream: str, known: StreamConfig | None, consumers: list[str]
+    ) -> PresentStream | None:
+        """One of the servers' streams, as whoever has it tells; None: there is none. known: as the table has it here,
+        for where nobody tells."""
+        info = await self._asked(account, f"STREAM.INFO.{stream}")
         found: dict[str, ConsumerConfig] = {}
         for name in consumers if "error" not in info else ():
-            about = await self._asked(account, f"CONSUMER.INFO.{config.name}.{name}")
+            about = await self._asked(account, f"CONSUMER.INFO.{stream}.{name}")
             if "error" not in about:
                 found[name] = static_consumer(decode(ConsumerConfig, dump(about["config"]), strict=False))
             elif about["error"].get("err_code") != errors.CONSUMER_NOT_FOUND.err_code:
                 info = about
         if "error" in info:
-            return PresentStream(config, asked=False)
+            return PresentStream(known, asked=False) if known is not None else None
+        config = static_stream(decode(StreamConfig, dump(info["config"]), strict=False))
         return _told_stream(config, info.get("state", {}), found)
 
     async def _state(self, account: JetStreamAccount, stream: str) -> dict[str, Any]:
