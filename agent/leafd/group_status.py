@@ -100,6 +100,13 @@ class Shared:
     led: bool
     """This server leads it, and knows how far the others are."""
     keepers: tuple[Keeper, ...]
+    replicas: int = 0
+    """So many servers are to keep it; 0: the page does not say."""
+
+    @property
+    def lacks(self) -> int:
+        """So many servers have no copy yet, those that are away not among them."""
+        return self.replicas - 1 - sum(one.away or not one.copies for one in self.keepers) if self.led else 0
 
 
 def group(varz: Page) -> Group | None:
@@ -140,7 +147,8 @@ def shared(varz: Page, jsz: Page) -> Iterator[Shared]:
             if "raft_group" in told:
                 leader = told.get("leader", "")
                 keepers = tuple(map(_keeper, told.get("replicas") or ()))
-                yield Shared(one["name"], account.get("name", ""), leader, leader == own, keepers)
+                replicas = (one.get("config") or {}).get("num_replicas", 0)
+                yield Shared(one["name"], account.get("name", ""), leader, leader == own, keepers, replicas)
 
 
 def _keeper(row: Page) -> Keeper:
@@ -182,6 +190,12 @@ def problems(found: Group | None, streams: Sequence[Shared]) -> Iterator[Problem
             f"{_listed('stream', leaderless)} of several servers: there is no leader, and messages are refused",
             f"start the servers that keep them; {LOST}",
             grave=True,
+        )
+    few = [one.name for one in streams if one.lacks > 0]
+    if few:
+        yield Problem(
+            f"{_listed('stream', few)} of several servers: fewer have a copy than are to keep it",
+            "others are given one, if they are there: wipe no disk and take out no server until then",
         )
     gone = {one.name for one in found.members if one.away_s is not None}
     unheard = [one for stream in streams if stream.led for one in stream.keepers if one.away]

@@ -112,7 +112,8 @@ def all_up(made: list[servers.Server]) -> bool:
     accounts = [report(server, "jsz?acc=A&streams=true")["account_details"][0] for server in made]
     clusters = [account["stream_detail"][0]["cluster"] for account in accounts]
     led = [one for one in clusters if any("active" in row for row in one.get("replicas", ()))]
-    return any(all(row["current"] and not row.get("offline") for row in one["replicas"]) for one in led)
+    level = [[row["current"] and not row.get("offline") for row in one["replicas"]] for one in led]
+    return [True, True] in level
 
 
 async def step_down(server: servers.Server) -> None:

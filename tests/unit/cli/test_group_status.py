@@ -100,3 +100,15 @@ def test_a_stream_without_a_leader_and_a_server_that_keeps_nothing_are_problems(
     (found,) = seen(told(away), [kept("s0", silent)]).problems
     assert found.startswith("server s1 of the group is away")
     assert seen(told(ALL), [{"name": "S", "cluster": {"leader": "s0"}}]).shared == ()
+
+
+def test_a_stream_of_which_fewer_have_a_copy_than_are_to_keep_it_is_a_problem() -> None:
+    """Where it is led, also while a copy is on its way: another disk that is wiped then may be the majority's end."""
+    level, copied = {"name": "s1", "current": True}, {"name": "s2", "current": False, "leafd": {"copies": True}}
+    asked = {"config": {"num_replicas": 3}}
+    for others in ([level], [level, copied]):
+        (found,) = seen(told(ALL), [kept("s0", *others) | asked]).problems
+        assert found.startswith("stream S of several servers: fewer have a copy than are to keep it")
+    behind = {"name": "s2", "current": False, "lag": 7}
+    assert seen(told(ALL), [kept("s0", level, behind) | asked]).problems == ()
+    assert seen(told(ALL), [kept("s1") | asked]).problems == ()
