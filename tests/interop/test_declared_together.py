@@ -67,7 +67,7 @@ def test_what_several_servers_declare_alike_is_made_once_and_kept_by_all(tmp_pat
         for server in made:
             server.kill()
         for server in made:
-            server.start()
+            server.start("server.conf")  # as it was reloaded
         leader_of(made)
         assert [one["created"] for one in asyncio.run(infos(made))] == [one["created"] for one in before]
         assert said(made, "is not as declared") == [0, 0, 0]
