@@ -100,6 +100,16 @@ class Advisories:
         subject = f"{_ADVISORY}.CONSUMER.{what}.{stream.name}.{consumer.name}"
         self._publish(stream.account, subject, "advisory.v1.consumer_action", members)
 
+    def group(self, stream: Stream, consumer: str, what: str, members: dict[str, Any], system: int) -> None:
+        """The group of a stream has another leader (LEADER_ELECTED), or too few servers for one (QUORUM_LOST); or a
+        consumer of it does. Told to the system account of that number, too."""
+        noun, names = ("CONSUMER", f"{stream.name}.{consumer}") if consumer else ("STREAM", stream.name)
+        subject, type_name = f"{_ADVISORY}.{noun}.{what}.{names}", f"advisory.v1.{noun.lower()}_{what.lower()}"
+        about = {"stream": stream.name} | ({"consumer": consumer} if consumer else {}) | members
+        self._publish(stream.account, subject, type_name, about)
+        event = self._event(type_name, {"account": stream.account.name} | about)
+        self._plane.publish(system, subject, dump(event))
+
     def pause(self, stream: Stream, consumer: Consumer) -> None:
         """A consumer was paused or resumed, or its pause is over."""
         until = consumer.config.pause_until

@@ -18,7 +18,9 @@ import trio
 
 from leafd import native_types as t
 from leafd.gotime import now_ns
-from leafd.jetstream.catalogue import Catalogue, Stream
+from leafd.jetstream import group_events
+from leafd.jetstream.catalogue import Stream
+from leafd.jetstream.context import Context
 from leafd.jetstream.ports import Placing
 
 TOGETHER: Final = 64
@@ -41,9 +43,9 @@ class Leads:
     plane that all consumers of a stream are here, in that lead of its own."""
 
     def __init__(
-        self, catalogue: Catalogue, placing: Placing, load: Load, source: Source, define: Define, made: Made
+        self, context: Context, placing: Placing, load: Load, source: Source, define: Define, made: Made
     ) -> None:
-        self._catalogue, self._placing = catalogue, placing
+        self._context, self._catalogue, self._placing = context, context.catalogue, placing
         self._load, self._source, self._define, self._made = load, source, define, made
         self._coming: dict[int, Records] = {}
         """By stream; so are ..."""
@@ -58,6 +60,9 @@ class Leads:
             stream.redefined = trio.Event()
             self._placing.go_on(partial(self._redefine, stream, event.definition, stream.redefined))
         elif event.code in (t.LedCode.NO_MORE, t.LedCode.HERE):
+            if stream.led:
+                told = partial(group_events.left, self._context, stream, group_events.shared(stream))
+                self._placing.go_on(told)
             stream.lead, stream.led, stream.led_since = stream.lead + 1, False, now_ns()
             stream.lose_consumers()
             self._coming[stream.id], self._positions[stream.id] = [], {}
@@ -89,3 +94,4 @@ class Leads:
             if stream.led:
                 await self._made(stream.id, number)
                 await self._source(stream, positions)
+                await group_events.elected(self._context, stream)

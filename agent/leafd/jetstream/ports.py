@@ -105,6 +105,10 @@ class Row(Protocol):
     def config(self) -> Mapping[str, Any] | None:
         """The configuration, as it is written there."""
 
+    @property
+    def peers(self) -> tuple[int, ...]:
+        """The servers that keep it."""
+
 
 class Rows(Protocol):
     """The table of all servers."""

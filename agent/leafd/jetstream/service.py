@@ -166,7 +166,7 @@ class JetStream:
         self._context.placing = placing
         source, define = partial(streams.sourced, self._context), partial(streams.defined, self._context)
         made = self._plane.stream_consumers_made
-        self._leads = Leads(self.catalogue, placing, self._load_consumers, source, define, made)
+        self._leads = Leads(self._context, placing, self._load_consumers, source, define, made)
         self.elsewhere = Elsewhere(self._context, placing, self.answer)
         return self.elsewhere
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from leafd import native_types as t
 from leafd.gotime import SECOND, ZERO_TIME, format_time, now_ns, plane_time, until as time_until
-from leafd.jetstream import errors
+from leafd.jetstream import errors, group_events
 from leafd.jetstream.catalogue import Consumer, Settings, Stream, consumer_definition
 from leafd.jetstream.context import Context
 from leafd.jetstream.copiers import is_of_a_copy
@@ -295,6 +295,7 @@ async def _add(call: Call, stream: Stream, config: ConsumerConfig) -> dict[str, 
         await _spare(call, stream, consumer)
     served = stream.add_consumer(consumer)
     context.copiers.begun(stream, consumer, state.taken)
+    await group_events.made(context, stream, consumer)
     context.advisories.consumer(stream, consumer, "CREATED", "create")
     if not served:
         context.advisories.consumer(stream, consumer, "DELETED", "delete")

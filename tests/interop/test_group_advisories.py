@@ -1,0 +1,77 @@
+"""Events of the groups that keep streams: who leads a stream and its consumers, in their account and in the system
+account, as at nats-servers.
+
+Not here: that too few servers are there for a leader (unit/jetstream/test_group_events.py), other advisories.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from nats.aio.msg import Msg
+
+from tests import servers
+from tests.interop.test_replicated_queues import patiently
+from tests.interop.test_replicated_streams import asked, led_by, same_at_both
+from tests.rig.official import connect
+from tests.rig.waiting import until
+
+DURABLE: dict[str, Any] = {"durable_name": "D", "ack_policy": "explicit"}
+ALONE: dict[str, Any] = {"name": "E", "ack_policy": "explicit", "num_replicas": 1, "inactive_threshold": 60 * 10**9}
+ELECTIONS = 2
+"""Of the stream and of its consumer with replicas, each in two accounts."""
+
+
+async def walk(made: list[servers.Server]) -> list[object]:
+    """A stream and two consumers, one of them with one replica, are made, and the stream's lead is handed over."""
+    clients = [await connect(made[0]), await connect(made[0], "sys")]
+    told: list[tuple[str, str, dict[str, Any]]] = []
+
+    async def hear(place: str, message: Msg) -> None:
+        if "LEADER_ELECTED" in message.subject:
+            told.append((place, message.subject, json.loads(message.data)))
+
+    for place, client in zip(("A", "SYS"), clients, strict=True):
+
+        async def heard(message: Msg, place: str = place) -> None:
+            await hear(place, message)
+
+        await client.subscribe("$JS.EVENT.ADVISORY.>", cb=heard)
+        await client.flush()
+
+    def count(subject: str) -> int:
+        return sum(subject == one[1] for one in told)
+
+    stream, consumer = (
+        f"$JS.EVENT.ADVISORY.{one}" for one in ("STREAM.LEADER_ELECTED.S", "CONSUMER.LEADER_ELECTED.S.D")
+    )
+    await patiently(clients[0], "STREAM.CREATE.S", {"name": "S", "subjects": ["s"], "num_replicas": 3})
+    await asked(clients[0], "CONSUMER.DURABLE.CREATE.S.D", {"stream_name": "S", "config": DURABLE})
+    await asked(clients[0], "CONSUMER.CREATE.S.E", {"stream_name": "S", "config": ALONE})
+    await until(lambda: count(stream) == count(consumer) == ELECTIONS, lambda: told)
+    found: list[object] = [
+        [place, subject, shape(event)] for place, subject, event in sorted(told, key=lambda one: one[:2])
+    ]
+    first = await led_by(clients[0])
+    assert {one[2]["leader"] for one in told if one[1] == stream} == {first}
+    told.clear()
+    await asked(clients[0], "STREAM.LEADER.STEPDOWN.S")
+    await until(lambda: count(stream) == ELECTIONS, lambda: told)
+    assert {one[2]["leader"] for one in told if one[1] == stream} == {await led_by(clients[0], but=first)}
+    for client in clients:
+        await client.close()
+    return found
+
+
+def shape(event: dict[str, Any]) -> list[object]:
+    """What it has, and the names of the servers."""
+    names = sorted(one["name"] for one in event["replicas"])
+    rows = {key for one in event["replicas"] for key in one} - {"lag", "offline"}
+    return [sorted(event), event["type"], event.get("account"), event["stream"], names, sorted(rows)]
+
+
+def test_who_leads_a_stream_and_its_consumers_is_told_as_at_nats_servers(tmp_path: Path) -> None:
+    """When they are made, and when another server leads; of a consumer with one replica nothing is."""
+    same_at_both(walk, tmp_path)
