@@ -39,7 +39,7 @@
 #define MQTT_GREETING_MAX (16u * 1024u) /* of a CONNECT, its will and its password in it */
 #define MQTT_HEAD_BYTES (64u * 1024u)   /* of a packet beside its payload */
 #define MQTT_TOPIC_BYTES SUBJECT_BYTES_MAX
-#define MQTT_FILTERS_MAX 256u            /* of one SUBSCRIBE or UNSUBSCRIBE; the others are refused */
+#define MQTT_FILTERS_MAX 1024u           /* of one SUBSCRIBE or UNSUBSCRIBE; Home Assistant sends 500 */
 #define MQTT_GROUPS_MAX 64u              /* shared subscriptions that one message may wait in */
 #define MQTT_MARKS 64u                   /* of messages that routes have brought for sessions here lately */
 #define MQTT_ASKED_BYTES (1024u * 1024u) /* of what one message is made of, beside its payload */

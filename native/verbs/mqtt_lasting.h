@@ -85,4 +85,10 @@ LEAF_MUST_USE status_t mqtt_will_found(plane_t *plane, mqtt_account_t *keeper, u
 void mqtt_will_chores(plane_t *plane);
 void mqtt_will_forget_all(mqtt_desk_t *desk);
 
+/* How long a message lasts at most, in seconds; 0: for ever. One that may not wait at all (5: 3.3.2.3.3) has the
+ * shortest time that a stream knows: who is here has had it by then. */
+static inline uint32_t mqtt_lasts(const mqtt_properties_t *properties) {
+    uint32_t seconds = mqtt_number(properties, MQTT_MESSAGE_EXPIRY, 0);
+    return seconds == 0 && mqtt_has(properties, MQTT_MESSAGE_EXPIRY) ? 1 : seconds;
+}
 #endif

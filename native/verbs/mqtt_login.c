@@ -458,15 +458,16 @@ void mqtt_beat(plane_t *plane, peer_t *peer) {
 /* Ends a connection with its will, unless the client says otherwise. */
 void mqtt_disconnect(plane_t *plane, peer_t *peer, const mqtt_packet_t *packet) {
     session_t *session = peer->session;
-    if (packet->reason != MQTT_REASON_WITH_WILL) {
+    bool expires = mqtt_has(&packet->properties, MQTT_SESSION_EXPIRY);
+    uint32_t expiry = mqtt_number(&packet->properties, MQTT_SESSION_EXPIRY, 0);
+    if (expires && session->asked == 0 && expiry != 0) { /* 5: 3.14.2.2.2: that is no DISCONNECT, and its will stays */
+        mqtt_break(plane, peer, MQTT_REASON_PROTOCOL, "a session expiry where CONNECT had none");
+        return;
+    }
+    if (packet->reason == MQTT_REASON_SUCCESS) { /* 5: 3.1.2.5: no other reason takes it back */
         session_forget_will(session);
     }
-    if (mqtt_has(&packet->properties, MQTT_SESSION_EXPIRY)) {
-        uint32_t expiry = mqtt_number(&packet->properties, MQTT_SESSION_EXPIRY, 0);
-        if (session->asked == 0 && expiry != 0) { /* 5: 3.14.2.2.2 */
-            mqtt_break(plane, peer, MQTT_REASON_PROTOCOL, "a session expiry where CONNECT had none");
-            return;
-        }
+    if (expires) {
         session->expiry = expiry;
         limit_expiry(plane, session);
         if (session->kept != NULL) {

@@ -154,7 +154,7 @@ static bool compose_header(mqtt_desk_t *desk, const sending_t *sending, bool to_
 static mqtt_reason_t keep_for_sessions(plane_t *plane, mqtt_desk_t *desk, const publication_t *publication,
                                        sending_t *sending, uint16_t id) {
     const mqtt_message_t *message = sending->message;
-    uint32_t expiry = mqtt_number(&message->properties, MQTT_MESSAGE_EXPIRY, 0);
+    uint32_t expiry = mqtt_lasts(&message->properties);
     kept_t *kept = sending->peer == NULL || message->qos != 2 ? NULL : sending->peer->session->kept;
     const mqtt_account_t *keeper = kept == NULL ? NULL : kept->keeper;
     bool rides = keeper != NULL && keeping_shared(keeper->messages);
@@ -210,7 +210,7 @@ static mqtt_reason_t send_message(plane_t *plane, mqtt_desk_t *desk, sending_t *
         return MQTT_REASON_QUOTA;
     }
     const mqtt_message_t *retained = message->retain ? message : NULL;
-    uint32_t expiry = mqtt_number(&message->properties, MQTT_MESSAGE_EXPIRY, 0);
+    uint32_t expiry = mqtt_lasts(&message->properties);
     if (where == WHERE_FAR) { /* before it comes there for subscribers */
         mqtt_reason_t reason = mqtt_keep(plane, desk, &publication, MQTT_MESSAGES, expiry, retained, true);
         if (reason != MQTT_REASON_SUCCESS) {

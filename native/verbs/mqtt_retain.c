@@ -19,6 +19,7 @@
 #include "text/headers.h"
 #include "text/time_text.h"
 #include "verbs/mqtt.h"
+#include "verbs/mqtt_lasting.h"
 #include "verbs/mqtt_far.h"
 #include "verbs/mqtt_retain.h"
 
@@ -183,7 +184,7 @@ mqtt_reason_t mqtt_keep(plane_t *plane, mqtt_desk_t *desk, const publication_t *
 
 mqtt_reason_t mqtt_retain(plane_t *plane, mqtt_desk_t *desk, const publication_t *publication,
                           const mqtt_message_t *message) {
-    uint32_t expiry = mqtt_number(&message->properties, MQTT_MESSAGE_EXPIRY, 0);
+    uint32_t expiry = mqtt_lasts(&message->properties);
     uint32_t ended = plane->mqtt.max_retained == 0 ? ENDED_SECONDS : ENDED_COUNTED_SECONDS;
     const mqtt_account_t *keeper = table_find(&desk->accounts, publication->account->js.id);
     bool far = keeper != NULL && retained_is_far(plane, keeper);

@@ -129,7 +129,7 @@ void mqtt_republished(plane_t *plane, publication_t *publication) {
         return;
     }
     copy.message.header = bytes_of(desk->header.at, (uint32_t)desk->header.size);
-    uint32_t expiry = mqtt_number(&desk->made.properties, MQTT_MESSAGE_EXPIRY, 0);
+    uint32_t expiry = mqtt_lasts(&desk->made.properties);
     if (mqtt_keep(plane, desk, &copy, MQTT_MESSAGES, expiry, NULL, false) == MQTT_REASON_SUCCESS) {
         publication->flags |= PUBLICATION_REPUBLISHED;
     }

@@ -6,6 +6,7 @@ Not here: what the standard leaves open (test_mqtt_five.py).
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import Any, Final
 
@@ -107,3 +108,28 @@ def test_what_the_standard_leaves_to_the_server(port: int, level: int) -> None:
         peer.send(mqtt.connect(level, "w", will=Will("", b"x")))
         last = peer.ended()
         assert last is None if level == 4 else last is not None and last.reason == 0x90
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_thousand_topics_in_one_packet(port: int, level: int) -> None:
+    """3.8.3 knows no bound. Home Assistant sends up to 500, which nats-server and mosquitto take, too."""
+    filters = [f"many/{number}" for number in range(1024)]
+    with Peer(port, level=level, client=f"asks{level}") as peer:
+        assert [0] * 1024 == peer.subscribe(*filters)
+        peer.publish("many/1023", b"x")
+        assert [b"x"] == [one.payload for one in peer.round_trip()]
+        assert ([] if level == 4 else [0] * 1024) == peer.unsubscribe(*filters)
+        peer.publish("many/1023", b"x")
+        assert [] == peer.round_trip()
+
+
+def test_who_is_in_the_middle_of_a_packet_is_alive(port: int) -> None:
+    """Bytes count for the keep alive, as with nats-server: a packet may take longer than that on a slow line. mosquitto
+    closes, since 3.1.2.10 has whole packets."""
+    raw = mqtt.publish("slowly/sent", b"12345678")
+    with Peer(port, client="slow", keep_alive=1) as peer:
+        peer.subscribe("slowly/#")
+        for begin in range(0, len(raw), 3):
+            peer.send(raw[begin : begin + 3])
+            time.sleep(0.3)
+        assert b"12345678" == peer.expect(PUBLISH).payload

@@ -392,15 +392,17 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
         "interop/test_mqtt_links.py::test_the_quality_of_service_of_a_filter_costs_no_message",
         "interop/test_mqtt_named.py::test_a_message_of_another_account_has_qos_0",
     ),
-    "A filter of more levels than a subject": (
-        "interop/test_mqtt_standard.py::test_what_the_standard_leaves_to_the_server",
-    ),
+    "A filter of more levels": ("interop/test_mqtt_standard.py::test_what_the_standard_leaves_to_the_server",),
     "A device whose socket has taken nothing": (
         "native/test_plane_output.c: and of QoS 0 it gets no more until it reads again",
     ),
     "What streams answer for MQTT clients": (
         "interop/test_mqtt_links.py::test_what_a_server_says_to_itself_for_its_devices_stays_there",
     ),
+    "A will is taken back": ("interop/test_mqtt_five.py::test_a_will_is_said_unless_its_client_takes_leave",),
+    "A message that expires after 0 s": ("interop/test_mqtt_five.py::test_a_retained_message_expires",),
+    "SUBSCRIBE and UNSUBSCRIBE may have": ("interop/test_mqtt_standard.py::test_a_thousand_topics_in_one_packet",),
+    "Who is in the middle": ("interop/test_mqtt_standard.py::test_who_is_in_the_middle_of_a_packet_is_alive",),
     "A shared subscription": ("native/test_plane_mqtt_share.c",),
     "A session that outlives": ("interop/test_mqtt_five.py::test_where_no_session_can_be_kept_that_is_said",),
     "Where more than max_queued messages wait": (
