@@ -27,6 +27,10 @@
 /* .. and half of what there is memory for, where changes are spread: a page that two messages change is written once */
 #define CHECKPOINT_PART_SPREAD 2
 #define CHECKPOINT_PART_ADMITTED 4 /* of what publishers may hold */
+/* .. and half of a narrow ring, while no more comes than that in a second: each checkpoint writes some ten pages again,
+ * and the kernel counts some thirty more. What comes in the meantime has the other half, and nobody waits for it. */
+#define CHECKPOINT_PART_CALM 2
+#define CALM_RATE UINT64_C(8000000)
 #define CHECKPOINT_SHORT_NS (200 * NS_PER_MS)
 #define CHECKPOINT_MIN (UINT64_C(64) << 10)
 #define HAND_BYTES (UINT64_C(256) << 10) /* the keeper is woken for so much, not for each batch */
@@ -351,12 +355,19 @@ static void store_background(store_t *store) {
     turn->background_at = next > soonest ? next : soonest;
 }
 
+/* Did what waits for a checkpoint come slowly? */
+static bool is_calm(const store_t *store) {
+    int64_t since = store->pipeline.pending_since;
+    int64_t passed = since < store->turn.now_mono ? store->turn.now_mono - since : 0;
+    return batches_used(&store->batches) <= (uint64_t)(passed / NS_PER_MS) * (CALM_RATE / 1000);
+}
+
 /* The less publishers may hold in the ring, the smaller the checkpoints. */
 static uint64_t checkpoint_bytes(const store_t *store) {
     bool spread = room_is_spread(store);
-    uint64_t usual =
-        spread ? number_least(store->room.resident, store->batches.room) / CHECKPOINT_PART_SPREAD
-               : number_least(store->room.resident / CHECKPOINT_PART, store->batches.room / CHECKPOINT_PART_NARROW);
+    uint64_t narrow = store->batches.room / (is_calm(store) ? CHECKPOINT_PART_CALM : CHECKPOINT_PART_NARROW);
+    uint64_t usual = spread ? number_least(store->room.resident, store->batches.room) / CHECKPOINT_PART_SPREAD
+                            : number_least(store->room.resident / CHECKPOINT_PART, narrow);
     uint64_t part = store->room.admits / (spread ? CHECKPOINT_PART_SPREAD : CHECKPOINT_PART_ADMITTED);
     return number_least(number_most(part, CHECKPOINT_MIN), usual);
 }
