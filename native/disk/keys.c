@@ -4,6 +4,7 @@
 #include "base/abi_types.h"
 #include "base/check.h"
 #include "base/crc.h"
+#include "base/leb.h"
 
 /* Stable 128-bit hash for cut texts (it is on disk, so base/hash.h with its seed per process will not do):
  * MurmurHash3's x64 finish over 16-byte blocks. A collision is no danger to data: the whole text is in the value and is
@@ -122,8 +123,53 @@ bool value_sound(bytes_t key, bytes_t value) {
     return load_be32(value.at) == crc32c(crc, value.at + VALUE_CRC_SIZE, value.size - VALUE_CRC_SIZE);
 }
 
-uint32_t message_size(const message_record_t *message) {
-    return MESSAGE_FIXED_SIZE + message->subject.size + message->header.size + message->payload.size;
+/* What is at least this needs so many bytes that the numbers could take more than MESSAGE_FIXED_SIZE. */
+#define BRIEF_BORN_END (UINT64_C(1) << 56) /* in zigzag, so more than a year in ns, ahead and back */
+#define BRIEF_SEQ_END (UINT64_C(1) << 42)
+
+/* Can its numbers be short? */
+static bool is_brief(uint64_t seq, const message_record_t *message) {
+    return (message->flags & MESSAGE_BRIEF) != 0 && zigzag((uint64_t)message->born) < BRIEF_BORN_END
+           && message->previous < seq && seq < BRIEF_SEQ_END;
+}
+
+static uint64_t message_back(uint64_t seq, const message_record_t *message) {
+    return message->previous != 0 ? seq - message->previous : 0;
+}
+
+static uint32_t numbers_size(uint64_t seq, const message_record_t *message) {
+    return is_brief(seq, message)
+               ? VALUE_CRC_SIZE + 1 + leb_size(message->subject.size) + leb_size(message->header.size) + 8
+                     + leb_size(zigzag((uint64_t)message->born)) + leb_size(message_back(seq, message))
+               : MESSAGE_FIXED_SIZE;
+}
+
+static uint32_t text_size(const message_record_t *message) {
+    return message->subject.size + message->header.size + message->payload.size;
+}
+
+uint32_t message_size(uint64_t seq, const message_record_t *message) {
+    return numbers_size(seq, message) + text_size(message);
+}
+
+uint32_t message_most(const message_record_t *message) {
+    return MESSAGE_FIXED_SIZE + text_size(message);
+}
+
+uint8_t *message_write_numbers(uint8_t *value, uint64_t seq, const message_record_t *message) {
+    if (LEAF_LIKELY(is_brief(seq, message))) {
+        value[4] = message->flags;
+        uint8_t *at = leb_put(leb_put(value + 5, message->subject.size), message->header.size);
+        store_be64(at, (uint64_t)message->ts);
+        return leb_put(leb_put(at + 8, zigzag((uint64_t)message->born)), message_back(seq, message));
+    }
+    value[4] = message->flags & (uint8_t)~MESSAGE_BRIEF;
+    store_be16(value + 5, (uint16_t)message->subject.size);
+    store_be32(value + 7, message->header.size);
+    store_be64(value + 11, (uint64_t)message->ts);
+    store_be64(value + 19, (uint64_t)message->born);
+    store_be64(value + 27, message->previous);
+    return value + MESSAGE_FIXED_SIZE;
 }
 
 static uint8_t *key_copy(uint8_t *to, bytes_t from) {
@@ -136,13 +182,8 @@ static uint8_t *key_copy(uint8_t *to, bytes_t from) {
 #define PAYLOAD_LONG 512 /* its checksum is taken where it comes from */
 
 void message_write(uint8_t *value, bytes_t key, const message_record_t *message) {
-    value[4] = message->flags;
-    store_be16(value + 5, (uint16_t)message->subject.size);
-    store_be32(value + 7, message->header.size);
-    store_be64(value + 11, (uint64_t)message->ts);
-    store_be64(value + 19, (uint64_t)message->born);
-    store_be64(value + 27, message->previous);
-    uint8_t *to = key_copy(value + MESSAGE_FIXED_SIZE, message->subject);
+    uint8_t *to = message_write_numbers(value, load_be64(key.at + 4), message);
+    to = key_copy(to, message->subject);
     to = key_copy(to, message->header);
     uint32_t begin = (uint32_t)(to - value);
     if (message->payload.size < PAYLOAD_LONG) {
@@ -156,27 +197,51 @@ void message_write(uint8_t *value, bytes_t key, const message_record_t *message)
     memcpy(to, message->payload.at, message->payload.size);
 }
 
-bool message_read(bytes_t value, message_record_t *message) {
-    if (value.size < MESSAGE_FIXED_SIZE) {
+/* Takes off value what stands before the subject. */
+static bool read_brief(bytes_t key, bytes_t *value, uint64_t *subject, uint64_t *header, message_record_t *message) {
+    uint64_t seq = load_be64(key.at + 4), born, back;
+    *value = bytes_after(*value, VALUE_CRC_SIZE + 1);
+    if (!leb_take(value, subject) || !leb_take(value, header) || value->size < 8) {
         return false;
     }
-    uint32_t rest = value.size - MESSAGE_FIXED_SIZE;
-    uint32_t subject_size = load_be16(value.at + 5);
-    uint32_t header_size = load_be32(value.at + 7);
-    if (subject_size > rest) {
+    message->ts = (int64_t)load_be64(value->at);
+    *value = bytes_after(*value, 8);
+    if (!leb_take(value, &born) || !leb_take(value, &back) || born >= BRIEF_BORN_END || back >= seq) {
         return false;
     }
-    if (header_size > rest - subject_size) {
+    message->born = (int64_t)unzigzag(born);
+    message->previous = back != 0 ? seq - back : 0;
+    return true;
+}
+
+static bool read_whole(bytes_t *value, uint64_t *subject, uint64_t *header, message_record_t *message) {
+    if (value->size < MESSAGE_FIXED_SIZE) {
         return false;
     }
-    message->flags = value.at[4];
-    message->ts = (int64_t)load_be64(value.at + 11);
-    message->born = (int64_t)load_be64(value.at + 19);
-    message->previous = load_be64(value.at + 27);
-    const uint8_t *at = value.at + MESSAGE_FIXED_SIZE;
-    message->subject = bytes_of(at, subject_size);
-    message->header = bytes_of(at + subject_size, header_size);
-    message->payload = bytes_of(at + subject_size + header_size, rest - subject_size - header_size);
+    *subject = load_be16(value->at + 5);
+    *header = load_be32(value->at + 7);
+    message->ts = (int64_t)load_be64(value->at + 11);
+    message->born = (int64_t)load_be64(value->at + 19);
+    message->previous = load_be64(value->at + 27);
+    *value = bytes_after(*value, MESSAGE_FIXED_SIZE);
+    return true;
+}
+
+bool message_read(bytes_t key, bytes_t value, message_record_t *message) {
+    uint64_t subject, header;
+    if (value.size <= VALUE_CRC_SIZE || key.size != MESSAGE_KEY_SIZE) {
+        return false;
+    }
+    message->flags = value.at[VALUE_CRC_SIZE];
+    bool numbers = LEAF_LIKELY((message->flags & MESSAGE_BRIEF) != 0)
+                       ? read_brief(key, &value, &subject, &header, message)
+                       : read_whole(&value, &subject, &header, message);
+    if (!numbers || subject > value.size || header > value.size - subject) {
+        return false;
+    }
+    message->subject = bytes_of(value.at, (uint32_t)subject);
+    message->header = bytes_of(value.at + subject, (uint32_t)header);
+    message->payload = bytes_after(value, (uint32_t)(subject + header));
     return true;
 }
 

@@ -12,6 +12,9 @@
  *                                                                                             store.h, below)
  *  MESSAGES    stream 4, seq 8                         flags 1, subject size 2, header size 4, ts 8, born 8, previous
  *                                                      8, subject, header, payload
+ *              .. with MESSAGE_BRIEF                   flags 1, subject size, header size, ts 8, born, how far back
+ *                                                      `previous` is (0: none), subject, header, payload; the sizes
+ *                                                      and the distance are LEB128, born too, in zigzag
  *  HEADS       stream 4, subject ..                    first 8, last 8, count 8, [whole subject]
  *  IDS         stream 4, message id ..                 seq 8, born 8, [whole id]
  *  ID_ORDER    stream 4, seq 8                         born 8, message id
@@ -47,7 +50,8 @@
 #define STORE_FORMAT 1
 /* In the format of META, so that a leafd which does not know of them refuses the store: with a sealer (sealer.h), with
  * values that are compressed (packing.h), some of them behind dictionaries, with stamps in the records of sources, with
- * twins (env_twins.c), with ledgers, with batches of the journal that are compressed (squeeze.h). */
+ * twins (env_twins.c), with ledgers, with batches of the journal that are compressed (squeeze.h), with messages whose
+ * numbers are short. */
 #define STORE_FORMAT_SEALED (UINT32_C(1) << 31)
 #define STORE_FORMAT_PACKED (UINT32_C(1) << 30)
 #define STORE_FORMAT_PRIMED (UINT32_C(1) << 29)
@@ -55,9 +59,10 @@
 #define STORE_FORMAT_TWICE (UINT32_C(1) << 27)
 #define STORE_FORMAT_LEDGERS (UINT32_C(1) << 26)
 #define STORE_FORMAT_SQUEEZED (UINT32_C(1) << 25)
+#define STORE_FORMAT_BRIEF (UINT32_C(1) << 24)
 #define STORE_FORMAT_KEPT                                                                                              \
     (STORE_FORMAT_PACKED | STORE_FORMAT_PRIMED | STORE_FORMAT_STAMPED | STORE_FORMAT_TWICE | STORE_FORMAT_LEDGERS      \
-     | STORE_FORMAT_SQUEEZED)
+     | STORE_FORMAT_SQUEEZED | STORE_FORMAT_BRIEF)
 #define STORE_FORMAT_FLAGS (STORE_FORMAT_SEALED | STORE_FORMAT_KEPT)
 #define STORE_FORMAT_KEY "format"
 
@@ -97,7 +102,7 @@ typedef enum store_db {
 
 #define VALUE_CRC_SIZE 4
 #define MESSAGE_KEY_SIZE 12
-#define MESSAGE_FIXED_SIZE 35 /* crc included */
+#define MESSAGE_FIXED_SIZE 35 /* crc included; the most that its numbers take, brief or not */
 #define HEAD_FIXED_SIZE 28
 #define ID_FIXED_SIZE 20
 #define ID_ORDER_FIXED_SIZE 12
@@ -112,6 +117,7 @@ typedef enum store_db {
 #define MESSAGE_PACKED 16  /* .. and has: see packing.h. Nobody but env.c and who reads LMDB's file sees such a value */
 #define MESSAGE_PRIMED 32  /* .. behind a dictionary of the stream's */
 #define MESSAGE_FILLED 64  /* written when newer ones were there: fill.c */
+#define MESSAGE_BRIEF 128  /* its numbers are short. A record to be written: where they can be */
 
 #define EXPIRY_SCHEDULE (UINT64_C(1) << 63) /* in the sequence of an EXPIRY key */
 
@@ -152,10 +158,17 @@ uint32_t key_numbers(store_db_t db, bytes_t key);
 #define KEY_RECORD_MAX (KEY_MAX - 1)
 
 /* Sizes include the crc; the writers fill in everything, the crc too. */
-uint32_t message_size(const message_record_t *message);
+uint32_t message_size(uint64_t seq, const message_record_t *message);
+uint32_t message_most(const message_record_t *message); /* under whatever sequence */
 void message_write(uint8_t *value, bytes_t key, const message_record_t *message);
+/* What stands between crc and subject, and no more. Returns where the subject goes. */
+uint8_t *message_write_numbers(uint8_t *value, uint64_t seq, const message_record_t *message);
 /* false: the lengths do not add up. Does not look at the checksum. */
-bool message_read(bytes_t value, message_record_t *message);
+bool message_read(bytes_t key, bytes_t value, message_record_t *message);
+/* What stands behind the numbers of a value that was read. */
+static inline bytes_t message_text(bytes_t value, const message_record_t *message) {
+    return bytes_after(value, (uint32_t)(message->subject.at - value.at));
+}
 
 uint32_t head_size(bytes_t subject);
 void head_write(uint8_t *value, bytes_t key, bytes_t subject, head_t head);

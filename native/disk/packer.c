@@ -232,10 +232,10 @@ typedef struct trial {
 /* One as it was sent, unless there is no room for it. */
 static void take_sample(trial_t *trial, bytes_t key, bytes_t value) {
     message_record_t message;
-    if (!value_sound(key, value) || !message_read(value, &message) || (message.flags & MESSAGE_GONE) != 0) {
+    if (!value_sound(key, value) || !message_read(key, value, &message) || (message.flags & MESSAGE_GONE) != 0) {
         return;
     }
-    bytes_t sample = bytes_after(value, MESSAGE_FIXED_SIZE);
+    bytes_t sample = message_text(value, &message);
     if (sample.size == 0 || sample.size > S2_PRIMED_MAX || sample.size > SAMPLES_BYTES - trial->used) {
         return;
     }

@@ -1,44 +1,11 @@
 /* packing.c: see packing.h. */
 #include "disk/packing.h"
 
+#include "base/leb.h"
 #include "text/s2.h"
 
 #define PLAIN (VALUE_CRC_SIZE + 1) /* in front of the block */
 #define WORTH_PART 16              /* so much smaller it has to become: reading it costs time */
-#define NUMBER_MAX 10              /* bytes of a LEB128 */
-#define NUMBERS_MAX (6 * NUMBER_MAX)
-
-/* ---- numbers of variable length ---------------------------------------------------------------------------------- */
-
-static uint8_t *leb_put(uint8_t *to, uint64_t number) {
-    for (; number >= 0x80; number >>= 7) {
-        *to++ = (uint8_t)(number | 0x80);
-    }
-    *to++ = (uint8_t)number;
-    return to;
-}
-
-/* Takes it off the front. false: none stands there. */
-static bool leb_take(bytes_t *from, uint64_t *number) {
-    *number = 0;
-    for (uint32_t i = 0; i < NUMBER_MAX && i < from->size; i++) {
-        *number |= (uint64_t)(from->at[i] & 0x7f) << (7 * i);
-        if (from->at[i] < 0x80) {
-            *from = bytes_after(*from, i + 1);
-            return true;
-        }
-    }
-    return false;
-}
-
-/* Numbers a little below 0 become small. */
-static uint64_t zigzag(uint64_t number) {
-    return number << 1 ^ (0 - (number >> 63));
-}
-
-static uint64_t unzigzag(uint64_t number) {
-    return number >> 1 ^ (0 - (number & 1));
-}
 
 /* ---- packing ----------------------------------------------------------------------------------------------------- */
 
@@ -60,7 +27,7 @@ bytes_t packing_pack(s2_encoder_t *encoder, bytes_t value, uint8_t *to) {
 bytes_t packing_prime(s2_primer_t *primer, const dictionary_t *dictionary, uint32_t id, bytes_t key, bytes_t value,
                       uint8_t *to) {
     message_record_t message;
-    if (key.size != MESSAGE_KEY_SIZE || !message_read(value, &message)) {
+    if (key.size != MESSAGE_KEY_SIZE || !message_read(key, value, &message)) {
         return value;
     }
     uint64_t ts = (uint64_t)message.ts, born = (uint64_t)message.born;
@@ -71,7 +38,7 @@ bytes_t packing_prime(s2_primer_t *primer, const dictionary_t *dictionary, uint3
     at = leb_put(at, zigzag(born - ts - (uint64_t)dictionary->gap));
     at = leb_put(at, load_be64(key.at + 4) - message.previous);
     uint32_t head = (uint32_t)(at - to), room = value.size - value.size / WORTH_PART;
-    uint32_t size = room > head ? s2_encode_primed(primer, bytes_after(value, MESSAGE_FIXED_SIZE), at, room - head) : 0;
+    uint32_t size = room > head ? s2_encode_primed(primer, message_text(value, &message), at, room - head) : 0;
     return size == 0 ? value : finish_packed(value, to, head + size, MESSAGE_PACKED | MESSAGE_PRIMED);
 }
 
@@ -103,14 +70,16 @@ static status_t unpack_primed(unsealed_t *unsealed, const finder_t *finder, byte
     if (to == NULL) {
         return STATUS_NO_MEMORY;
     }
-    if (s2_decode_primed(dictionary->text, block, to + MESSAGE_FIXED_SIZE, size) == STATUS_OK) {
-        ts = unzigzag(ts) + (uint64_t)dictionary->ts;
-        store_be16(to + 5, (uint16_t)subject);
-        store_be32(to + 7, (uint32_t)header);
-        store_be64(to + 11, ts);
-        store_be64(to + 19, unzigzag(gap) + ts + (uint64_t)dictionary->gap);
-        store_be64(to + 27, load_be64(key.at + 4) - back);
-        *value = finish_unpacked(packed, to, MESSAGE_FIXED_SIZE + size);
+    /* What the numbers are written from: of subject and header the sizes alone. */
+    message_record_t message = {.flags = packed.at[VALUE_CRC_SIZE],
+                                .ts = (int64_t)(unzigzag(ts) + (uint64_t)dictionary->ts),
+                                .previous = load_be64(key.at + 4) - back,
+                                .subject = bytes_of(NULL, (uint32_t)subject),
+                                .header = bytes_of(NULL, (uint32_t)header)};
+    message.born = (int64_t)(unzigzag(gap) + (uint64_t)message.ts + (uint64_t)dictionary->gap);
+    uint8_t *text = message_write_numbers(to, load_be64(key.at + 4), &message);
+    if (s2_decode_primed(dictionary->text, block, text, size) == STATUS_OK) {
+        *value = finish_unpacked(packed, to, (uint32_t)(text - to) + size);
     }
     return STATUS_OK;
 }

@@ -203,8 +203,7 @@ static status_t audit_entry(void *context, const char *database, bytes_t key, by
     if (status != STATUS_OK) {
         return status;
     }
-    bool shaped =
-        entry.db != DB_MESSAGES || (entry.key.size == MESSAGE_KEY_SIZE && message_read(entry.value, &message));
+    bool shaped = entry.db != DB_MESSAGES || message_read(entry.key, entry.value, &message);
     if (!entry.sound || !shaped) {
         char what[128];
         look_describe(&entry, what, sizeof what);

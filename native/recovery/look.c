@@ -60,7 +60,7 @@ static bool look_opens(store_look_t *look, const char *database, bytes_t key, by
     look_entry_t entry;
     message_record_t message;
     return look_open_entry(look, database, key, value, &entry) == STATUS_OK && entry.sound
-           && (entry.db != DB_MESSAGES || message_read(entry.value, &message));
+           && (entry.db != DB_MESSAGES || message_read(entry.key, entry.value, &message));
 }
 
 /* Names an entry by the form of its key, and where that is not enough by its value. Heads are no use to anybody who

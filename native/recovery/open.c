@@ -405,16 +405,18 @@ static status_t put_disk(env_t *env, bool *anew) {
     return env_write_put(env, DB_RECORDS, key_bytes(&key), bytes_of(made, sizeof made));
 }
 
-/* Before the journal can have an entry of a ledger or a compressed batch, META says that there may be some: a leafd
- * that does not know them refuses the store. Without room there will be none, until another start. */
+/* Before the journal can have an entry of a ledger, a compressed batch or a message with short numbers, META says
+ * that there may be some: a leafd that does not know them refuses the store. Without room there will be none, until
+ * another start. */
 static status_t keep_formats(opening_t *opening) {
     store_t *store = opening->store;
     env_t *env = store->env;
     bool anew = false;
+    store->brief = store->options.memory ? MESSAGE_BRIEF : 0;
     if (store->options.memory || opening->no_room) {
         return STATUS_OK;
     }
-    uint32_t formats = (store->options.ledgers ? STORE_FORMAT_LEDGERS : 0)
+    uint32_t formats = STORE_FORMAT_BRIEF | (store->options.ledgers ? STORE_FORMAT_LEDGERS : 0)
                        | (store->options.sealer == NULL ? STORE_FORMAT_SQUEEZED : 0);
     status_t status = env_write_begin(env);
     if (status == STATUS_OK && (formats & ~env_formats_said(env)) != 0) {
@@ -426,6 +428,7 @@ static status_t keep_formats(opening_t *opening) {
         status = env_write_commit(env);
     }
     env_write_abort(env);
+    store->brief = status == STATUS_OK ? MESSAGE_BRIEF : 0;
     store->journal.squeezes = status == STATUS_OK && (formats & STORE_FORMAT_SQUEEZED) != 0;
     return status == STATUS_OK || can_wait(opening, status)
                ? STATUS_OK

@@ -215,14 +215,15 @@ static status_t message_get(rebuild_t *rebuild, uint32_t id, uint64_t seq, messa
     bytes_t value = BYTES_NONE;
     key_message(&key, id, seq);
     status_t status = env_write_get(rebuild->env, DB_MESSAGES, key_bytes(&key), &value);
-    if (status == STATUS_OK && (!value_sound(key_bytes(&key), value) || !message_read(value, message))) {
+    if (status == STATUS_OK
+        && (!value_sound(key_bytes(&key), value) || !message_read(key_bytes(&key), value, message))) {
         return STATUS_CORRUPT;
     }
     return status;
 }
 
 static status_t rebuild_write(rebuild_t *rebuild, uint32_t id, uint64_t seq, const message_record_t *message) {
-    uint32_t size = message_size(message);
+    uint32_t size = message_size(seq, message);
     uint8_t *value = rebuild_scratch(rebuild, size);
     if (value == NULL) {
         return STATUS_NO_MEMORY;
@@ -384,7 +385,7 @@ static status_t take_message(rebuild_t *rebuild, const batch_op_t *op) {
                                                   : STATUS_CORRUPT;
     }
     message_record_t message;
-    if (op->kind == OP_PUT && !message_read(op->value, &message)) {
+    if (op->kind == OP_PUT && !message_read(op->key, op->value, &message)) {
         return STATUS_CORRUPT;
     }
     if (op->kind == OP_PUT && (message.flags & MESSAGE_GONE) == 0) {

@@ -82,7 +82,7 @@ static bytes_t kept_id(bytes_t id) {
 /* Beside what one call needs, however many it appends. */
 static uint64_t need_of_one(const entry_t *entry) {
     const append_t *append = entry->append;
-    uint64_t need = message_size(&entry->message) + 2 * (uint64_t)append->subject.size;
+    uint64_t need = message_most(&entry->message) + 2 * (uint64_t)append->subject.size;
     need += append->msg_id.size > 0 ? dedupe_need(append->msg_id) : 0;
     need += append->due_ts != 0 ? SCHEDULE_NEED : 0;
     need += append->source_key.size > 0 ? 64 + (uint64_t)append->source_key.size : 0;
@@ -211,7 +211,8 @@ static void write_message(entry_t *entry) {
     store_key_t key;
     uint64_t position;
     key_message(&key, stream->id, entry->seq);
-    uint8_t *value = overlay_put(store, DB_MESSAGES, key_bytes(&key), message_size(&entry->message), false, &position);
+    uint8_t *value =
+        overlay_put(store, DB_MESSAGES, key_bytes(&key), message_size(entry->seq, &entry->message), false, &position);
     message_write(value, key_bytes(&key), &entry->message);
     head_t *head = &entry->head->head;
     if (head->count == 0) {
@@ -310,7 +311,7 @@ static inline void entry_begin(entry_t *entry, uint64_t before, int64_t age_now,
     }
     entry->message.ts = ts < stream->log.last_ts ? stream->log.last_ts : ts;
     entry->message.born = born < stream->log.last_born ? stream->log.last_born : born;
-    entry->message.flags = append->expires_ts < 0 ? MESSAGE_NEVER : 0;
+    entry->message.flags = entry->stream->store->brief | (append->expires_ts < 0 ? MESSAGE_NEVER : 0);
     entry->message.flags |= append->due_ts != 0 ? MESSAGE_SCHEDULE : 0;
     entry->times = (append->expires_ts > 0 ? 1u : 0u) + (append->due_ts != 0 ? 1u : 0u);
     entry->message.flags |= (entry->stream->config.flags & STREAM_COMPRESS) != 0 ? MESSAGE_PACK : 0;
@@ -324,7 +325,7 @@ status_t append_instead(store_stream_t *stream, const message_row_t *found, byte
     append_t append = {.subject = found->message.subject, .header = header, .expires_ts = wall + ttl_ns};
     entry_t entry = {.stream = stream, .append = &append};
     entry_begin(&entry, 0, age, wall);
-    entry.message.flags = 0;
+    entry.message.flags = stream->store->brief;
     status_t status = notes_reserve(stream, 1, 1, 1);
     status = status == STATUS_OK ? head_fetch(stream, append.subject, &entry.head) : status;
     if (status != STATUS_OK) {

@@ -1,7 +1,6 @@
 /* core.h: what the store's own files share: the two structs behind store.h's handles, whose parts have one file each
  * that writes to them, and inner functions, grouped by the file that has them; more of those in the headers of parts,
- * overlay.h, message.h and lifecycle.h. Nobody outside native/store and native/recovery includes this: a start fills in
- * what the directory holds.
+ * overlay.h, message.h and lifecycle.h. Nobody outside native/store and native/recovery includes this.
  *
  *   append, delete, purge, expire --> overlay (ops into the open batch, notes in the memtable)
  *   read, count, subjects         --> overlay over LMDB's snapshot
@@ -161,6 +160,7 @@ struct store {               /* only lifecycle.c writes to it */
     heads_t heads;                    /* only lifecycle.c, subjects.c */
     clockwork_t clock;                /* only lifecycle.c, store.c */
     store_hooks_t hooks;              /* only store.c */
+    uint8_t brief;                    /* only open.c: MESSAGE_BRIEF where messages may have short numbers, else 0 */
     const struct commit_rule *commit; /* only commit.c; NULL: what the disk has */
     stream_list_t streams;            /* only stream.c */
     carried_streams_t carried;

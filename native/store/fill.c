@@ -248,9 +248,9 @@ static status_t find_room(const filling_t *filling) {
         || notes_reserve(stream, 1, 1, 1) != STATUS_OK || notes_reserve_fills(stream) != STATUS_OK) {
         return STATUS_FULL;
     }
-    uint64_t need = ROOM_EVICTION + STREAM_PROMISE + message_size(&filling->message)
+    uint64_t need = ROOM_EVICTION + STREAM_PROMISE + message_most(&filling->message)
                     + 2 * (uint64_t)filling->append->subject.size + 256;
-    need += filling->above.seq != 0 ? message_size(&filling->above.message) + 64 : 0;
+    need += filling->above.seq != 0 ? message_most(&filling->above.message) + 64 : 0;
     bool fits = room_for(store, need) || (room_widen_for(store, need) && room_for(store, need));
     return fits ? STATUS_OK : STATUS_FULL;
 }
@@ -260,7 +260,8 @@ static void write_one(store_stream_t *stream, uint64_t seq, message_record_t mes
     bool gone = (message.flags & MESSAGE_GONE) != 0;
     key_message(&key, stream->id, seq);
     message.flags |= gone ? 0 : MESSAGE_FILLED;
-    uint8_t *value = overlay_put(stream->store, DB_MESSAGES, key_bytes(&key), message_size(&message), gone, position);
+    uint8_t *value =
+        overlay_put(stream->store, DB_MESSAGES, key_bytes(&key), message_size(seq, &message), gone, position);
     message_write(value, key_bytes(&key), &message);
     if (gone) {
         notes_deleted(stream, 1);
@@ -316,7 +317,7 @@ static void filling_begin(filling_t *filling, int64_t age_now, int64_t wall_now)
                                           .payload = append->payload,
                                           .ts = append->force_ts,
                                           .born = age_now - age};
-    filling->message.flags = append->expires_ts < 0 ? MESSAGE_NEVER : 0;
+    filling->message.flags = filling->stream->store->brief | (append->expires_ts < 0 ? MESSAGE_NEVER : 0);
     filling->message.flags |= (config->flags & STREAM_COMPRESS) != 0 ? MESSAGE_PACK : 0;
     filling->bytes = stream_message_bytes(filling->stream, &filling->message);
 }

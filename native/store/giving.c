@@ -222,7 +222,7 @@ static status_t give_run(giving_t *giving, buffer_t *to) {
         giving->phase = GIVE_ROWS;
         return run_close(giving, to);
     }
-    if (!message_read(giving->messages.value, &message)) {
+    if (!message_read(giving->messages.key, giving->messages.value, &message)) {
         return STATUS_CORRUPT;
     }
     bool there = (message.flags & MESSAGE_GONE) == 0;
@@ -239,7 +239,7 @@ static status_t give_run(giving_t *giving, buffer_t *to) {
 static status_t give_message(const row_t *row, bytes_t id, buffer_t *to) {
     message_record_t message;
     uint8_t *at;
-    if (!message_read(row->value, &message)) {
+    if (!message_read(row->key, row->value, &message)) {
         return STATUS_CORRUPT;
     }
     uint64_t size = GIVE_RECORD + (uint64_t)id.size + message.subject.size + message.header.size + message.payload.size;
@@ -274,7 +274,7 @@ static status_t give_id(uint64_t seq, int64_t born, bytes_t id, buffer_t *to) {
 
 static bool is_gone(const row_t *row) {
     message_record_t message;
-    return row->there && message_read(row->value, &message) && (message.flags & MESSAGE_GONE) != 0;
+    return row->there && message_read(row->key, row->value, &message) && (message.flags & MESSAGE_GONE) != 0;
 }
 
 /* The next message or id by their sequence, or both where they have the same. */

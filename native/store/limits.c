@@ -35,9 +35,12 @@ static uint64_t link_end(store_stream_t *stream, uint64_t seq) {
 static void write_link(store_stream_t *stream, const message_row_t *found, uint64_t previous) {
     store_key_t key;
     key_message(&key, stream->id, found->seq);
-    message_record_t gone = {
-        .flags = MESSAGE_GONE, .ts = found->message.ts, .born = found->message.born, .previous = previous};
-    uint8_t *value = overlay_put(stream->store, DB_MESSAGES, key_bytes(&key), message_size(&gone), true, NULL);
+    message_record_t gone = {.flags = MESSAGE_GONE | stream->store->brief,
+                             .ts = found->message.ts,
+                             .born = found->message.born,
+                             .previous = previous};
+    uint8_t *value =
+        overlay_put(stream->store, DB_MESSAGES, key_bytes(&key), message_size(found->seq, &gone), true, NULL);
     message_write(value, key_bytes(&key), &gone);
     notes_deleted(stream, 1);
 }

@@ -30,7 +30,7 @@ static status_t found_deleted(store_stream_t *stream, uint64_t seq, bytes_t key,
     if (position < stream->notes.hidden_until) {
         return STATUS_AGAIN; /* of an earlier stream with this id */
     }
-    if (op.kind != OP_PUT || !message_read(op.value, &found->message)) {
+    if (op.kind != OP_PUT || !message_read(op.key, op.value, &found->message)) {
         return STATUS_NOT_FOUND;
     }
     *found = (message_row_t){.seq = seq, .message = found->message, .value = op.value, .sound = true};
@@ -40,7 +40,7 @@ static status_t found_deleted(store_stream_t *stream, uint64_t seq, bytes_t key,
 static status_t found_take(message_row_t *found, uint64_t seq, bytes_t key, bytes_t value, bool verify) {
     found->seq = seq;
     found->value = value;
-    found->sound = (!verify || value_sound(key, value)) && message_read(value, &found->message);
+    found->sound = (!verify || value_sound(key, value)) && message_read(key, value, &found->message);
     return found->sound ? STATUS_OK : STATUS_CORRUPT;
 }
 
@@ -55,7 +55,7 @@ static void take_from_overlay(store_stream_t *stream, indexed_op_t at, message_r
     op_read(&stream->store->batches, at.position, &op);
     found->seq = at.seq;
     found->value = op.value;
-    found->sound = message_read(op.value, &found->message);
+    found->sound = message_read(op.key, op.value, &found->message);
     check(found->sound);
 }
 

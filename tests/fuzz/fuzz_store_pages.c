@@ -61,12 +61,13 @@ static void put_message(env_t *env, uint32_t stream, uint64_t seq) {
     static uint8_t payload[LARGE];
     static uint8_t value[LARGE + 128];
     store_key_t key;
-    const message_record_t message = {.ts = (int64_t)seq,
+    const message_record_t message = {.flags = seq % 2 == 0 ? MESSAGE_BRIEF : 0,
+                                      .ts = (int64_t)seq,
                                       .subject = BYTES_LITERAL("fuzz.pages"),
                                       .payload = bytes_of(payload, seq % 20 == 0 ? LARGE : 100)};
     key_message(&key, stream, seq);
     message_write(value, key_bytes(&key), &message);
-    check(env_write_put(env, DB_MESSAGES, key_bytes(&key), bytes_of(value, message_size(&message))) == STATUS_OK);
+    check(env_write_put(env, DB_MESSAGES, key_bytes(&key), bytes_of(value, message_size(seq, &message))) == STATUS_OK);
 }
 
 static void fill(void) {

@@ -93,7 +93,7 @@ static uint32_t make_value(uint8_t *value, store_key_t *key, bytes_t payload) {
                                       .payload = payload};
     key_message(key, 1, 7);
     message_write(value, key_bytes(key), &message);
-    return message_size(&message);
+    return message_size(7, &message);
 }
 
 /* A dictionary of other readings, of stream 1 and by the id that is asked for. */
@@ -209,9 +209,10 @@ static void numbers_come_back(void) {
         message.ts = stamps[i % 6];
         message.born = stamps[i / 6 % 6];
         message.previous = (uint64_t)stamps[i / 36];
+        message.flags ^= MESSAGE_BRIEF;
         key_message(&key, 1, (uint64_t)stamps[(i + 3) % 6]);
         message_write(value, key_bytes(&key), &message);
-        bytes_t whole = bytes_of(value, message_size(&message));
+        bytes_t whole = bytes_of(value, message_size(load_be64(key.at + 4), &message));
         bytes_t packed = packing_prime(primer, &dictionary, 300, key_bytes(&key), whole, packed_at);
         CHECK(packing_primed(packed) && packed.size < whole.size);
         CHECK(bytes_equal(whole, unpack(&room, &with_dictionary, &key, packed)));

@@ -52,6 +52,20 @@ static off_t find_in_lmdb(int fd, const char *needle) {
     return at;
 }
 
+/* Where the value begins that has these bytes at its end: behind the key of the message 2 of stream 1. */
+static off_t find_value(int fd, const char *payload) {
+    static const uint8_t key[MESSAGE_KEY_SIZE] = {0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 2};
+    uint8_t before[MESSAGE_KEY_SIZE + MESSAGE_FIXED_SIZE + 8];
+    off_t at = find_in_lmdb(fd, payload);
+    CHECK_EQ_I64(sizeof before, pread(fd, before, sizeof before, at - (off_t)sizeof before));
+    size_t i = sizeof before - sizeof key;
+    while (i > 0 && memcmp(before + i, key, sizeof key) != 0) {
+        i--;
+    }
+    CHECK(memcmp(before + i, key, sizeof key) == 0);
+    return at - (off_t)(sizeof before - i - sizeof key);
+}
+
 static void flip(int fd, off_t at, uint8_t mask) {
     uint8_t byte;
     CHECK_EQ_I64(1, pread(fd, &byte, 1, at));
@@ -91,7 +105,7 @@ static void flipped_message(void) {
     fill_three();
     int fd = open_lmdb();
     off_t payload = find_in_lmdb(fd, "THE-DAMAGED-ONE");
-    off_t value = payload - 5 - MESSAGE_FIXED_SIZE;
+    off_t value = find_value(fd, "THE-DAMAGED-ONE");
     for (off_t at = value; at < payload + 15; at++) {
         uint8_t mask = (uint8_t)(1u << (at % 8));
         flip(fd, at, mask);
@@ -151,7 +165,7 @@ static void broken_chain_is_passed_in_steps(void) {
     rig_checkpoint(&rig);
     store_close(rig.store);
     int fd = open_lmdb();
-    flip(fd, find_in_lmdb(fd, "THE-DAMAGED-ONE") - 8 - MESSAGE_FIXED_SIZE + 5, 0x80); /* of the subject's size */
+    flip(fd, find_value(fd, "THE-DAMAGED-ONE") + 5, 0x40); /* of the subject's size */
     close(fd);
     rig_start(&rig);
     stream = rig_stream(&rig, 1, rig_config());

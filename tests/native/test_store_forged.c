@@ -42,7 +42,8 @@ static void put_plain_message(void) {
     message_record_t message = {.ts = RIG_START, .born = 1, .subject = text("change.6"), .payload = text("forged")};
     key_message(&key, 1, FORGED);
     message_write(value, key_bytes(&key), &message);
-    CHECK_EQ_I64(STATUS_OK, env_write_put(env, DB_MESSAGES, key_bytes(&key), bytes_of(value, message_size(&message))));
+    CHECK_EQ_I64(STATUS_OK,
+                 env_write_put(env, DB_MESSAGES, key_bytes(&key), bytes_of(value, message_size(FORGED, &message))));
 }
 
 /* The word that a first encryption is not over, so that what is in plain is believed. */

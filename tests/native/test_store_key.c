@@ -119,12 +119,16 @@ static void every_bit_of_an_entry(void) {
     static const uint8_t key[MESSAGE_KEY_SIZE] = {0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 7};
     begin_with(&first_key, FLIPPED);
     keep_files();
-    size_t value_size = MESSAGE_FIXED_SIZE + 2 * strlen("change.6") + SEALER_HIDDEN_SIZE;
-    size_t size = sizeof key + value_size;
+    size_t text_size = 2 * strlen("change.6") + SEALER_HIDDEN_SIZE; /* numbers come before it */
+    size_t size = 0;
     size_t at = 0;
-    for (size_t i = 8; i + size <= lmdb_size; i++) { /* LMDB has the value's size eight bytes before the key */
-        bool sized = kept_lmdb[i - 8] == value_size && kept_lmdb[i - 7] == 0;
-        at = sized && memcmp(kept_lmdb + i, key, sizeof key) == 0 ? i : at;
+    for (size_t i = 8; i + sizeof key <= lmdb_size; i++) { /* LMDB has the value's size eight bytes before the key */
+        size_t value_size = kept_lmdb[i - 8];
+        bool sized = value_size > text_size && value_size <= MESSAGE_FIXED_SIZE + text_size && kept_lmdb[i - 7] == 0;
+        if (sized && memcmp(kept_lmdb + i, key, sizeof key) == 0) {
+            at = i;
+            size = sizeof key + value_size;
+        }
     }
     CHECK(at > 0);
     for (size_t bit = 0; bit < size * 8; bit += test_stride()) {
