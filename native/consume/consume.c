@@ -416,6 +416,11 @@ void consume_judge(consume_t *consume, uint32_t stream_id, uint64_t from) {
     if (group) retention_judge(group, from);
 }
 
+void consume_settle(consume_t *consume, uint32_t stream_id) {
+    group_t *group = group_of(consume, stream_id);
+    for (uint32_t i = 0; group && i < group->count; i++) state_settle(group->consumers[i]);
+}
+
 void consume_interest_changed(consume_t *consume) {
     consume->interest_changed = true;
 }

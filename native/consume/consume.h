@@ -175,6 +175,8 @@ void consume_unblocked(consume_t *consume);
 /* Deliver, redeliver, expire requests, heartbeats, inactivity. Bounded; *again: there is more to do at once. */
 void consume_tick(consume_t *consume, moment_t now, bool *again);
 int64_t consume_next_deadline(const consume_t *consume); /* mono ns, INT64_MAX = none */
+/* What the stream's consumers have delivered goes with the next flush, and does not wait for its time. */
+void consume_settle(consume_t *consume, uint32_t stream_id);
 /* Writes dirty consumer states into the stores' open batches. Call before store_tick. */
 void consume_flush(consume_t *consume);
 bool consume_flushed(const consume_t *consume); /* the last flush stored all that it was to store */

@@ -69,6 +69,11 @@ void stream_group_transfer(js_t *js, const plane_command_t *command, stream_t *s
         js_done(js, command, STATUS_AGAIN);
         return;
     }
+    if (replicated_leads(stream)) { /* or what is in flight would come from the next leader as if it were new */
+        consume_settle(js->consume, stream->id);
+        consume_flush(js->consume);
+        replicated_flush(js);
+    }
     bool begun = group_transfer(replicated->group, to, *js->now);
     groups_stir(js->groups, replicated->group);
     js_done(js, command, begun ? STATUS_OK : STATUS_AGAIN);

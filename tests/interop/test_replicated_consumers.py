@@ -119,8 +119,11 @@ async def walk(made: list[servers.Server]) -> None:
     names[first].start()
     assert (await asked(client, "CONSUMER.NAMES.S"))["consumers"] == ["C"]
     leader = (await info_of(client))["cluster"]["leader"]
+    await published(client, range(MESSAGES + 5, MESSAGES + 8))
+    assert len(await pull.fetch(3, timeout=TRY_S)) == 3
     await asked(client, "CONSUMER.LEADER.STEPDOWN.S.C")
-    await info_of(client, but=leader)
+    info = await info_of(client, but=leader)
+    assert (info["num_ack_pending"], info["num_pending"]) == (3, 0)  # the next leader knows what was delivered
     await asked(client, "CONSUMER.DELETE.S.C")
     assert (await asked(client, "CONSUMER.NAMES.S"))["consumers"] in ([], None)
     await client.close()

@@ -100,6 +100,24 @@ static void deliveries_settle(void) {
     EXPECT_DELIVERY("in <- s | $JS.ACK.S.c.2.1.4.");
 }
 
+/* The server hands its lead of the stream over. */
+static void settled_at_once(void) {
+    rig_start(0);
+    consumer_setup_t setup = rig_setup("c");
+    consumer_t *consumer = rig_add(&setup);
+    rig_publish_many("s", 3);
+    rig_pull(consumer, "in", "3");
+    consume_settle(rig.consume, STREAM_ID + 1); /* another stream's */
+    consume_flush(rig.consume);
+    CHECK_EQ_U64(0, records(RECORD_CONSUMER_PENDING));
+    consume_settle(rig.consume, STREAM_ID);
+    consume_flush(rig.consume);
+    CHECK_EQ_U64(3, records(RECORD_CONSUMER_PENDING));
+    rig_restart();
+    rig_skip();
+    CHECK_EQ_U64(3, rig_state(rig_load(&setup)).ack_pending);
+}
+
 static void deliveries_may_repeat(void) {
     rig_start(0);
     consumer_setup_t setup = rig_setup("c");
@@ -372,6 +390,7 @@ int main(void) {
     RUN("after a crash everything acknowledged is acknowledged, whatever the order was", acks_survive);
     RUN("after a crash the floor goes on although the consumer is never idle", floor_goes_on);
     RUN("what is in flight for a second is known after a crash", deliveries_settle);
+    RUN("what is in flight is known at once where that is asked for", settled_at_once);
     RUN("a delivery that was not settled is repeated after a crash", deliveries_may_repeat);
     RUN("delivery counts and exhausted messages survive", delivery_counts_survive);
     RUN("an orderly stop keeps everything", orderly_stop_keeps_all);
