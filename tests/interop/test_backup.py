@@ -214,7 +214,8 @@ async def goes_on(client: Client) -> None:
 
 @pytest.mark.parametrize("kind", servers.KINDS)
 def test_what_is_asked_for_counts(kind: str, tmp_path: Path) -> None:
-    """Without consumers there are none afterwards; the configuration is the request's, with what it left out."""
+    """Without consumers there are none afterwards; the configuration is the request's, with what it left out. That the
+    stream is created is told."""
 
     async def run(server: servers.Server) -> None:
         async with connected(server) as client:
@@ -225,7 +226,9 @@ def test_what_is_asked_for_counts(kind: str, tmp_path: Path) -> None:
             assert 10130 == taken["error"]["err_code"]
             await api(client, "STREAM.DELETE.S")
             config = {"name": "S", "subjects": ["other"], "max_msgs": 10}
+            created = await client.subscribe("$JS.EVENT.ADVISORY.STREAM.CREATED.S")
             answer = await send(client, config, reply["state"], archive)
+            assert json.loads((await created.next_msg(timeout=20)).data)["action"] == "create"
             state = answer["state"]
             assert (10, MESSAGES, 0) == (state["messages"], state["last_seq"], state["consumer_count"])
             assert ["other"] == answer["config"]["subjects"]

@@ -542,6 +542,7 @@ class Restoring:
             await _freed(rows)
         state = await put(context, stream)
         context.catalogue.add_stream(stream)
+        context.advisories.stream(stream, "CREATED", "create")
         context.neighbours.stream_changed(stream, state.last_seq)
         if self._left_out:
             context.log.warning(
