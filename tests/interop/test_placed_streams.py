@@ -224,6 +224,7 @@ def test_a_stream_is_placed_on_one_server_and_asked_for_at_all(both: dict[str, T
         (1, "STREAM.CREATE.X", stream("X", "x", placement={"cluster": "nowhere"})),
         (1, "STREAM.CREATE.X", stream("X", "x", placement={"tags": ["a"]})),
         (1, "STREAM.CREATE.X", stream("X", "x", placement={"cluster": "west", "tags": ["at:n1"]})),
+        (1, "STREAM.CREATE.X", stream("X", "x", placement={"cluster": "central", "tags": ["!at:n2"]})),
         (1, "STREAM.CREATE.Y", stream("X", "x")),
         (2, "CONSUMER.CREATE.S.c", consumer),
         (2, "STREAM.UPDATE.S", stream("S", "s.>", max_msgs=10)),

@@ -85,9 +85,7 @@ def choose(wish: Wish, own: Site, others: Iterable[Site]) -> Site | str:
     tagged = [one for one in every if not missed[one.name]]
     fitting = [one for one in tagged if not lacks(one, wish)]
     if not fitting:
-        if every and not tagged:
-            return f", tags not matched [{' '.join(sorted({repr(tag) for tag in missed.values()}))}]"
-        return _why(tagged, wish)
+        return _listed(missed.values()) if every and not tagged else _why(tagged, wish)
     if own in fitting:
         return own
     near = [one for one in fitting if one.cluster == own.cluster] or fitting
@@ -129,6 +127,16 @@ def lacks(site: Site, wish: Wish, owned: Collection[str] = ()) -> str:
 def unique_tag(site: Site, begin: str) -> str:
     """The server's first tag that begins so; "": it has none."""
     return next((tag for tag in site.tags if tag.startswith(begin)), "") if begin else ""
+
+
+def _listed(tags: Iterable[str]) -> str:
+    """The tags that servers have not, and those that they are not to have."""
+    found = sorted(set(tags))
+    missing = ", ".join(repr(tag) for tag in found if not tag.startswith("!"))
+    excluded = ", ".join(repr(tag.removeprefix("!")) for tag in found if tag.startswith("!"))
+    return (f", tags not matched [{missing}]" if missing else "") + (
+        f", tags excluded [{excluded}]" if excluded else ""
+    )
 
 
 def _why(sites: Iterable[Site], wish: Wish, owned: Collection[str] = ()) -> str:

@@ -36,7 +36,8 @@ def test_it_is_the_one_that_was_asked_or_the_nearest_that_fits(wish: Wish, name:
     [
         (Wish(cluster="nowhere"), ""),
         (Wish(tags=("a", "b")), ", tags not matched ['a']"),
-        (Wish(tags=("ssd", "b")), ", tags not matched ['b' 'ssd']"),
+        (Wish(tags=("ssd", "b")), ", tags not matched ['b', 'ssd']"),
+        (Wish(cluster="east", tags=("!a:1", "x")), ", tags not matched ['x'], tags excluded ['a:1']"),
         (Wish(size=1, lasting=False), ", insufficient storage"),
         (Wish(size=10_000), ", insufficient storage"),
         (Wish(cluster="west", size=901), ", insufficient storage"),
