@@ -58,9 +58,10 @@ def test_a_gateway_and_jetstream_need_a_cluster_and_its_group(jetstream: str) ->
 def test_one_list_of_clusters_serves_them_all() -> None:
     """The own name in it is passed over; one address may stand alone."""
     found = block(
-        ', gateways: [ { name: A, url: "nats://a:1" }, { name: B, url: "b:1" }, { name: C, urls: [c:1, c:2] } ]'
+        ', gateways: [ { name: A, url: "nats://a:1" }, { name: B, url: "nats-route://b:1" },'
+        " { name: C, urls: [c:1, c:2] } ]"
     )
-    assert [(one.name, one.urls) for one in found.remotes] == [("B", ("b:1",)), ("C", ("c:1", "c:2"))]
+    assert [(one.name, one.urls) for one in found.remotes] == [("B", ("nats-route://b:1",)), ("C", ("c:1", "c:2"))]
 
 
 @pytest.mark.parametrize("url", ["nats://", "ftp://h:1", "nats://h", "h:0", "h:70000", "nats://a..b:1"])

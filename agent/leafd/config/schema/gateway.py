@@ -26,7 +26,8 @@ class GatewayAuthorization(SharedLogin):
     )
 
 
-_place = address_reader(("nats", "tls", "nats-gateway"), of="a gateway", example="nats://host:7222", needs_port=True)
+_SCHEMES = ("nats", "tls", "nats-gateway", "nats-route")  # a nats-server takes any
+_place = address_reader(_SCHEMES, of="a gateway", example="nats://host:7222", needs_port=True)
 
 
 class RemoteGateway(Section):
