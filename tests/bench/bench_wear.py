@@ -56,7 +56,7 @@ class Load:
     size: int
     rate: float
     in_flight: int
-    payload: str = "x"  # or "random", or "json": see drawn()
+    payload: str = "random"  # or "json": see drawn()
     compression: str = "none"
 
     def __str__(self) -> str:
@@ -89,8 +89,6 @@ STEADY = tuple(
 
 def drawn(load: Load, number: int, chance: random.Random) -> bytes:
     """The payload of a message: nothing in random bytes repeats, telemetry in JSON has names that do."""
-    if load.payload == "x":
-        return b"x" * load.size
     if load.payload == "random":
         return chance.randbytes(load.size)
     figures = {
