@@ -337,6 +337,14 @@ def c_columns(tree: list[Source]) -> Iterator[Complaint]:
                 yield Complaint(source.path, number, f"{len(line)} columns, {C_COLUMNS_MAX} allowed")
 
 
+def outcomes(tree: list[Source]) -> Iterator[Complaint]:
+    """The outcome of a read is judged by a switch that names all three: who compares it may forget READ_UNKNOWN."""
+    for source in filter(is_c, tree):
+        for number, line in enumerate(source.lines, 1):
+            if re.search(r"[=!]= *READ_(FOUND|NONE|UNKNOWN)|READ_(FOUND|NONE|UNKNOWN) *[!=]=", line):
+                yield Complaint(source.path, number, "compares a read's outcome: switch over it, without a default")
+
+
 def c_functions(source: Source) -> Iterator[tuple[int, str, int]]:
     """First line, name and length of each C function: from an opening line at the margin to the next "}" there."""
     for found in C_FUNCTION.finditer(source.text):
@@ -486,6 +494,7 @@ RULES: list[Rule] = [
     python_imports,
     file_lengths,
     c_columns,
+    outcomes,
     function_lengths,
     c_static_names,
     stale_ratchet,

@@ -115,13 +115,13 @@ static bool ahead_visit(void *context, bytes_t subject, uint64_t count, uint64_t
     const finding_t *finding = context;
     head_t head;
     (void)count;
-    status_t status = last < finding->list->from ? STATUS_NOT_FOUND : head_peek(finding->stream, subject, &head);
-    if (status == STATUS_OK) {
-        ahead_add(finding->list, finding->stream, &head);
-    } else if (status_unknown(status)) {
-        finding->list->head = status;
+    read_outcome_t outcome = last < finding->list->from ? READ_NONE : head_peek(finding->stream, subject, &head);
+    switch (outcome) {
+    case READ_UNKNOWN: finding->list->head = STATUS_IO; return false;
+    case READ_NONE: break;
+    case READ_FOUND: ahead_add(finding->list, finding->stream, &head); break;
     }
-    return !finding->list->many && !status_unknown(status);
+    return !finding->list->many;
 }
 
 /* The subjects of one filter. STATUS_NOT_FOUND: reading has to find the messages. */
@@ -134,11 +134,12 @@ static status_t ahead_find(store_stream_t *stream, store_ahead_list_t *list, byt
     if (!subject_has_wildcard(filter)) {
         --*steps;
         list->steps_left--;
-        status_t status = head_look(stream, filter, &head);
-        if (status == STATUS_OK) {
-            ahead_add(list, stream, &head);
+        switch (head_look(stream, filter, &head)) {
+        case READ_UNKNOWN: return STATUS_IO;
+        case READ_NONE: break;
+        case READ_FOUND: ahead_add(list, stream, &head); break;
         }
-        return status_unknown(status) ? status : STATUS_OK;
+        return STATUS_OK;
     }
     list->walk = list->walk == NULL ? store_walk_open(stream, filter) : list->walk;
     if (list->walk == NULL) {
@@ -267,9 +268,14 @@ static status_t ahead_newest(store_stream_t *stream, filters_t filters, uint64_t
     if (!is_one_subject(filters)) {
         return STATUS_OK;
     }
-    status_t status = head_look(stream, filters.patterns[0], &head);
-    *newest = status == STATUS_OK ? head.last : 0;
-    return status == STATUS_OK && head.last < from ? STATUS_NOT_FOUND : status;
+    *newest = 0;
+    switch (head_look(stream, filters.patterns[0], &head)) {
+    case READ_UNKNOWN: return STATUS_IO;
+    case READ_NONE: return STATUS_NOT_FOUND;
+    case READ_FOUND: break;
+    }
+    *newest = head.last;
+    return head.last < from ? STATUS_NOT_FOUND : STATUS_OK;
 }
 
 static __attribute__((noinline)) status_t ahead_along(store_stream_t *stream, store_ahead_t *ahead, filters_t filters,

@@ -509,10 +509,12 @@ bool store_group_finish(store_stream_t *stream, const append_t *append, uint64_t
     entry_t entry = {.stream = stream, .append = append, .seq = seq};
     head_t head = {0};
     /* A group may have as many rollups as messages: each takes little of this tick. */
-    bool short_one = append->rollup != 1;
-    if (!short_one) {
-        status_t status = head_look(stream, append->subject, &head);
-        short_one = status == STATUS_NOT_FOUND || (status == STATUS_OK && head.count <= GROUP_ROLL);
+    bool short_one = true;
+    read_outcome_t outcome = append->rollup != 1 ? READ_NONE : head_look(stream, append->subject, &head);
+    switch (outcome) {
+    case READ_UNKNOWN: short_one = false; break; /* a job goes on with it */
+    case READ_NONE: break;
+    case READ_FOUND: short_one = head.count <= GROUP_ROLL; break;
     }
     bool rolled = append->rollup == 0 || (short_one && append_roll(&entry));
     if (stream->config.max_msgs_per_subject > 0) {

@@ -10,6 +10,7 @@
 #define LEAFD_STORE_CORE_H
 
 #include "base/check.h"
+#include "base/outcome.h"
 #include "disk/batch.h"
 #include "disk/clockwork.h"
 #include "disk/env.h"
@@ -218,10 +219,10 @@ void allowance_turn(store_t *store, allowance_t *allowance, uint32_t level);
 void allowance_refuse(store_t *store, allowance_t *allowance);
 
 /* ---- subjects.c -------------------------------------------------------------------------------------------------- */
-/* STATUS_NOT_FOUND: no message on that subject; STATUS_IO: not known (recount.h). peek leaves the cache as it is. */
-LEAF_MUST_USE status_t head_look(store_stream_t *stream, bytes_t subject, head_t *head);
-LEAF_MUST_USE status_t head_peek(store_stream_t *stream, bytes_t subject, head_t *head);
-LEAF_MUST_USE status_t head_cached(store_stream_t *stream, bytes_t subject, head_t *head); /* AGAIN: not cached */
+/* READ_NONE: no message on it; READ_UNKNOWN: recount.h. peek leaves the cache as it is; cached, false: not in it. */
+LEAF_MUST_USE read_outcome_t head_look(store_stream_t *stream, bytes_t subject, head_t *head);
+LEAF_MUST_USE read_outcome_t head_peek(store_stream_t *stream, bytes_t subject, head_t *head);
+LEAF_MUST_USE bool head_cached(store_stream_t *stream, bytes_t subject, head_t *head, read_outcome_t *outcome);
 /* The cache's entry, for a change: a zero head when there is none yet. Valid until the next call of these. */
 LEAF_MUST_USE status_t head_fetch(store_stream_t *stream, bytes_t subject, head_entry_t **entry);
 void head_change(store_stream_t *stream, head_entry_t *entry); /* after changing entry->head */
@@ -241,9 +242,8 @@ uint64_t ledgers_memory(const store_t *store); /* beside the batches' */
 
 /* ---- store.c ----------------------------------------------------------------------------------------------------- */
 void store_clock(store_t *store, moment_t now);
-void store_seal(store_t *store); /* closes the open batch and hands it to the journal */
-/* Deadlines are looked at in the next turn. */
-void store_look_soon(store_t *store);
+void store_seal(store_t *store);      /* closes the open batch and hands it to the journal */
+void store_look_soon(store_t *store); /* deadlines are looked at in the next turn */
 /* There is a stream more or less: a look that is under way may pass one by, and is followed by another. */
 void store_look_over(store_t *store);
 

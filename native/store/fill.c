@@ -153,20 +153,22 @@ static status_t look_at_place(const filling_t *filling, const hole_t *hole, bool
 /* A mirror has its origin's stamps, which never run backwards: one that does not fit between its neighbours' is of
  * another stream, under the same name. A source's message comes with one that fits. Where they are too far away nothing
  * is known against it. */
-static bool fits_stamps(const filling_t *filling) {
+static status_t look_at_stamps(const filling_t *filling, bool *fits) {
     store_stream_t *stream = filling->stream;
     uint64_t seq = filling->append->force_seq;
     uint64_t from = seq + 1;
     uint32_t steps = FILL_STEPS;
     message_row_t found;
-    if (message_next_some(stream, &from, stream->log.last_seq, false, &steps, &found) == STATUS_OK && found.sound
-        && found.message.ts < filling->append->force_ts) {
-        return false;
-    }
+    status_t status = message_next_some(stream, &from, stream->log.last_seq, false, &steps, &found);
+    *fits = status != STATUS_OK || !found.sound || found.message.ts >= filling->append->force_ts;
     from = seq - 1;
-    steps = FILL_STEPS;
-    return from < stream->log.first_seq || message_back_some(stream, &from, &steps, &found) != STATUS_OK || !found.sound
-           || found.message.ts <= filling->append->force_ts;
+    if ((status == STATUS_OK || status == STATUS_NOT_FOUND || status == STATUS_AGAIN) && *fits
+        && from >= stream->log.first_seq) {
+        steps = FILL_STEPS;
+        status = message_back_some(stream, &from, &steps, &found);
+        *fits = status != STATUS_OK || !found.sound || found.message.ts <= filling->append->force_ts;
+    }
+    return status_unknown(status) && status != STATUS_AGAIN ? status : STATUS_OK;
 }
 
 /* ---- the neighbours on the subject ------------------------------------------------------------------------------- */
@@ -327,10 +329,13 @@ static status_t filling_judge(filling_t *filling, const hole_t *hole, int64_t wa
     *wanted = filling->append->subject.size > 0 && fits_form(filling);
     status_t status = *wanted ? look_at_place(filling, hole, wanted) : STATUS_OK;
     if (status == STATUS_OK && *wanted) {
-        status = head_look(filling->stream, filling->append->subject, &filling->head);
-        filling->head = status == STATUS_OK ? filling->head : (head_t){0};
-        status = status == STATUS_NOT_FOUND ? STATUS_OK : status;
-        *wanted = status == STATUS_OK && fits_limits(filling, wall_now) && fits_stamps(filling);
+        switch (head_look(filling->stream, filling->append->subject, &filling->head)) {
+        case READ_UNKNOWN: return STATUS_IO;
+        case READ_NONE: filling->head = (head_t){0}; break;
+        case READ_FOUND: break;
+        }
+        *wanted = fits_limits(filling, wall_now);
+        status = *wanted ? look_at_stamps(filling, wanted) : STATUS_OK;
     }
     if (status == STATUS_OK && *wanted) {
         status = find_neighbours(filling);

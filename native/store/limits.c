@@ -237,12 +237,23 @@ bool oldest_in_reach(store_stream_t *stream, head_entry_t *entry) {
     return status != STATUS_AGAIN;
 }
 
+/* Has the subject more than that? STATUS_NOT_FOUND: it has not. */
+static status_t subject_surplus(store_stream_t *stream, bytes_t subject, uint64_t most, head_t *head) {
+    switch (head_look(stream, subject, head)) {
+    case READ_UNKNOWN: return STATUS_IO;
+    case READ_NONE: return STATUS_NOT_FOUND;
+    case READ_FOUND: break;
+    }
+    return head->count > most ? STATUS_OK : STATUS_NOT_FOUND;
+}
+
 void limits_subject(store_stream_t *stream, bytes_t subject, uint32_t own) {
     head_t head;
     uint32_t steps = steps_begin(stream->store, own);
     uint64_t from = stream->log.first_seq;
-    status_t status = head_look(stream, subject, &head);
-    while (status == STATUS_OK && head.count > (uint64_t)stream->config.max_msgs_per_subject) {
+    uint64_t most = (uint64_t)stream->config.max_msgs_per_subject;
+    status_t status = subject_surplus(stream, subject, most, &head);
+    while (status == STATUS_OK) {
         message_row_t found;
         status = overlay_fits(stream->store, REMOVAL_NEED) ? subject_oldest(stream, &head, subject, &steps, &found)
                                                            : STATUS_AGAIN;
@@ -251,7 +262,7 @@ void limits_subject(store_stream_t *stream, bytes_t subject, uint32_t own) {
             status = message_remove(stream, &found, true, &steps);
         }
         if (status == STATUS_OK) {
-            status = head_look(stream, subject, &head);
+            status = subject_surplus(stream, subject, most, &head);
         }
     }
     steps_end(stream->store, own, steps);
@@ -360,9 +371,9 @@ static bool remove_surplus(store_stream_t *stream, uint32_t *steps) {
             return false;
         }
         uint64_t loads = stream->store->heads.added;
-        status = found.sound ? head_look(stream, found.message.subject, &head) : STATUS_NOT_FOUND;
+        status = found.sound ? subject_surplus(stream, found.message.subject, most, &head) : STATUS_NOT_FOUND;
         *steps = (uint32_t)number_less(*steps, LOAD_STEPS * (stream->store->heads.added - loads));
-        if (status == STATUS_OK && head.count > most) {
+        if (status == STATUS_OK) {
             status = message_remove(stream, &found, true, steps);
         }
         if (status_unknown(status)) {

@@ -35,9 +35,10 @@ static status_t marker_is_wanted(store_stream_t *stream, const message_row_t *fo
         || !subject_storable(found->message.subject)) {
         return STATUS_NOT_FOUND;
     }
-    status_t status = head_look(stream, found->message.subject, &head);
-    if (status != STATUS_OK) {
-        return status;
+    switch (head_look(stream, found->message.subject, &head)) {
+    case READ_UNKNOWN: return STATUS_IO;
+    case READ_NONE: return STATUS_NOT_FOUND;
+    case READ_FOUND: break;
     }
     return head.count == 1 && !says_deleted(found->message.header) ? STATUS_OK : STATUS_NOT_FOUND;
 }

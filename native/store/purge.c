@@ -47,8 +47,12 @@ static status_t purge_begin(store_stream_t *stream, store_purge_t *purge) {
     if (purge->below_seq != 0 && purge->below_seq - 1 < purge->upto) {
         purge->upto = purge->below_seq - 1;
     }
-    if (!all && !subject_has_wildcard(purge->filter) && head_look(stream, purge->filter, &head) == STATUS_OK) {
-        purge->at = head.first > purge->at ? head.first : purge->at;
+    read_outcome_t outcome =
+        all || subject_has_wildcard(purge->filter) ? READ_NONE : head_look(stream, purge->filter, &head);
+    switch (outcome) {
+    case READ_UNKNOWN:
+    case READ_NONE: break; /* from the first on: each step asks for the head again */
+    case READ_FOUND: purge->at = number_most(head.first, purge->at); break;
     }
     if (purge->keep > 0) {
         purge->tally = store_tally_open(stream, (filters_t){.patterns = &purge->filter, .count = all ? 0 : 1}, 0);
@@ -67,8 +71,15 @@ static status_t goes_on(store_stream_t *stream, const store_purge_t *purge, bool
     if (purge->keep > 0 && store_tally_now(purge->tally) <= purge->keep) {
         return STATUS_NOT_FOUND;
     }
-    status_t status = literal ? head_look(stream, purge->filter, &head) : STATUS_OK;
-    return status == STATUS_OK && literal && head.first > purge->upto ? STATUS_NOT_FOUND : status;
+    if (!literal) {
+        return STATUS_OK;
+    }
+    switch (head_look(stream, purge->filter, &head)) {
+    case READ_UNKNOWN: return STATUS_IO;
+    case READ_NONE: return STATUS_NOT_FOUND;
+    case READ_FOUND: break;
+    }
+    return head.first > purge->upto ? STATUS_NOT_FOUND : STATUS_OK;
 }
 
 static status_t next_taken(store_stream_t *stream, store_purge_t *purge, uint32_t *budget, message_row_t *found) {
@@ -93,8 +104,12 @@ static status_t take_chain(store_stream_t *stream, store_purge_t *purge, uint64_
     uint32_t count = 0;
     head_t head;
     message_row_t found;
-    if (head_look(stream, purge->filter, &head) != STATUS_OK || head.count > CHAIN_MAX
-        || head.last - head.first < head.count * CHAIN_COST) {
+    switch (head_look(stream, purge->filter, &head)) {
+    case READ_UNKNOWN: return STATUS_IO;
+    case READ_NONE: return STATUS_NOT_FOUND;
+    case READ_FOUND: break;
+    }
+    if (head.count > CHAIN_MAX || head.last - head.first < head.count * CHAIN_COST) {
         return STATUS_NOT_FOUND;
     }
     uint32_t steps = CHAIN_STEPS;

@@ -435,7 +435,7 @@ status_t store_read(store_stream_t *stream, uint64_t seq, stored_message_t *out)
 }
 
 /* Finds the range in which a filter's messages can lie: narrows [from, upto] by the heads of literal filters. false:
- * nowhere. false: nowhere. */
+ * nowhere. */
 static bool filters_narrow(store_stream_t *stream, filters_t filters, uint64_t *from, uint64_t *upto) {
     uint64_t lowest = UINT64_MAX;
     uint64_t highest = 0;
@@ -447,13 +447,13 @@ static bool filters_narrow(store_stream_t *stream, filters_t filters, uint64_t *
         if (subject_has_wildcard(filters.patterns[i])) {
             return true;
         }
-        status_t status = head_look(stream, filters.patterns[i], &head);
-        if (status_unknown(status)) {
-            return true;
-        }
-        if (status == STATUS_OK) {
-            lowest = head.first < lowest ? head.first : lowest;
-            highest = head.last > highest ? head.last : highest;
+        switch (head_look(stream, filters.patterns[i], &head)) {
+        case READ_UNKNOWN: return true; /* not narrower than it was */
+        case READ_NONE: break;
+        case READ_FOUND:
+            lowest = number_least(head.first, lowest);
+            highest = number_most(head.last, highest);
+            break;
         }
     }
     *from = lowest > *from ? lowest : *from;

@@ -122,6 +122,18 @@ static status_t recount_count(store_stream_t *stream, recount_t *recount, uint32
     return status;
 }
 
+/* The head of that message's subject is counted, from the message on. */
+static void recount_turn(store_stream_t *stream, recount_t *recount, const message_row_t *found) {
+    store_key_t plain;
+    store_key_t room;
+    key_text(&plain, stream->id, found->message.subject);
+    key_take(&recount->stored, env_stored_key(stream->store->env, DB_HEADS, key_bytes(&plain), &room));
+    recount->head = (head_t){0};
+    recount->at = found->seq;
+    recount->seek_at = found->seq + 1;
+    recount->phase = RECOUNT_COUNT;
+}
+
 /* Looks for a message whose subject has no head that can be read: then that is the one to count. */
 static status_t recount_seek(store_stream_t *stream, recount_t *recount, uint32_t *steps) {
     message_row_t found;
@@ -129,17 +141,13 @@ static status_t recount_seek(store_stream_t *stream, recount_t *recount, uint32_
     while ((status = recount_next(stream, recount, steps, &found)) == STATUS_OK) {
         head_t head;
         *steps = (uint32_t)number_less(*steps, SEEK_STEPS);
-        if (head_peek(stream, found.message.subject, &head) != STATUS_OK) {
-            store_key_t plain;
-            store_key_t room;
-            key_text(&plain, stream->id, found.message.subject);
-            key_take(&recount->stored, env_stored_key(stream->store->env, DB_HEADS, key_bytes(&plain), &room));
-            recount->head = (head_t){0};
-            recount->at = found.seq;
-            recount->seek_at = found.seq + 1;
-            recount->phase = RECOUNT_COUNT;
-            break;
+        switch (head_peek(stream, found.message.subject, &head)) {
+        case READ_FOUND: continue;
+        case READ_UNKNOWN: /* counted, too: what its messages say is true */
+        case READ_NONE: break;
         }
+        recount_turn(stream, recount, &found);
+        break;
     }
     return status;
 }

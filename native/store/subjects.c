@@ -34,41 +34,43 @@ static status_t head_value(store_stream_t *stream, bytes_t key, bytes_t *value) 
 }
 
 /* From the overlay or LMDB. */
-static status_t head_load(store_stream_t *stream, bytes_t subject, head_t *head) {
+static read_outcome_t head_load(store_stream_t *stream, bytes_t subject, head_t *head) {
     store_key_t key;
     bytes_t value = BYTES_NONE;
     key_text(&key, stream->id, subject);
     status_t status = head_value(stream, key_bytes(&key), &value);
     if (status != STATUS_OK) {
-        return status;
+        return read_outcome(status);
     }
     bytes_t whole = bytes_of(value.at - VALUE_CRC_SIZE, value.size + VALUE_CRC_SIZE);
     bytes_t text = BYTES_NONE;
     bool its_own = head_read(key_bytes(&key), whole, &text, head) && bytes_equal(text, subject);
-    return its_own ? STATUS_OK : STATUS_NOT_FOUND;
+    return its_own ? READ_FOUND : READ_NONE;
 }
 
-static status_t head_lives(const head_t *head) {
-    return head->count > 0 ? STATUS_OK : STATUS_NOT_FOUND;
+static read_outcome_t head_lives(const head_t *head) {
+    return head->count > 0 ? READ_FOUND : READ_NONE;
 }
 
-status_t head_cached(store_stream_t *stream, bytes_t subject, head_t *head) {
+bool head_cached(store_stream_t *stream, bytes_t subject, head_t *head, read_outcome_t *outcome) {
     const head_entry_t *entry = heads_find(&stream->store->heads, subject, heads_hash(stream->heads_name, subject));
     if (entry == NULL) {
-        return STATUS_AGAIN;
+        return false;
     }
     *head = entry->head;
-    return head_lives(head);
+    *outcome = head_lives(head);
+    return true;
 }
 
-static status_t head_find(store_stream_t *stream, bytes_t subject, bool keep, head_t *head) {
-    status_t status = head_cached(stream, subject, head);
-    if (status != STATUS_AGAIN) {
-        return status;
+static read_outcome_t head_find(store_stream_t *stream, bytes_t subject, bool keep, head_t *head) {
+    read_outcome_t outcome;
+    if (head_cached(stream, subject, head, &outcome)) {
+        return outcome;
     }
-    status = head_load(stream, subject, head);
-    if (status != STATUS_OK) {
-        return status;
+    switch (outcome = head_load(stream, subject, head)) {
+    case READ_UNKNOWN:
+    case READ_NONE: return outcome;
+    case READ_FOUND: break;
     }
     head_entry_t *entry =
         keep ? heads_add(&stream->store->heads, stream->id, subject, heads_hash(stream->heads_name, subject)) : NULL;
@@ -78,11 +80,11 @@ static status_t head_find(store_stream_t *stream, bytes_t subject, bool keep, he
     return head_lives(head);
 }
 
-status_t head_look(store_stream_t *stream, bytes_t subject, head_t *head) {
+read_outcome_t head_look(store_stream_t *stream, bytes_t subject, head_t *head) {
     return head_find(stream, subject, true, head);
 }
 
-status_t head_peek(store_stream_t *stream, bytes_t subject, head_t *head) {
+read_outcome_t head_peek(store_stream_t *stream, bytes_t subject, head_t *head) {
     return head_find(stream, subject, false, head);
 }
 
@@ -94,15 +96,17 @@ status_t head_fetch(store_stream_t *stream, bytes_t subject, head_entry_t **entr
         return STATUS_OK;
     }
     head_t head = {0};
-    status_t status = head_load(stream, subject, &head);
-    if (status_unknown(status)) {
-        return status;
+    switch (head_load(stream, subject, &head)) {
+    case READ_UNKNOWN: return STATUS_IO;
+    case READ_NONE: head = (head_t){0}; break;
+    case READ_FOUND: break;
     }
     *entry = heads_add(heads, stream->id, subject, hash);
-    if (*entry != NULL && status == STATUS_OK) {
-        (*entry)->head = head;
+    if (*entry == NULL) {
+        return STATUS_NO_MEMORY;
     }
-    return *entry != NULL ? STATUS_OK : STATUS_NO_MEMORY;
+    (*entry)->head = head;
+    return STATUS_OK;
 }
 
 /* Writes the one that was changed first. */
@@ -206,9 +210,10 @@ static status_t newest_by_steps(store_stream_t *stream, bytes_t subject, uint64_
  * subject's newest: then from the head again. */
 status_t store_newest_of(store_stream_t *stream, bytes_t subject, uint64_t upto, uint32_t *budget, uint64_t *at) {
     head_t head;
-    status_t looked = head_look(stream, subject, &head);
-    if (looked != STATUS_OK) {
-        return looked;
+    switch (head_look(stream, subject, &head)) {
+    case READ_UNKNOWN: return STATUS_IO;
+    case READ_NONE: return STATUS_NOT_FOUND;
+    case READ_FOUND: break;
     }
     *at = *at == 0 || *at > head.last ? head.last : *at;
     for (bool first = true; *budget > 0; first = false) {

@@ -146,11 +146,12 @@ static bool choose_chain(store_tally_t *tally) {
     if (tally->filters.count != 1 || subject_has_wildcard(tally->filters.patterns[0])) {
         return false;
     }
-    status_t status = head_look(tally->stream, tally->filters.patterns[0], &head);
-    if (status_unknown(status)) {
-        return false;
+    switch (head_look(tally->stream, tally->filters.patterns[0], &head)) {
+    case READ_UNKNOWN: return false; /* another way may know */
+    case READ_NONE: tally_settle(tally, 0); return true;
+    case READ_FOUND: break;
     }
-    if (status != STATUS_OK || head.last < tally->from) {
+    if (head.last < tally->from) {
         tally_settle(tally, 0);
     } else if (head.first >= tally->from) {
         tally_settle(tally, head.count);

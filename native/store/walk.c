@@ -352,17 +352,17 @@ static void lmdb_open(store_walk_t *walk) {
 
 /* ---- the walk along subjects ------------------------------------------------------------------------------------- */
 
-static status_t walk_subject_lives(const store_walk_t *walk, bytes_t subject, bool from_lmdb, head_t *head) {
+static read_outcome_t walk_subject_lives(const store_walk_t *walk, bytes_t subject, bool from_lmdb, head_t *head) {
     store_stream_t *stream = walk->stream;
     bytes_t value = BYTES_NONE;
-    status_t cached = head_cached(stream, subject, head);
-    if (cached != STATUS_AGAIN) {
+    read_outcome_t cached;
+    if (head_cached(stream, subject, head, &cached)) {
         return cached;
     }
     if (from_lmdb && overlay_find(stream->store, DB_HEADS, walk->lmdb_key, &value) == STATUS_AGAIN
         && value_sound(walk->lmdb_key, walk->lmdb_value)) {
         *head = walk->lmdb_head;
-        return head->count > 0 ? STATUS_OK : STATUS_NOT_FOUND;
+        return head->count > 0 ? READ_FOUND : READ_NONE;
     }
     return head_peek(stream, subject, head);
 }
@@ -377,12 +377,14 @@ static status_t walk_examine(store_walk_t *walk, rank_t *rank, bool *alive, head
     int order = !in_overlay ? 1 : !in_lmdb ? -1 : rank_compare(&walk->branches[0].rank, &walk->lmdb_rank);
     rank_t next = order <= 0 ? walk->branches[0].rank : walk->lmdb_rank;
     bool wanted = walk->all || subject_matches(next.subject, walk->pattern);
-    status_t lives = wanted ? walk_subject_lives(walk, next.subject, order >= 0, head) : STATUS_NOT_FOUND;
-    if (status_unknown(lives)) {
-        return lives;
+    *alive = false;
+    read_outcome_t outcome = wanted ? walk_subject_lives(walk, next.subject, order >= 0, head) : READ_NONE;
+    switch (outcome) {
+    case READ_UNKNOWN: return STATUS_IO;
+    case READ_NONE: break;
+    case READ_FOUND: *alive = true; break;
     }
     *rank = next;
-    *alive = lives == STATUS_OK;
     while (walk->branch_count > 0 && bytes_equal(walk->branches[0].rank.subject, rank->subject)) {
         branch_next(walk);
     }
@@ -398,12 +400,14 @@ status_t store_walk_step(store_walk_t *walk, uint32_t budget, subject_visit_t vi
         return STATUS_OK;
     }
     if (walk->literal || walk->stream->log.messages == 0) {
-        status_t status = walk->literal ? head_look(walk->stream, walk->pattern, &head) : STATUS_NOT_FOUND;
-        walk->over = !status_unknown(status);
-        if (status == STATUS_OK) {
-            visit(context, walk->pattern, head.count, head.last);
+        read_outcome_t outcome = walk->literal ? head_look(walk->stream, walk->pattern, &head) : READ_NONE;
+        switch (outcome) {
+        case READ_UNKNOWN: return STATUS_IO;
+        case READ_NONE: break;
+        case READ_FOUND: visit(context, walk->pattern, head.count, head.last); break;
         }
-        return walk->over ? STATUS_OK : status;
+        walk->over = true;
+        return STATUS_OK;
     }
     if (!sort_runs(walk->stream)) {
         return STATUS_AGAIN;
