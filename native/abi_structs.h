@@ -111,6 +111,8 @@ typedef struct compression {
     int64_t bound1_ns;
     int64_t bound2_ns;
     int64_t bound3_ns;
+    uint32_t terse; /* both ends know terse lines (text/terse.h); counts when the stream begins */
+    uint32_t reserved;
 } compression_t;
 
 #define COMPRESS_NONE 0 /* an S2 stream all the same */

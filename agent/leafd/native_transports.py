@@ -25,6 +25,8 @@ class Compress:
     bound1_ns: int = 0
     bound2_ns: int = 0
     bound3_ns: int = 0
+    terse: bool = False
+    """Both ends know terse lines."""
 
 
 @dataclass(frozen=True, slots=True)

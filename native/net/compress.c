@@ -28,6 +28,11 @@ static void drop_out(compress_desk_t *desk) {
     desk->text = desk->out = NULL;
 }
 
+static void drop_terse(compress_desk_t *desk) {
+    free(desk->terse);
+    desk->terse = NULL;
+}
+
 static void drop_block(compress_desk_t *desk) {
     free(desk->block);
     desk->block = NULL;
@@ -46,6 +51,7 @@ void compress_desk_close(compress_desk_t *desk) {
     }
     drop_in(desk);
     drop_out(desk);
+    drop_terse(desk);
     drop_block(desk);
     for (uint32_t i = 0; i < EFFORTS; i++) {
         drop_encoder(desk, i);
@@ -56,8 +62,9 @@ void compress_desk_close(compress_desk_t *desk) {
 void compress_desk_idle(compress_desk_t *desk) {
     if (!desk->used_in) drop_in(desk);
     if (!desk->used_out) drop_out(desk);
+    if (!desk->used_terse) drop_terse(desk);
     if (!desk->used_block) drop_block(desk);
-    desk->used_in = desk->used_out = desk->used_block = false;
+    desk->used_in = desk->used_out = desk->used_terse = desk->used_block = false;
     for (uint32_t i = 0; i < EFFORTS; i++) {
         if (!desk->used_encoder[i]) drop_encoder(desk, i);
         desk->used_encoder[i] = false;
@@ -77,6 +84,14 @@ static bool has_out(compress_desk_t *desk) {
     return true;
 }
 
+uint8_t *compress_desk_terse(compress_desk_t *desk) {
+    desk->used_terse = true;
+    if (desk->terse == NULL) {
+        desk->terse = malloc(TERSE_ROOM(TERSE_TEXT_MAX));
+    }
+    return desk->terse;
+}
+
 /* NULL: no memory, so it is not packed. */
 static s2_encoder_t *encoder_of(compress_desk_t *desk, uint32_t level) {
     uint32_t effort = level - COMPRESS_FAST;
@@ -92,6 +107,12 @@ _Static_assert(COMPRESS_BETTER - COMPRESS_FAST == S2_EFFORT_BETTER && COMPRESS_B
 
 /* ---- a connection ------------------------------------------------------------------------------------------------ */
 
+static bool begin_terse(compress_t *compress) {
+    compress->terse_heard = terse_new();
+    compress->terse_said = terse_new();
+    return compress->terse_heard != NULL && compress->terse_said != NULL;
+}
+
 compress_t *compress_new(compress_desk_t *desk, const compress_wish_t *wish, const transport_t *under,
                          void *under_state) {
     compress_t *compress = calloc(1, sizeof(*compress));
@@ -106,9 +127,12 @@ compress_t *compress_new(compress_desk_t *desk, const compress_wish_t *wish, con
     compress_change(compress, &wish->how);
     buffer_init(&compress->held, HELD_MAX);
     buffer_count(&compress->held, wish->held);
+    buffer_init(&compress->aside, TERSE_TEXT_MAX);
+    buffer_count(&compress->aside, wish->held);
     buffer_init(&compress->out, DESK_OUT);
     buffer_count(&compress->out, wish->out);
-    if (buffer_append(&compress->held, wish->input.at, wish->input.size) != STATUS_OK) {
+    if (buffer_append(&compress->held, wish->input.at, wish->input.size) != STATUS_OK
+        || (wish->how.terse != 0 && !begin_terse(compress))) {
         compress_drop(compress);
         return NULL;
     }
@@ -120,7 +144,10 @@ void compress_drop(compress_t *compress) {
     if (compress->desk->owner == compress) {
         compress->desk->owner = NULL;
     }
+    terse_free(compress->terse_heard);
+    terse_free(compress->terse_said);
     buffer_free(&compress->held);
+    buffer_free(&compress->aside);
     buffer_free(&compress->out);
     free(compress);
 }
@@ -269,6 +296,49 @@ static status_t send_packed(compress_t *compress, int fd, const struct iovec *io
     return push_chunks(compress, fd, &one, 1);
 }
 
+/* The lines of messages, said by what is new in them; compressed after that, if it is to be. What terse_write was given
+ * has to go out in this form. */
+static status_t send_terse(compress_t *compress, int fd, bytes_t text) {
+    compress_desk_t *desk = compress->desk;
+    bytes_t terse = bytes_of(desk->terse, terse_write(compress->terse_said, text, desk->terse));
+    if (terse.size == 0) {
+        return STATUS_CLOSED;
+    }
+    bool packs = compress->how.level != COMPRESS_NONE && terse.size >= PACK_MIN;
+    s2_encoder_t *encoder = packs ? encoder_of(desk, compress->how.level) : NULL;
+    uint8_t *head = write_identifier(compress, desk->out);
+    uint8_t *body = head + CHUNK_HEAD + CHUNK_TERSE_HEAD;
+    uint32_t size = encoder == NULL ? 0 : s2_encode(encoder, terse, body, terse.size);
+    uint8_t kind = size != 0 ? CHUNK_TERSE_BLOCK : CHUNK_TERSE;
+    if (size == 0) {
+        bytes_write(body, terse);
+        size = terse.size;
+    }
+    head = write_chunk_head(head, kind, size + CHUNK_LENGTH, crc32c(0, text.at, text.size));
+    write_number(head, text.size, CHUNK_LENGTH);
+    struct iovec one = {.iov_base = desk->out, .iov_len = (size_t)(body + size - desk->out)};
+    return push_chunks(compress, fd, &one, 1);
+}
+
+/* Is the other end far, and does it understand that? */
+static bool is_terse(const compress_t *compress) {
+    const compression_t *how = &compress->how;
+    return compress->terse_said != NULL && (how->level != COMPRESS_NONE || how->bounds == 0);
+}
+
+static status_t send_chunk(compress_t *compress, int fd, const struct iovec *iov, int count, size_t size) {
+    compress_desk_t *desk = compress->desk;
+    const compression_t *how = &compress->how;
+    if (is_terse(compress) && size >= PACK_MIN && has_out(desk) && compress_desk_terse(desk) != NULL) {
+        return send_terse(compress, fd, in_one_piece(desk, iov, count, size));
+    }
+    for (int i = 0; compress->terse_said != NULL && i < count; i++) {
+        terse_pass(compress->terse_said, bytes_of(iov[i].iov_base, (uint32_t)iov[i].iov_len));
+    }
+    bool packs = how->level != COMPRESS_NONE && size >= PACK_MIN;
+    return packs ? send_packed(compress, fd, iov, count, size) : send_raw(compress, fd, iov, count, size);
+}
+
 static status_t compress_send(void *state, int fd, const struct iovec *iov, int count, size_t *taken) {
     compress_t *compress = state;
     struct iovec part[OUTQ_IOVECS];
@@ -283,13 +353,13 @@ static status_t compress_send(void *state, int fd, const struct iovec *iov, int 
     if (status != STATUS_OK || compress->out.size != 0) {
         return status;
     }
-    size_t size = cut_iovecs(iov, &count, S2_ENCODE_MAX, part);
+    size_t most = is_terse(compress) ? TERSE_TEXT_MAX : S2_ENCODE_MAX;
+    size_t size = cut_iovecs(iov, &count, most, part);
     if (size == 0) {
         return STATUS_OK;
     }
     *taken = size;
-    bool packs = compress->how.level != COMPRESS_NONE && size >= PACK_MIN;
-    return packs ? send_packed(compress, fd, part, count, size) : send_raw(compress, fd, part, count, size);
+    return send_chunk(compress, fd, part, count, size);
 }
 
 /* ---- the rest of the transport ----------------------------------------------------------------------------------- */

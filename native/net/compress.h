@@ -6,11 +6,15 @@
  *     ff  identifier     "S2sTwO"; may come again at any time
  *     00  block          checksum (4), a block as text/s2.h draws it
  *     01  raw            checksum (4), the bytes
+ *     40, 41             checksum (4), length (3): a block or bytes that become text of that length by text/terse.h
  *     80..fe             passed over (padding, an index)
  *     02..7f             not understood: the end
  *
  * The checksum is CRC32C of the bytes that the chunk stands for, masked. What a send is given becomes one chunk, at
  * most S2_ENCODE_MAX bytes of it, and leaves at once: nothing waits for more to come.
+ *
+ * 40 and 41 are leafd's own, for a peer that has said that it knows them. Their checksum is that of the text in its
+ * long form, so what one end remembers otherwise than the other ends the link, and nothing wrong is heard.
  *
  * A block is at most 4 MB long when unpacked, whatever it says, and before a stranger's login 64 KB. A connection keeps
  * of what comes only what has come: a chunk that is not whole, or one whose bytes there is no room for yet. What that

@@ -42,6 +42,12 @@ static bool may_come(compress_t *compress, uint8_t kind, uint32_t size) {
         return false;
     } else if (kind >= CHUNK_SKIPPED) {
         return true;
+    } else if (compress->terse_heard != NULL && (kind == CHUNK_TERSE || kind == CHUNK_TERSE_BLOCK)) {
+        if (size >= CHUNK_TERSE_HEAD && size - CHUNK_TERSE_HEAD <= PACKED_MAX(TERSE_ROOM(TERSE_TEXT_MAX))) {
+            return true;
+        }
+        compress_fail(compress, BYTES_LITERAL("compressed stream: a block is too large"));
+        return false;
     } else if (kind == CHUNK_BLOCK || kind == CHUNK_RAW) {
         uint32_t most = kind == CHUNK_RAW ? compress->block_max : PACKED_MAX(compress->block_max);
         if (size >= CHUNK_CHECKSUM && size - CHUNK_CHECKSUM <= most) {
@@ -141,9 +147,86 @@ static bool take_bytes(compress_t *compress, const chunk_t *chunk, uint8_t *to, 
     return true;
 }
 
+/* ---- a chunk of terse lines -------------------------------------------------------------------------------------- */
+
+/* What the chunk has, uncompressed. false: the stream has ended. */
+static bool terse_of(compress_t *compress, const chunk_t *chunk, bytes_t *terse) {
+    *terse = bytes_of(chunk->at + CHUNK_TERSE_HEAD, chunk->size - CHUNK_TERSE_HEAD);
+    if (chunk->kind == CHUNK_TERSE) {
+        return true;
+    }
+    uint8_t *room = compress_desk_terse(compress->desk);
+    uint32_t size;
+    if (room == NULL) {
+        compress_fail(compress, BYTES_LITERAL("compressed stream: no memory for a block"));
+        return false;
+    }
+    if (s2_size(*terse, &size) != STATUS_OK || size > TERSE_ROOM(TERSE_TEXT_MAX)
+        || s2_decode(*terse, room, size) != STATUS_OK) {
+        compress_fail(compress, BYTES_LITERAL("compressed stream: a block is damaged"));
+        return false;
+    }
+    *terse = bytes_of(room, size);
+    return true;
+}
+
+static bool unpack_terse(compress_t *compress, const chunk_t *chunk, uint8_t *to) {
+    bytes_t terse;
+    if (!terse_of(compress, chunk, &terse)) {
+        return false;
+    }
+    status_t status = terse_read(compress->terse_heard, terse, to, chunk->made_size);
+    if (status != STATUS_OK) {
+        compress_fail(compress, status == STATUS_NO_MEMORY ? BYTES_LITERAL("compressed stream: no memory for a block")
+                                                           : BYTES_LITERAL("compressed stream: a block is damaged"));
+        return false;
+    }
+    return sum_fits(compress, chunk, to);
+}
+
+/* As take_bytes; but each chunk is read once, since what it says goes on from the one before. */
+static bool take_terse(compress_t *compress, const chunk_t *chunk, uint8_t *to, size_t room, size_t *got) {
+    buffer_t *aside = &compress->aside;
+    if (aside->size == 0 && chunk->made_size <= room - *got) {
+        if (!unpack_terse(compress, chunk, to + *got)) {
+            return false;
+        }
+        *got += chunk->made_size;
+        return true;
+    }
+    if (*got != 0) {
+        return false; /* there may be room enough next time */
+    }
+    uint8_t *place;
+    if (aside->size == 0) {
+        if (buffer_reserve(aside, chunk->made_size, &place) != STATUS_OK) {
+            compress_fail(compress, BYTES_LITERAL("compressed stream: no memory for a block"));
+            return false;
+        }
+        if (!unpack_terse(compress, chunk, place)) {
+            return false;
+        }
+        aside->size = chunk->made_size;
+    }
+    uint32_t part = aside->size < room ? (uint32_t)aside->size : (uint32_t)room;
+    memcpy(to, aside->at, part);
+    *got = part;
+    buffer_consume(aside, part);
+    buffer_trim(aside, 0);
+    return aside->size == 0;
+}
+
 static bool take_chunk(compress_t *compress, chunk_t *chunk, uint8_t *to, size_t room, size_t *got) {
     if (chunk->kind == CHUNK_IDENTIFIER) {
         return take_identifier(compress, chunk);
+    }
+    if (chunk->kind == CHUNK_TERSE || chunk->kind == CHUNK_TERSE_BLOCK) {
+        chunk->made_size = chunk_number(chunk->at + CHUNK_CHECKSUM, CHUNK_LENGTH);
+        if (chunk->made_size <= TERSE_TEXT_MAX) {
+            return take_terse(compress, chunk, to, room, got);
+        }
+        compress_fail(compress, BYTES_LITERAL("compressed stream: a block is too large"));
+        return false;
     }
     chunk->made_size = chunk->size - CHUNK_CHECKSUM;
     if (chunk->kind == CHUNK_BLOCK && s2_size(packed_of(chunk), &chunk->made_size) != STATUS_OK) {

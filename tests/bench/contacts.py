@@ -35,6 +35,8 @@ CUT = Link(loss=1.0)
 POLL_SECONDS = 0.05
 BURST_SECONDS = 5.0
 FILLING_SIZE = 500
+LATE_SECONDS = 25.0  # then one wants to know what the two said
+LATE_LINES = 25
 LINES = {
     "modem": Link(rate=50_000, delay=1.0, loss=0.05),
     "lossy": Link(rate=50_000, delay=2.5, loss=0.2),
@@ -141,6 +143,9 @@ def used(options: argparse.Namespace) -> None:
                 continue
             share = 1 - late / CONTACT_SECONDS
             print(f"away {away:g} s: first message after {late:.1f} s, {100 * share:.0f} % of a contact", flush=True)
+            if late > LATE_SECONDS:
+                for one in (hub, leaf):
+                    print("\n".join(one.server.log.splitlines()[-LATE_LINES:]), flush=True)
 
 
 def silent(options: argparse.Namespace) -> None:

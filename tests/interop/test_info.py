@@ -58,7 +58,7 @@ DIFFERS: dict[str, dict[str, tuple[Any, Any]]] = {
     "web_port": {},
     "route_port": {"ln": (True, None)},
     "gateway_port": {},
-    "leaf_port": {"go": ("there", None), "ip": ("there", None), "jetstream": (None, False), "leafd": (None, 2)},
+    "leaf_port": {"go": ("there", None), "ip": ("there", None), "jetstream": (None, False), "leafd": (None, 3)},
 }
 """Of each listener: what nats-server says and leafd otherwise. "there": whatever it is."""
 WEB = b"GET / HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n"

@@ -251,6 +251,145 @@ static void the_first_bytes_go_out_as_they_are(void) {
     close_side(&side);
 }
 
+/* ---- terse lines ------------------------------------------------------------------------------------------------- */
+
+/* What a link carries: deliveries of some consumers, core messages, control lines, payloads of any size. */
+static size_t draw_frame(uint8_t *to, size_t room, uint64_t *random) {
+    static uint64_t seq[4], stamp = UINT64_C(1764424595123456789);
+    char line[160];
+    uint32_t kind = (uint32_t)random_below(random, 8);
+    size_t payload = random_below(random, 16) == 0 ? random_below(random, 90000) : random_below(random, 300);
+    stamp += random_below(random, 100000);
+    if (kind < 5) {
+        uint64_t at = ++seq[kind & 3];
+        snprintf(line, sizeof line, "LMSG d.%u $JS.ACK.T%u.c.1.%" PRIu64 ".%" PRIu64 ".%" PRIu64 ".%u@t.%u.s%u %zu\r\n",
+                 kind & 3, kind & 3, 3 * at, at, stamp, 5000 - (uint32_t)(at % 5000), (uint32_t)random_below(random, 3),
+                 (uint32_t)random_below(random, 3), payload);
+    } else if (kind == 5) {
+        snprintf(line, sizeof line, "HMSG some.subject.of.a.client.007.0 reply.%u 12 %zu\r\n",
+                 (uint32_t)random_below(random, 1000), payload);
+    } else {
+        payload = 0;
+        snprintf(line, sizeof line, kind == 6 ? "PING\r\n" : "LS+ some.subject.%u\r\n",
+                 (uint32_t)random_below(random, 1000));
+    }
+    size_t size = strlen(line), whole = size + payload + (kind < 6 ? 2 : 0);
+    if (whole > room) {
+        return 0;
+    }
+    memcpy(to, line, size);
+    for (size_t i = 0; i < payload; i++) to[size + i] = (uint8_t)(random_next(random) >> 24);
+    if (kind < 6) memcpy(to + size + payload, "\r\n", 2);
+    return whole;
+}
+
+static void speak_terse(const compression_t *how, uint64_t *random) {
+    static uint8_t text[400000];
+    size_t size = 0, more;
+    while ((more = draw_frame(text + size, sizeof text - size, random)) != 0) size += more;
+    side_t from, to;
+    open_wished(&from, &(compress_wish_t){.how = *how}, SIZE_MAX, 1 + random_below(random, 90000));
+    open_wished(&to, &(compress_wish_t){.how = *how}, 1 + random_below(random, 9000), SIZE_MAX);
+    for (size_t done = 0; done < size;) {
+        size_t part = 1 + random_below(random, random_below(random, 3) == 0 ? 100000 : 2000);
+        part = part < size - done ? part : size - done;
+        if (how->bounds != 0) compress_round_trip(from.compress, (int64_t)random_below(random, 2));
+        say(&from, text + done, part);
+        done += part;
+        hear(&to, from.wire->output.at, (size_t)from.wire->output.size, 1 + random_below(random, 100000));
+        buffer_consume(&from.wire->output, from.wire->output.size);
+    }
+    CHECK_BYTES(text, size, to.heard.at, (size_t)to.heard.size);
+    CHECK_EQ_I64(STATUS_AGAIN, to.end);
+    CHECK_EQ_U64(0, transport_compress.pending(to.compress));
+    close_side(&from);
+    close_side(&to);
+}
+
+static void terse_lines_are_heard_as_they_were(void) {
+    uint64_t random = 2024;
+    for (uint32_t level = COMPRESS_NONE; level <= COMPRESS_BEST; level++) {
+        for (uint32_t round = 0; round < 4; round++) {
+            speak_terse(&(compression_t){.level = level, .terse = 1}, &random);
+        }
+    }
+}
+
+/* Near it is not terse, far it is, and the way changes while a message is half sent. */
+static void terse_begins_and_ends_with_the_round_trip(void) {
+    uint64_t random = 77;
+    for (uint32_t round = 0; round < 4; round++) {
+        speak_terse(&(compression_t){.level = COMPRESS_NONE, .bounds = 2, .bound0_ns = 1, .terse = 1}, &random);
+    }
+}
+
+static void a_copy_of_small_messages_costs_a_few_bytes_each(void) {
+    side_t from;
+    open_wished(&from, &(compress_wish_t){.how = {.terse = 1}}, SIZE_MAX, SIZE_MAX);
+    uint64_t random = 5, stamp = UINT64_C(1764424595123456789), first = 0;
+    for (uint32_t i = 0; i < 1000; i += 8) {
+        static uint8_t text[8 * 400];
+        size_t size = 0;
+        for (uint32_t k = i; k < i + 8; k++) {
+            stamp += 10000 + random_below(&random, 20000);
+            size += (size_t)snprintf((char *)text + size, 160,
+                                     "LMSG $JS.M.aX3 $JS.ACK.T.cP0w.1.%u.%u.%" PRIu64 ".%u@t.x 200\r\n", k + 1, k + 1,
+                                     stamp, 999 - k);
+            memset(text + size, 'x', 200);
+            memcpy(text + size + 200, "\r\n", 2);
+            size += 202;
+        }
+        say(&from, text, size);
+        first = i == 0 ? from.wire->output.size : first;
+    }
+    CHECK(from.wire->output.size - first <= 992 * UINT64_C(208));
+    close_side(&from);
+}
+
+static void who_has_not_agreed_to_terse_lines_hears_none(void) {
+    static script_t script;
+    script.size = 0;
+    add(&script, BEGIN, 10);
+    add_raw(&script, "one");
+    add_chunk(&script, 0x41, "\x03\0\0\x03two", 7, "two", 3);
+    refused(&script, "one", "compressed stream: a chunk is not understood");
+}
+
+static void ends_for(const char *why, const script_t *script) {
+    for (size_t room = 1; room <= 64; room *= 8) {
+        side_t side;
+        open_wished(&side, &(compress_wish_t){.how = {.terse = 1}, .stranger = true}, SIZE_MAX, SIZE_MAX);
+        hear(&side, script->at, script->size, room);
+        CHECK_TEXT("two", side.heard.at, (size_t)side.heard.size);
+        CHECK_EQ_I64(STATUS_CLOSED, side.end);
+        CHECK_TEXT(why, compress_fault(side.compress).at, compress_fault(side.compress).size);
+        close_side(&side);
+    }
+}
+
+/* The checksum is that of the long form: what the ends remember otherwise is never heard. */
+static void damage_of_terse_lines_ends_the_stream(void) {
+    static script_t script;
+    script.size = 0;
+    add(&script, BEGIN, 10);
+    add_chunk(&script, 0x41, "\x03\0\0\x03two", 7, "two", 3);
+    size_t good = script.size;
+    add_chunk(&script, 0x41, "\x03\0\0\x03twx", 7, "two", 3);
+    ends_for("compressed stream: the checksum of a block does not fit", &script);
+    script.size = good;
+    add_chunk(&script, 0x41, "\x04\0\0\x03two", 7, "two", 3);
+    ends_for("compressed stream: a block is damaged", &script);
+    script.size = good;
+    add_chunk(&script, 0x40, "\x04\0\0\x03two", 7, "two", 3);
+    ends_for("compressed stream: a block is damaged", &script);
+    script.size = good;
+    add_chunk(&script, 0x41, "\x01\0\x01\x03two", 7, "two", 3);
+    ends_for("compressed stream: a block is too large", &script);
+    script.size = good;
+    add_chunk(&script, 0x41, "\x01\0", 2, "two", 3);
+    ends_for("compressed stream: a block is too large", &script);
+}
+
 /* ---- levels ------------------------------------------------------------------------------------------------------ */
 
 static void the_level_follows_the_round_trip(void) {
@@ -269,8 +408,12 @@ static void the_level_follows_the_round_trip(void) {
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         side_t side;
-        compression_t how = {COMPRESS_BETTER, cases[i].bounds, cases[i].at[0],
-                             cases[i].at[1],  cases[i].at[2],  cases[i].at[3]};
+        compression_t how = {.level = COMPRESS_BETTER,
+                             .bounds = cases[i].bounds,
+                             .bound0_ns = cases[i].at[0],
+                             .bound1_ns = cases[i].at[1],
+                             .bound2_ns = cases[i].at[2],
+                             .bound3_ns = cases[i].at[3]};
         open_wished(&side, &(compress_wish_t){.how = how}, SIZE_MAX, SIZE_MAX);
         compress_round_trip(side.compress, cases[i].rtt);
         CHECK_EQ_U64(cases[i].level, compress_level(side.compress));
@@ -379,6 +522,11 @@ int main(void) {
     RUN("what is said leaves at once and is one chunk", what_is_said_leaves_at_once_and_in_one_chunk);
     RUN("what was queued before goes out as it is, and what came early belongs to the stream",
         the_first_bytes_go_out_as_they_are);
+    RUN("terse lines are heard as they were, in pieces of any size", terse_lines_are_heard_as_they_were);
+    RUN("lines are terse only while the other end is far", terse_begins_and_ends_with_the_round_trip);
+    RUN("a message of 200 bytes of a copy is sent in 208", a_copy_of_small_messages_costs_a_few_bytes_each);
+    RUN("a terse chunk ends a stream that has not agreed to them", who_has_not_agreed_to_terse_lines_hears_none);
+    RUN("damage of terse lines ends the stream with a reason", damage_of_terse_lines_ends_the_stream);
     RUN("the level follows the round trip", the_level_follows_the_round_trip);
     RUN("a bomb is unpacked, piece by piece, and never kept", a_bomb_is_unpacked_but_never_kept);
     RUN("links share the place where blocks are unpacked", two_links_share_the_place_where_blocks_are_unpacked);

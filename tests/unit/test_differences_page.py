@@ -337,6 +337,12 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "Links are compressed as in nats-server": ("interop/test_compression.py::test_each_mode",),
     "Over WebSocket there is no S2": ("interop/test_compression.py::test_each_mode",),
+    "Two leafd that are more than 10 ms apart": (
+        "native/test_terse.c: a line is said by what is new in it",
+        "native/test_compress.c: a terse chunk ends a stream that has not agreed to them",
+        "unit/links/test_compression.py::test_who_dials_says_terse_lines_only_to_who_knows_them",
+        "unit/links/test_compression.py::test_a_link_is_plain_text",
+    ),
     "Where the S2 stream is damaged": (
         "interop/test_compression.py::test_damage_ends_the_link_with_a_reason_and_it_comes_back",
     ),

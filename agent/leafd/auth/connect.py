@@ -73,6 +73,7 @@ class LeafConnect(_Credentials):
     protocol: int = wire(INT, "protocol")
     leafd: int = wire(INT, "leafd")
     leafd_version: str = wire(TEXT, "leafd_version")
+    leafd_terse: bool = wire(FLAG, "leafd_terse")
     deny_pub: tuple[str, ...] = wire(ListOf(TEXT, "[]string"), "deny_pub")
 
 

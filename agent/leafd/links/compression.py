@@ -15,6 +15,9 @@ from leafd import native_types as t
 from leafd.native_codes import COMPRESSION_LEVELS as LEVELS
 from leafd.records import dataclass
 
+TERSE_NS: Final = 10_000_000
+"""The round trip up to which fewer bytes gain nothing, as with s2_auto."""
+
 NOT_SUPPORTED: Final = "not supported"
 OFF: Final = "off"
 ACCEPT: Final = "accept"
@@ -28,6 +31,8 @@ class Compression:
     mode: str = OFF
     bounds_ns: tuple[int, ...] = ()
     """With s2_auto: up to which round trip each level is chosen."""
+    terse: bool = True
+    """Where nothing is compressed, may lines be terse all the same?"""
 
     @property
     def offered(self) -> dict[str, str]:
@@ -57,14 +62,18 @@ class Compression:
         """The members of the INFO behind the agreement."""
         return {"compression": AUTO if self.mode == AUTO else agreed}
 
-    def at(self, mode: str, round_trip_ns: int) -> t.Compress:
-        """How the plane does that."""
+    def only_terse(self, agreed: str, round_trip_ns: int) -> bool:
+        """Whether a link to a leafd that is dialled is to have terse lines and no compression."""
+        return self.terse and agreed == OFF and round_trip_ns > TERSE_NS
+
+    def at(self, mode: str, round_trip_ns: int, *, terse: bool = False) -> t.Compress:
+        """How the plane does that. terse: both ends know terse lines."""
         if mode != AUTO:
-            return t.Compress(LEVELS.index(mode))
-        bounds = (*self.bounds_ns, 0, 0, 0, 0)
+            return t.Compress(LEVELS.index(mode), terse=terse)
+        first, second, third, fourth = (*self.bounds_ns, 0, 0, 0, 0)[:4]
         last = 3 if len(self.bounds_ns) >= 3 else len(self.bounds_ns) - 1
         level = next((i for i, bound in enumerate(self.bounds_ns) if round_trip_ns <= bound), last)
-        return t.Compress(level, len(self.bounds_ns), *bounds[:4])
+        return t.Compress(level, len(self.bounds_ns), first, second, third, fourth, terse)
 
 
 def compresses(mode: str) -> bool:
@@ -72,4 +81,5 @@ def compresses(mode: str) -> bool:
     return mode not in (OFF, NOT_SUPPORTED)
 
 
-UNCOMPRESSED: Final = Compression()
+TERSE_ALONE: Final = t.Compress(0, terse=True)
+UNCOMPRESSED: Final = Compression(terse=False)

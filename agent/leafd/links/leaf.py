@@ -17,7 +17,8 @@ listens come before all that:
     INFO -> Compress, its own INFO behind it, Resume   INFO -> its own INFO before it, Compress, Resume
 
 Between two leafd both INFOs are left out: CONNECT says what they would, and is the last line in plain, which spares a
-round trip and a packet. Each tells the other by `leafd`, a field that others do not know.
+round trip and a packet. Each tells the other by `leafd`, a field that others do not know. By `leafd_terse` it says that
+nothing is compressed, and that lines of messages are terse all the same (native/text/terse.h).
 
 A nats-server that dials gives the INFO behind its CONNECT two seconds. To a leaf that is far it is not promised:
 a nats-server goes on without, and takes it when it comes. A leafd waits all the same.
@@ -32,11 +33,12 @@ from typing import TYPE_CHECKING, Any, Final
 from leafd import native_types as t
 from leafd.auth.connect import leaf_connect
 from leafd.gojson import JsonError, present
-from leafd.links.compression import NOT_SUPPORTED, UNCOMPRESSED, Compression, compresses
+from leafd.links.compression import NOT_SUPPORTED, TERSE_ALONE, UNCOMPRESSED, Compression, compresses
 from leafd.links.leaf_info import (
     LEAF_PROTOCOL,
     LEAFD_PROTOCOL,
     ORDERLY,
+    TERSE,
     TRACE_PROTOCOL,
     Advertised,
     HubInfo,
@@ -269,19 +271,21 @@ class Acceptor:
         begin: list[Action] = []
         if self._negotiable and speaks_leafd(connect) and connect.get("compression"):
             try:
-                begin += self._compress_behind(str(connect["compression"]))
+                begin += self._compress_behind(str(connect["compression"]), terse=speaks_leafd(connect, TERSE))
             except ValueError as error:
                 return [Close(str(error), CloseReason.PROTOCOL)]
+        elif speaks_leafd(connect, TERSE) and connect.get("leafd_terse"):
+            begin.append(Compress(TERSE_ALONE))
         self.compression = self.compression or str(connect.get("compress_mode") or NOT_SUPPORTED)
         login = authenticate(connect, self._nonce)
         return begin if isinstance(login, Later) else [*begin, *self.judged(login)]
 
-    def _compress_behind(self, theirs: str) -> list[Action]:
+    def _compress_behind(self, theirs: str, *, terse: bool) -> list[Action]:
         """The peer compresses from behind its CONNECT on."""
         self.compression = self._compression.agreed(theirs)
         if not compresses(self.compression):
             raise ValueError("compression was not agreed upon")
-        return [Compress(self._compression.at(self.compression, self._age_ns()))]
+        return [Compress(self._compression.at(self.compression, self._age_ns(), terse=terse))]
 
     def _negotiate(self, payload: bytes) -> list[Action]:
         """The peer would compress. The nonce stays the same."""
@@ -452,23 +456,25 @@ class Solicitor:
                 return [*begin, self._compress(info), Resume()]
         self._first_info = info
         connect = self._connect(str(info.get("nonce") or "")) | ({"tls_required": True} if wanted else {})
-        begin.append(self._log_in(connect))
+        begin.append(self._log_in(connect, terse=speaks_leafd(info, TERSE)))
         if info.get("info_on_connect") or speaks_leafd(info):
             return [*begin, Resume()]
         self.hub_info = info
         return [*begin, self._bind(info)]
 
-    def _log_in(self, connect: dict[str, Any]) -> Action:
-        """With the last line in plain, where the two ends have agreed that way."""
+    def _log_in(self, connect: dict[str, Any], *, terse: bool) -> Action:
+        """With the last line in plain, where the two ends have agreed that way. terse: both know terse lines."""
+        if terse and self._remote.compression.only_terse(self.compression, self._age_ns()):
+            return Compress(TERSE_ALONE, before=frame("CONNECT", connect | {"leafd_terse": True}))
         if not compresses(self.compression) or self._compressed:
             return Send(frame("CONNECT", connect))
-        how = self._how()
+        how = self._how(terse=terse)
         said = connect | self._remote.compression.told(how[0]) | {"compress_mode": self.compression}
         return Compress(how[1], before=frame("CONNECT", said))
 
-    def _how(self) -> tuple[str, t.Compress]:
+    def _how(self, *, terse: bool = False) -> tuple[str, t.Compress]:
         """The mode that was agreed upon, and what it means now, which is the level that is shown."""
-        how = self._remote.compression.at(self.compression, self._age_ns())
+        how = self._remote.compression.at(self.compression, self._age_ns(), terse=terse)
         mode, self.compression, self._compressed = self.compression, COMPRESSION_LEVELS[how.level], True
         return mode, how
 

@@ -19,10 +19,12 @@ if TYPE_CHECKING:
 LEAF_PROTOCOL: Final = 3
 TRACE_PROTOCOL: Final = 2
 """From which on a peer knows traces of messages."""
-LEAFD_PROTOCOL: Final = 2
+LEAFD_PROTOCOL: Final = 3
 """Of `leafd` in INFO and CONNECT. 1: CONNECT may begin compression. .."""
 ORDERLY: Final = 2
-""".. From which on answers about a consumer come before its messages."""
+""".. From which on answers about a consumer come before its messages. .."""
+TERSE: Final = 3
+""".. And from which on lines of messages may be said by what is new in them (native/text/terse.h)."""
 
 
 @dataclass(slots=True)

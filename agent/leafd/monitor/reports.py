@@ -313,7 +313,8 @@ async def leafz(facts: Facts, options: Options) -> dict[str, Any]:
                 one["leafd"]["budget"] = budget | {"waiting": row.budgeted}
         if listed:
             one["subscriptions_list"] = heard.get(link.connection, [])
-        one["compression"] = COMPRESSION_LEVELS[row.level] if row is not None and row.compressed else link.compression
+        packed = row is not None and row.compressed and link.compression != "off"  # else only its lines are terse
+        one["compression"] = COMPRESSION_LEVELS[row.level] if row is not None and packed else link.compression
         found.append(one)
     return facts.head() | {"leafnodes": len(found), "leafs": found}
 

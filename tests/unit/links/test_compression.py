@@ -9,7 +9,7 @@ import pytest
 from leafd.config.schema.leafnodes import LeafNodes
 from leafd.config.schema.section import Invalid
 from leafd.links import leaf
-from leafd.links.compression import Compression
+from leafd.links.compression import TERSE_ALONE, UNCOMPRESSED, Compression
 from leafd.links.leaf_info import Advertised
 from leafd.native_types import LineKind
 
@@ -158,6 +158,75 @@ def test_without_agreement_who_dials_connects_at_once(ours: str, theirs: str, mo
 
     assert isinstance(connect, leaf.Send)
     assert said(connect.frame, b"CONNECT")["compress_mode"] == mode
+
+
+# Which lines are terse, between two leafd of today, one of today and one of before, and with others.
+
+
+def dialled_far(compression: Compression, theirs: str, *, version: int, age_ms: int = 60) -> leaf.Action:
+    """What comes behind INFO of a hub that is leafd of that version; 0: of another kind."""
+    remote = leaf.Remote((), 1, "A", compression=compression)
+    machine = leaf.Solicitor(IDENTITY, remote, "a", "a", lambda: age_ms * MS)
+    more = {"compression": theirs} | ({"leafd": version} if version else {})
+    return machine.line(LineKind.INFO, json.dumps(INFO | more).encode())[0]
+
+
+@pytest.mark.parametrize(("version", "terse"), [(3, True), (2, False), (1, False), (0, False)])
+def test_who_dials_says_terse_lines_only_to_who_knows_them(version: int, terse: bool) -> None:
+    """Compressed as ever beside that, to a hub of before and to a nats-server."""
+    compress = dialled_far(AUTO, "s2_auto", version=version)
+
+    assert isinstance(compress, leaf.Compress)
+    assert (compress.how.terse, compress.how.level) == (terse, 2)
+
+
+@pytest.mark.parametrize(("version", "terse"), [(3, True), (2, False), (1, False), (0, False)])
+def test_who_listens_says_terse_lines_only_to_who_knows_them(version: int, terse: bool) -> None:
+    """The CONNECT of a leafd tells; another kind of leaf compresses by its INFO."""
+    told = {"leafd": version, "compression": "s2_auto"}
+    machine = acceptor(AUTO)
+    if version:
+        compress = machine.line(LineKind.CONNECT, json.dumps(told).encode(), lambda *_: leaf.Login(1, "A"))[0]
+    else:
+        compress = machine.line(LineKind.INFO, b'{"compression":"s2_auto"}', lambda *_: None)[0]
+
+    assert isinstance(compress, leaf.Compress)
+    assert compress.how.terse == terse
+
+
+def test_lines_are_terse_where_nothing_is_to_be_compressed() -> None:
+    """CONNECT asks for it, its mode is off as ever, and both ends make the change behind it."""
+    asks = dialled_far(Compression("off"), "off", version=3)
+    assert isinstance(asks, leaf.Compress)
+    connect = said(asks.before, b"CONNECT")
+    takes = acceptor(Compression("off")).line(
+        LineKind.CONNECT, json.dumps(connect).encode(), lambda *_: leaf.Login(1, "A")
+    )[0]
+
+    assert isinstance(takes, leaf.Compress)
+    assert takes.how == asks.how == TERSE_ALONE
+    assert (takes.before, takes.behind, asks.behind) == (b"", b"", b"")
+    assert connect["compress_mode"] == "off"
+    assert "compression" not in connect
+
+
+@pytest.mark.parametrize(
+    ("compression", "theirs", "version", "age_ms"),
+    [
+        (Compression("off"), "off", 2, 60),
+        (Compression("off"), "off", 0, 60),
+        (Compression("off"), "off", 3, 5),
+        (Compression("off"), "", 3, 60),
+        (Compression("not supported"), "off", 3, 60),
+        (UNCOMPRESSED, "off", 3, 60),
+    ],
+)
+def test_a_link_is_plain_text(compression: Compression, theirs: str, version: int, age_ms: int) -> None:
+    """Of a hub that knows no terse lines, one that is near, an end that supports no such stream, and over WebSocket."""
+    connect = dialled_far(compression, theirs, version=version, age_ms=age_ms)
+
+    assert isinstance(connect, leaf.Send)
+    assert "leafd_terse" not in said(connect.frame, b"CONNECT")
 
 
 DEFAULT = ("s2_auto", (10 * MS, 50 * MS, 100 * MS))
