@@ -14,6 +14,7 @@ typedef struct conn_verdict {
     int64_t expires_wall_ns;  /* 0 = never */
     int64_t ping_interval_ns; /* 0 = as the limits say */
     uint64_t domain;          /* leaf: that at its other end, its hash8, big-endian; 0 = none, or not known */
+    uint64_t whole;           /* leaf: what is at its other end as a whole, whose links have one line; 0 = not known */
 } conn_verdict_t;
 
 #define VERDICT_VERBOSE 1

@@ -195,6 +195,8 @@ class ConnVerdict:
     """0: the limits'."""
     domain: int = 0
     """Of a leaf link: that at its other end, its name's hash8 as a number; 0: none, or it is not known."""
+    whole: int = 0
+    """Likewise: a number for what is there as a whole, be it one server or a cluster; 0: it is not known."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,9 @@
 
 #include "base/hash.h"
 
-uint64_t trunk_key(uint64_t place, uint64_t domain) {
-    const uint64_t both[2] = {place, domain};
-    if (place == 0 || domain == 0) {
+uint64_t trunk_key(uint64_t place, uint64_t box) {
+    const uint64_t both[2] = {place, box};
+    if (place == 0 || box == 0) {
         return 0;
     }
     uint64_t key = hash_bytes(both, sizeof both);

@@ -52,10 +52,10 @@ void window_admitted(plane_t *plane, peer_t *peer) {
     }
 }
 
-void window_beside(plane_t *plane, peer_t *peer, uint64_t domain) {
+void window_beside(plane_t *plane, peer_t *peer, uint64_t whole) {
     window_t *window = &peer->link->window;
     if (window->measured && window->trunk == NULL) {
-        uint64_t key = peer->dialled ? TRUNK_DIALLED : trunk_key(tcp_place(peer->conn.fd), domain);
+        uint64_t key = peer->dialled ? TRUNK_DIALLED : trunk_key(tcp_place(peer->conn.fd), whole);
         window->trunk = trunk_hold(&plane->trunks, key);
     }
 }

@@ -195,8 +195,9 @@ uint64_t window_saved(window_t *window, uint64_t waiting, int64_t mono_ns);
 /* ---- the window of a link ---------------------------------------------------------------------------------------- */
 
 void window_admitted(plane_t *plane, peer_t *peer);
-/* Notes which links a leaf link has its line together with. domain: the number of the other end's; 0: it has none. */
-void window_beside(plane_t *plane, peer_t *peer, uint64_t domain);
+/* Notes which links a leaf link has its line together with. whole: what is at the other end, as a number; 0: who
+ * knows. */
+void window_beside(plane_t *plane, peer_t *peer, uint64_t whole);
 void window_chores(plane_t *plane, peer_t *peer);
 /* The bytes that the socket of a link with lanes may be given now, which are in conn.out then; 0: none, and it is
  * flushed again when it is time. */

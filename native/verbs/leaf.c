@@ -32,7 +32,7 @@
 static status_t leaf_admitted(plane_t *plane, peer_t *peer, const conn_verdict_t *verdict) {
     plane->stats.leafs++;
     plane->interest_changed = true;
-    window_beside(plane, peer, verdict->domain);
+    window_beside(plane, peer, verdict->whole);
     return interest_leaf_joined(plane, peer, verdict->domain);
 }
 

@@ -5,7 +5,7 @@
 #include "base/clock.h"
 #include "test.h"
 
-static void those_of_one_place_and_domain_have_one(void) {
+static void those_of_one_place_and_box_have_one(void) {
     table_t lines = {0};
     trunk_t *first = trunk_hold(&lines, trunk_key(7, 70)), *second = trunk_hold(&lines, trunk_key(7, 70));
     trunk_t *neighbour = trunk_hold(&lines, trunk_key(7, 71)), *elsewhere = trunk_hold(&lines, trunk_key(8, 70));
@@ -29,7 +29,7 @@ static void those_of_one_place_and_domain_have_one(void) {
 
 static void of_whom_nothing_is_known_is_alone(void) {
     table_t lines = {0};
-    CHECK(trunk_hold(&lines, trunk_key(7, 0)) == NULL); /* it has no domain */
+    CHECK(trunk_hold(&lines, trunk_key(7, 0)) == NULL); /* it is nobody */
     CHECK(trunk_hold(&lines, trunk_key(0, 70)) == NULL);
     trunk_leave(&lines, NULL);
     CHECK_EQ_U64(0, table_count(&lines));
@@ -48,7 +48,7 @@ static void it_runs_empty_for_all_at_once(void) {
 }
 
 int main(void) {
-    RUN("links of one domain that come from one place have a line together", those_of_one_place_and_domain_have_one);
+    RUN("links of one box that come from one place have a line together", those_of_one_place_and_box_have_one);
     RUN("a link of whom nothing is known is alone", of_whom_nothing_is_known_is_alone);
     RUN("a line is let run empty for all of its links at once", it_runs_empty_for_all_at_once);
     return TEST_RESULT();

@@ -407,7 +407,7 @@ class Leafs:
         self._plane.admit_leaf(
             link.connection,
             bind.account,
-            verdict_of(bind, self.web_ping_interval_ns if link.web else 0),
+            verdict_of(link, bind, self.web_ping_interval_ns if link.web else 0),
             bind.permissions,
             cluster=bind.cluster,
             loop_subject=self._loop_subject(bind.account),

@@ -288,7 +288,15 @@ def who(link: Link, bind: leaf.Bind) -> tuple[object, ...]:
     return link.box, user, bind.remote_name, bind.cluster, bind.account, bind.remote_account
 
 
-def verdict_of(bind: leaf.Bind, ping_interval_ns: int) -> t.ConnVerdict:
+def whole_of(box: str, domain: str, server_id: str) -> int:
+    """A number for what is at the other end, whose links have one line (native/plane/trunk.h); 0: it is not known.
+
+    What it has proven to be goes before what it says: one that says to be another box has no part of its line."""
+    kinds = (("box", box), ("domain", domain), ("server", server_id))
+    return next((peer_number(f"{kind} {name}") for kind, name in kinds if name), 0)
+
+
+def verdict_of(link: Link, bind: leaf.Bind, ping_interval_ns: int) -> t.ConnVerdict:
     """A link that is bound, as the plane has to know it."""
     return t.ConnVerdict(
         flags=int(_flags_of(bind)),
@@ -297,6 +305,7 @@ def verdict_of(bind: leaf.Bind, ping_interval_ns: int) -> t.ConnVerdict:
         expires_wall_ns=bind.expires_wall_ns,
         ping_interval_ns=ping_interval_ns,
         domain=peer_number(bind.remote_domain) if bind.remote_domain else 0,
+        whole=whole_of(link.box, bind.remote_domain, bind.remote_id),
     )
 
 
