@@ -158,6 +158,7 @@ uint64_t group_coming(const group_t *group); /* entries of its log that it has n
 bool group_leads(const group_t *group);
 /* It leads, and has applied all that was in the log before: what it applied is the newest that any member may have. */
 bool group_ready(const group_t *group);
+int64_t group_heard_ns(const group_t *group); /* mono: when it last heard a leader, or was opened */
 /* The same, and no other one leads by now: what it has applied is the newest there is. */
 bool group_newest(const group_t *group, moment_t now);
 /* A follower's: it has applied all that its leader had committed when it last said so. */

@@ -29,6 +29,10 @@ bool group_ready(const group_t *group) {
     return group_leads(group) && group->ledger->applied >= group->raft.own_first;
 }
 
+int64_t group_heard_ns(const group_t *group) {
+    return group->raft.heard_ns;
+}
+
 bool group_newest(const group_t *group, moment_t now) {
     return group_ready(group) && raft_leased(&group->raft, now.mono_ns);
 }

@@ -33,18 +33,26 @@ typedef enum entry_what {
 
 /* ---- proposals --------------------------------------------------------------------------------------------------- */
 
+static int64_t lead_age(const replica_t *replica, moment_t now) {
+    return replica->lead_age + (now.mono_ns - replica->lead_ns);
+}
+
+/* When it was last known that the group has a leader. */
+static int64_t known_ns(const replica_t *replica) {
+    int64_t heard_ns = group_heard_ns(replica->group);
+    return heard_ns > replica->led_ns ? heard_ns : replica->led_ns;
+}
+
+/* Without an entry an age grows all the same, while there is a leader. */
 static bool may_lead(replica_t *replica, moment_t now) {
     bool ready = !replica->stuck && group_ready(replica->group);
     if (ready && !replica->leads) {
-        replica->lead_age = store_stream_age(replica->stream);
+        replica->lead_age = store_stream_age(replica->stream) + (known_ns(replica) - replica->applied_ns);
         replica->lead_ns = now.mono_ns;
     }
     replica->leads = ready;
+    replica->led_ns = ready ? now.mono_ns : replica->led_ns;
     return ready;
-}
-
-static int64_t lead_age(const replica_t *replica, moment_t now) {
-    return replica->lead_age + (now.mono_ns - replica->lead_ns);
 }
 
 /* Room for an entry with so many bytes behind its head; NULL: there is no memory. */
@@ -495,6 +503,11 @@ static bool apply_entry(replica_t *replica, raft_index_t index, entry_what_t wha
     return status == STATUS_OK;
 }
 
+void replica_time(replica_t *replica, int64_t age, int64_t wall) {
+    store_stream_time(replica->stream, age, wall);
+    replica->applied_ns = replica->group == NULL ? 0 : known_ns(replica); /* NULL: replica_join says it */
+}
+
 static bool replica_apply(void *context, raft_index_t index, bytes_t bytes) {
     replica_t *replica = context;
     if (replica->stuck || replica->copier.half || store_stream_settle(replica->stream) != STATUS_OK) {
@@ -506,7 +519,7 @@ static bool replica_apply(void *context, raft_index_t index, bytes_t bytes) {
         return false;
     }
     replica->last = (replica_outcome_t){.index = index};
-    store_stream_time(replica->stream, (int64_t)load_be64(bytes.at + 2), (int64_t)load_be64(bytes.at + 10));
+    replica_time(replica, (int64_t)load_be64(bytes.at + 2), (int64_t)load_be64(bytes.at + 10));
     bool applied = apply_entry(replica, index, (entry_what_t)bytes.at[1], bytes_after(bytes, ENTRY_HEAD));
     replica_note(replica);
     return applied;
@@ -556,6 +569,7 @@ void replica_hook(replica_t *replica, group_hooks_t *hooks) {
 
 void replica_join(replica_t *replica, group_t *group) {
     replica->group = group;
+    replica->applied_ns = group_heard_ns(group);
     replica->stuck = !replica_noted(replica, group_noted(group));
     group_halve(group, replica->copier.half);
 }

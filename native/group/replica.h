@@ -24,8 +24,9 @@
  *
  * - Nothing is decided before the entry is applied: a duplicate, a wrong expectation and a limit are verdicts of the
  *   log, the same at all members.
- * - Time is the log's (store/timeline.h). A leader goes on from the age that it has applied by the time that passes
- *   here, so no clock's step and no other member's clock changes an age. Time without a leader does not count.
+ * - Time is the log's (store/timeline.h). A leader goes on from the age that it has applied, by the time for which it
+ *   has heard of a leader since, and by the time that passes here: so no clock's step and no other member's clock
+ *   changes an age, and a log at rest loses nothing of it when its leader dies. Time without a leader does not count.
  * - For a reason of this server's own (room, an account's limit, a page that cannot be read) nothing is refused: it
  *   waits, and the member applies nothing until it can. What was done of an entry by then may be done again.
  * - A batch is one entry, so it is agreed on as a whole, and stored in one batch of the journal. It is judged when it

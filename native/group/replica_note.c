@@ -22,7 +22,7 @@ bool replica_noted(replica_t *replica, bytes_t note) {
     if (note.size != REPLICA_NOTE_SIZE && note.size != REPLICA_HALF_SIZE) {
         return note.size == 0; /* a group that is new has none */
     }
-    store_stream_time(replica->stream, (int64_t)load_be64(note.at), (int64_t)load_be64(note.at + 8));
+    replica_time(replica, (int64_t)load_be64(note.at), (int64_t)load_be64(note.at + 8));
     replica->rolling = load_be64(note.at + 16);
     replica->rolling_seq = load_be64(note.at + 24);
     replica->copier.half = note.size == REPLICA_HALF_SIZE;
@@ -30,7 +30,7 @@ bool replica_noted(replica_t *replica, bytes_t note) {
 }
 
 bytes_t replica_grown(replica_t *replica, uint8_t note[REPLICA_NOTE_SIZE], moment_t now) {
-    store_stream_time(replica->stream, store_age(store_stream_store(replica->stream)), now.wall_ns);
+    replica_time(replica, store_age(store_stream_store(replica->stream)), now.wall_ns);
     own_note_write(replica, note);
     return bytes_of(note, REPLICA_NOTE_SIZE);
 }

@@ -64,6 +64,8 @@ struct replica {
     bool leads; /* .. and this is the age from which it went on, when */
     int64_t lead_age;
     int64_t lead_ns;
+    int64_t led_ns;     /* when it was last seen to lead */
+    int64_t applied_ns; /* when a leader was last known, as the last entry was applied */
     buffer_t writing;
     buffer_t changes;       /* of consumers' records, not proposed yet */
     replica_outcome_t last; /* of the entry that was applied last */
@@ -85,6 +87,8 @@ struct replica {
  * such a body. */
 uint64_t replica_fits(const replica_t *replica, const append_t *append, const entry_numbers_t *numbers);
 bool replica_takes(const replica_t *replica, uint64_t body_size);
+/* An entry's time, or a copy's, becomes the stream's. */
+void replica_time(replica_t *replica, int64_t age, int64_t wall);
 /* Has this server a reason of its own not to store it now? */
 bool replica_own_reason(append_verdict_t verdict);
 /* To its end. false: it waits, and what has gone is gone. */
