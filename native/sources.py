@@ -5,14 +5,14 @@ this runs as a configure step. Its depfile names the tests and what decides abou
 configures anew. Meson (1.12) ignores directories there: after a file came or went, `touch native/sources.py` does it.
 
 Output, one row each:
-    room|NAME|FILE FILE ...         the C files of a room
-    test|NAME|FILE|ROOM ROOM ...    a C test and the rooms it may link
-    fuzz|NAME|FILE|ROOM ROOM ...    a fuzz target, likewise
+    room|NAME|FILE FILE ...|ROOM ROOM ...   the C files of a room and the rooms that it stands on
+    test|NAME|FILE|ROOM ROOM ...            a C test and the rooms it may link
+    fuzz|NAME|FILE|ROOM ROOM ...            a fuzz target, likewise
 
 A room's files are named from the top of the source tree, a test's from tests/native, whose meson.build takes them.
 
-A test links the rooms that it includes and what those stand on, nothing else. So a room that calls past the rules of
-design (siblings, layers) fails to link in its own tests, and a room that does not compile stops no other room's tests.
+A test links the rooms that it includes and what those stand on, nothing else, and so does a room. So a room that calls
+past the rules of design (siblings, layers) fails to link, and a room that does not compile stops no other room's tests.
 """
 
 import pathlib
@@ -101,7 +101,7 @@ def main(root: pathlib.Path, output: pathlib.Path, depfile: pathlib.Path) -> Non
         if folder.is_dir():
             files = sorted(path.relative_to(root).as_posix() for path in folder.glob("*.c"))
             if files:  # a library of nothing is an error to meson
-                rows.append(f"room|{room}|{' '.join(files)}")
+                rows.append(f"room|{room}|{' '.join(files)}|{' '.join(STANDS_ON[room][:-1])}")
     for kind, folder, pattern in (
         ("test", root / "tests" / "native", "test_*.c"),
         ("fuzz", root / "tests" / "fuzz", "fuzz_*.c"),
