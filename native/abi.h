@@ -259,7 +259,7 @@ const plane_event_row_t *plane_event_row(uint32_t index);
  * stands for; and where it is measured the subject for EVENT_LATENCY, and what the replies of measured requests end
  * with */
 #define COMMAND_IMPORTS 25
-/* account, body = allowed_t: what its streams may have from now on. Until this comes there is no limit */
+/* account, body = allowed_t: what its streams may have. arg: those of so many replicas (a tier); 0: all, no tiers */
 #define COMMAND_ALLOW 27
 /* account, extra = strings: where it is told what became of messages with traceparent ("" = nowhere); arg = percent of
  * them, 0 = all */
@@ -447,7 +447,7 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 #define EVENT_LATENCY_FAR 18
 
 /* what the streams of an account have has come to another level of what they may have: account, target = 0 file, 1
- * memory, code = ALLOWANCE_LEVEL_*, arg = what they have, arg2 = what they may have, in bytes (2^64-1: no limit) */
+ * memory, code = ALLOWANCE_LEVEL_*, arg = what they have, arg2 = what they may have (2^64-1: all); token = tier */
 #define EVENT_ALLOWANCE 19
 #define ALLOWANCE_LEVEL_BELOW 0 /* again below 75 % */
 #define ALLOWANCE_LEVEL_NEAR 1  /* above 80 % */

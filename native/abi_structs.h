@@ -140,11 +140,15 @@ typedef struct latency {
     uint32_t responder_size; /* 0: nobody answered */
 } latency_t;
 
-/* The limits of an account's streams, in bytes; -1 = no limit. */
+/* The limits of an account's streams, in bytes; -1 = no limit. Each copy that a server keeps counts. */
 typedef struct allowed {
     int64_t file;
     int64_t memory;
+    uint64_t file_elsewhere; /* that streams have which this server has no copy of */
+    uint64_t memory_elsewhere;
 } allowed_t;
+
+#define ALLOW_TIERS 5
 
 typedef struct stream_config {
     uint32_t account;
@@ -152,7 +156,7 @@ typedef struct stream_config {
     uint8_t storage;   /* 0 file, 1 memory */
     uint8_t retention; /* 0 limits, 1 interest, 2 workqueue */
     uint8_t discard;   /* 0 old, 1 new */
-    uint8_t reserved;
+    uint8_t replicas;  /* how many servers keep it; 0 and 1 are the same */
     int32_t max_msg_size; /* -1 = no limit, as in the protocol */
     int64_t max_msgs;
     int64_t max_bytes;

@@ -24,9 +24,15 @@ class Accounts(Submits):
         """Makes or changes an account."""
         self._submit("ACCOUNT", account=account, arg=int(flags), strings={"name": name, "domain": domain})
 
-    def allow(self, account: int, file: int, memory: int) -> None:
-        """How many bytes the account's streams may have from now on; -1: no limit."""
-        self._submit("ALLOW", account=account, body=encoded("allowed_t", {"file": file, "memory": memory}))
+    def allow(self, account: int, allowed: t.Allowed) -> None:
+        """How many bytes the account's streams may have from now on."""
+        members = {
+            "file": allowed.file,
+            "memory": allowed.memory,
+            "file_elsewhere": allowed.file_elsewhere,
+            "memory_elsewhere": allowed.memory_elsewhere,
+        }
+        self._submit("ALLOW", account=account, arg=allowed.tier, body=encoded("allowed_t", members))
 
     def traces(self, account: int, destination: str, sampling: int) -> None:
         """Sets the subject on which the account is told what became of messages with `traceparent`; empty: no

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import field
 
 from leafd.native import layout
-from leafd.native_allowance import Allowance as Allowance, AllowanceLevel as AllowanceLevel
+from leafd.native_allowance import Allowance as Allowance, AllowanceLevel as AllowanceLevel, Allowed as Allowed
 from leafd.native_authors import Author as Author, AuthorCode as AuthorCode
 from leafd.native_codes import (
     KNOWN_WEB as KNOWN_WEB,
@@ -216,6 +216,7 @@ class FlatStream:
     duplicate_window_ns: int = 0
     first_seq: int = 0
     marker_ttl_ns: int = 0
+    replicas: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,11 @@ static inline uint64_t number_most(uint64_t a, uint64_t b) {
     return a > b ? a : b;
 }
 
+/* At most UINT64_MAX. */
+static inline uint64_t number_sum(uint64_t a, uint64_t b) {
+    return a > UINT64_MAX - b ? UINT64_MAX : a + b;
+}
+
 static inline uint64_t number_less(uint64_t a, uint64_t b) {
     return a > b ? a - b : 0;
 }

@@ -305,8 +305,7 @@ void command_account(plane_t *plane, const plane_command_t *command) {
 void command_allow(plane_t *plane, const plane_command_t *command, account_t *account) {
     allowed_t allowed;
     memcpy(&allowed, command->body, sizeof(allowed));
-    js_allow(&plane->js, &account->js, &allowed);
-    command_done(plane, command, STATUS_OK);
+    command_done(plane, command, js_allow(&plane->js, &account->js, command->arg, &allowed));
 }
 
 void command_traces(plane_t *plane, const plane_command_t *command, account_t *account) {

@@ -160,7 +160,7 @@ static const plane_event_row_t event_rows[] = {
                          " measured=payload:bytes"),
     EVENT(LATENCY_FAR,   "connection=target account=account reply=subject took_ns=arg round_trip_ns=arg2"),
     EVENT(CONSUMER_GONE, "stream=target consumer=arg taken=arg2"),
-    EVENT(ALLOWANCE,     "account=account storage=target level=code bytes=arg limit=arg2"),
+    EVENT(ALLOWANCE,     "account=account storage=target level=code bytes=arg limit=arg2 tier=token"),
     EVENT(AUTHOR,        "code=code account=account ticket=arg stream=target author=header denied=subject"
                          " schedule=reply left_out=arg2"),
     EVENT(REACHED,       "account=account subject=subject"),

@@ -197,9 +197,16 @@ static const refusal_t *count_on(commit_t *commit, ready_t *ready, uint32_t firs
 }
 
 /* As it goes into the log. before: the index + 1 of the one before it on its subject; 0: there is none. */
-static const refusal_t *pack_one(const commit_t *commit, ready_t *ready, uint32_t before, atomic_refusal_t *room) {
+static const refusal_t *pack_one(commit_t *commit, ready_t *ready, uint32_t before, atomic_refusal_t *room) {
     stream_t *stream = commit->stream;
-    ready->append.skip = js_nobody_wants(commit->js, stream, &ready->append);
+    const append_t *append = &ready->append;
+    ready->append.skip = js_nobody_wants(commit->js, stream, append);
+    if (!append->skip) {
+        commit->group.bytes += store_stream_size(stream->store, append->subject, append->header, append->payload);
+        if (store_stream_lacks_bytes(stream->store, commit->group.bytes)) {
+            return &refused_account;
+        }
+    }
     status_t status = replicated_pack(stream, &ready->append, before, commit->packed);
     if (status == STATUS_INVALID) {
         return atomic_too_large(room, store_ledger_most(commit->js->stores[STORE_FILE]), true);

@@ -25,7 +25,9 @@ typedef struct js_account {
     uint32_t id;
     uint32_t job_count; /* jobs.c: of its streams, that wait for their next step */
     uint8_t hash8[HASH8_SIZE];
-    allowance_t stored[2]; /* by store: what its streams may have, and have */
+    bool tiered;             /* its limits are by number of replicas */
+    allowance_t stored[2];   /* by store: what its streams may have, and have */
+    allowance_t (*tiers)[2]; /* likewise, by number of replicas less one; NULL: it never had such limits */
 } js_account_t;
 
 /* The purpose of a message that comes to a target: which function of js.h the host calls. */

@@ -118,7 +118,10 @@ void js_chores(js_t *js);            /* now and then */
 void js_replicas_turn(js_t *js);
 int64_t js_next_deadline(const js_t *js); /* of stores and consumers; INT64_MAX: none */
 void js_stats(js_t *js, plane_stats_t *stats);
-void js_allow(js_t *js, js_account_t *account, const allowed_t *allowed); /* stream.c */
+/* allowed.c */
+void js_allowances_begin(js_account_t *account);
+LEAF_MUST_USE status_t js_allow(js_t *js, js_account_t *account, uint64_t tier, const allowed_t *allowed);
+void js_charge(const stream_t *stream); /* it shares what its configuration says */
 
 void js_done(js_t *js, const plane_command_t *command, status_t status);
 void js_answer(js_t *js, const plane_command_t *command, status_t status, uint64_t arg, uint64_t arg2, bytes_t payload);
@@ -182,7 +185,7 @@ typedef void (*binding_answer_t)(js_t *js, const plane_command_t *command, consu
 void binding_when_counted(js_t *js, const plane_command_t *command, const consumer_binding_t *binding,
                           binding_answer_t answer, uint64_t seq);
 
-void js_tell_allowances(js_t *js); /* stream.c: those whose level changed */
+void js_tell_allowances(js_t *js); /* allowed.c: those whose level changed */
 void ingest_chores(js_t *js);      /* silence */
 void ingest_stream_removed(js_t *js, const stream_t *stream);
 void ingest_stream_redefined(stream_t *stream);

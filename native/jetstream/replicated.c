@@ -129,6 +129,10 @@ static void answer_one(js_t *js, const replicated_t *replicated, const asked_t *
  * one does, too, or neither: nobody has promised it. */
 static appended_t replicated_append(void *context, const append_t *append, bool grouped) {
     replicated_t *replicated = context;
+    store_stream_t *store = replicated->stream->store;
+    if (!append->skip) {
+        store_stream_kept(store, store_stream_size(store, append->subject, append->header, append->payload));
+    }
     appended_t appended =
         js_append_timed(replicated->js, replicated->stream, append, grouped, group_leads(replicated->group));
     bool counts = (replicated->stream->config.flags & STREAM_COUNTER) != 0 && appended.verdict == APPEND_STORED;
@@ -150,6 +154,9 @@ static void replicated_answered(void *context, uint64_t token, const replica_out
     do {
         answer_one(replicated->js, replicated, &head, bytes, outcome);
     } while (asked_take_rider(&replicated->asked, &head, &bytes));
+    if (asked_empty(&replicated->asked)) {
+        store_stream_kept(replicated->stream->store, UINT64_MAX); /* nothing of it is under way */
+    }
     asked_trim(&replicated->asked);
 }
 
@@ -182,7 +189,6 @@ void replicated_went(replicated_t *replicated, uint64_t before, status_t status)
     }
 }
 
-/* STATUS_AGAIN: the log has no room. STATUS_INVALID: it never takes such a one. */
 status_t replicated_propose(js_t *js, stream_t *stream, const append_t *append, asked_what_t what, bytes_t asker,
                             bytes_t words) {
     replicated_t *replicated = stream->replicated;
@@ -194,6 +200,11 @@ status_t replicated_propose(js_t *js, stream_t *stream, const append_t *append, 
         return STATUS_INVALID;
     }
     renamed.skip = js_nobody_wants(js, stream, &renamed);
+    uint64_t size =
+        renamed.skip ? 0 : store_stream_size(stream->store, renamed.subject, renamed.header, renamed.payload);
+    if (what == ASKED_PUBLISH && size > 0 && store_stream_lacks_bytes(stream->store, size)) {
+        return STATUS_FULL;
+    }
     uint64_t before = asked_size(&replicated->asked);
     uint64_t token = asked_put(&replicated->asked, what, asker);
     if (token == 0) {
@@ -205,6 +216,9 @@ status_t replicated_propose(js_t *js, stream_t *stream, const append_t *append, 
                       : words.size > 0 ? replica_publish_fast(replica, &renamed, words, token, *js->now)
                                        : replica_publish(replica, &renamed, token, *js->now);
     replicated_went(replicated, before, status);
+    if (status == STATUS_OK) {
+        store_stream_promise(stream->store, size);
+    }
     return status;
 }
 
@@ -228,7 +242,7 @@ static bool propose_message(js_t *js, stream_t *stream, const message_t *message
     bytes_t reply = (stream->config.flags & STREAM_NO_ACK) != 0 ? BYTES_NONE : message->reply;
     status_t status =
         refusal == NULL ? replicated_propose(js, stream, &intake.append, ASKED_PUBLISH, reply, BYTES_NONE) : STATUS_OK;
-    refusal = status == STATUS_INVALID ? &refused_size : refusal;
+    refusal = status == STATUS_INVALID ? &refused_size : status == STATUS_FULL ? &refused_account : refusal;
     if (refusal != NULL) {
         js_answer_refused(js, stream, reply, refusal);
     }
@@ -538,6 +552,9 @@ static void replicated_take_due(const js_t *js, replicated_t *replicated) {
     }
     if (js->now->mono_ns < replicated->behind_ns) {
         replicated_due(replicated, replicated->behind_ns);
+    }
+    if (replicated->lacks && !asked_empty(&replicated->taken)) {
+        replicated_due(replicated, js->now->mono_ns + LACKS_AGAIN_NS);
     }
 }
 

@@ -34,6 +34,9 @@ status_t replicated_batch(js_t *js, const stream_t *stream, bytes_t packed, byte
     }
     status_t status = replica_publish_batch(replicated->replica, packed, token, *js->now);
     replicated_went(replicated, before, status);
+    if (status == STATUS_OK) {
+        store_stream_promise(stream->store, packed.size); /* a little more than it is */
+    }
     return status;
 }
 

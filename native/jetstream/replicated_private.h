@@ -31,6 +31,8 @@ typedef enum asked_what {
     ASKED_CREDIT
 } asked_what_t;
 
+#define LACKS_AGAIN_NS (NS_PER_SECOND / 4)
+
 /* Thousands of streams are at rest while one is written to, so a tick goes to those alone that have something to do. */
 typedef enum replicated_row {
     ROW_TURNS = 0, /* its group has news, or something of it waits */
@@ -57,6 +59,7 @@ struct replicated {
     asked_queue_t asked; /* what waits for an answer of the log */
     asked_queue_t held;  /* what is to be proposed with the next changes of consumers, and waits for them */
     asked_queue_t taken; /* of a mirror or sources: not proposed yet */
+    bool lacks;          /* the account may not have the first of these yet */
     uint32_t defining;   /* definitions that are on their way */
     buffer_t packed;     /* the next of these */
     buffer_t riding;     /* writes that go with the next message (replicated_ride) */
@@ -88,8 +91,8 @@ void replicated_unrow(replicated_t *replicated);
 uint64_t replicated_begin(js_t *js, const plane_command_t *command, replicated_t *replicated, asked_what_t what);
 void replicated_proposed(js_t *js, const plane_command_t *command, replicated_t *replicated, uint64_t before,
                          status_t status);
-/* A client's message. words: of a fast batch (replicated_fast). STATUS_AGAIN: there is no room. STATUS_INVALID: it
- * never takes such a one. */
+/* A client's message. words: of a fast batch (replicated_fast). STATUS_AGAIN: the log has no room. STATUS_INVALID: it
+ * never takes such a one. STATUS_FULL: the account may not have it. */
 status_t replicated_propose(js_t *js, stream_t *stream, const append_t *append, asked_what_t what, bytes_t asker,
                             bytes_t words);
 bool replicated_proposes(const replicated_t *replicated);

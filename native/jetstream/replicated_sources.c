@@ -1,7 +1,8 @@
 /* replicated_sources.c: what a mirror or sources bring to a stream that several servers keep (replicated.h).
  *
  *     ingest.c --> an append, as bytes --> proposed --> committed --> ingest_applied, what was to be said to its origin
- *                      `--> no room: it waits, and so does all that comes behind it, until the log has room
+ *                      `--> no room: it waits, and so does all that comes behind it, until the log, or the account,
+ *                           has room
  *
  * An origin sends no more than it has been told room for, and it is told when all is committed. So what waits is
  * bounded by that; beyond ASKED_MAX nothing is taken, and the origin is asked again later. Where this server leads
@@ -25,8 +26,14 @@ static status_t ride_joined(js_t *js, asked_queue_t *queue, asked_what_t what, b
     return status == STATUS_OK ? asked_ride(queue, what, bytes_of(scratch->at, (uint32_t)scratch->size)) : status;
 }
 
-/* STATUS_AGAIN: the log has no room. */
+/* STATUS_AGAIN: the log has no room. STATUS_FULL: the account may not have it. */
 static status_t propose_packed(js_t *js, replicated_t *replicated, asked_what_t what, bytes_t asker, bytes_t packed) {
+    store_stream_t *store = replicated->stream->store;
+    bool stores = what == ASKED_TAKEN;
+    replicated->lacks = stores && store_stream_lacks_bytes(store, packed.size); /* a little more than it is */
+    if (replicated->lacks) {
+        return STATUS_FULL;
+    }
     uint64_t before = asked_size(&replicated->asked);
     uint64_t token = asked_put(&replicated->asked, what, asker);
     if (token == 0) {
@@ -34,6 +41,9 @@ static status_t propose_packed(js_t *js, replicated_t *replicated, asked_what_t 
     }
     status_t status = replica_publish_packed(replicated->replica, packed, token, *js->now);
     replicated_went(replicated, before, status);
+    if (status == STATUS_OK && stores) {
+        store_stream_promise(store, packed.size);
+    }
     return status;
 }
 
@@ -65,10 +75,19 @@ static void propose_taken(js_t *js, replicated_t *replicated) {
     asked_trim(taken);
 }
 
+/* The log has room soon, the account perhaps in hours. */
+static void replicated_await_room(const js_t *js, replicated_t *replicated) {
+    if (replicated->lacks) {
+        replicated_due(replicated, js->now->mono_ns + LACKS_AGAIN_NS);
+    } else {
+        replicated_wake(replicated, ROW_TURNS);
+    }
+}
+
 void replicated_propose_taken(js_t *js, replicated_t *replicated) {
     propose_taken(js, replicated);
     if (!asked_empty(&replicated->taken)) {
-        replicated_wake(replicated, ROW_TURNS); /* it waits for room */
+        replicated_await_room(js, replicated);
     }
 }
 
@@ -112,7 +131,7 @@ status_t replicated_take(js_t *js, const stream_t *stream, const append_t *appen
     *proposed = asked_empty(&replicated->taken)
                 && propose_packed(js, replicated, ASKED_TAKEN, bytes_of(whose, RUN_SIZE), packed) == STATUS_OK;
     if (!*proposed) {
-        replicated_wake(replicated, ROW_TURNS);
+        replicated_await_room(js, replicated);
         *proposed = ride_joined(js, &replicated->taken, ASKED_TAKEN, bytes_of(whose, RUN_SIZE), packed) == STATUS_OK;
     }
     return *proposed ? STATUS_OK : STATUS_FULL;

@@ -407,7 +407,12 @@ static bool firing_run(firing_t *firing, stored_message_t *schedule) {
         return false;
     }
     if (firing->stream->replicated != NULL) {
-        return firing_propose(firing, &message);
+        if (!store_stream_lacks(firing->stream->store, message.subject, message.header, message.payload)) {
+            return firing_propose(firing, &message);
+        }
+        firing->next_ts = firing->repeats ? firing->next_ts : now.wall_ns + FULL_WAIT_NS;
+        firing->repeats = true;
+        return firing_propose(firing, NULL);
     }
     js_take(firing->js, firing->stream, &message, PUBLISHER_SERVER, &result);
     if (result.outcome == OUTCOME_REFUSED && result.refusal.err_code == refused_space.err_code) {

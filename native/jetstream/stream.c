@@ -281,10 +281,6 @@ static status_t put_stored(js_t *js, const plane_command_t *command, const defin
     if (listed && status == STATUS_OK && (definition->config.flags & STREAM_REPLICATED) != 0) {
         status = replicated_open(js, stream, bytes_of(definition->subjects.at, definition->subjects.left));
     }
-    if (listed && status == STATUS_OK) {
-        uint32_t asked = definition->config.storage == 1 ? STORE_MEMORY : STORE_FILE;
-        store_stream_charge(stream->store, &stream->account->stored[asked]);
-    }
     if (status == STATUS_OK && kept) {
         uint8_t key[4];
         stream_key(stream->id, key);
@@ -311,6 +307,7 @@ static void put_shown(js_t *js, const definition_t *definition, stream_t *stream
         store_stream_configure(stream->store, &definition->config, *js->now);
     }
     stream->config = definition->config;
+    js_charge(stream);
     ingest_stream_redefined(stream);
     if ((stream->config.flags & STREAM_ALLOW_BATCHED) == 0) {
         js_fast_forget(js, stream);
@@ -458,42 +455,6 @@ void stream_bytes(js_t *js, const plane_command_t *command) {
         bytes += stream != NULL ? store_stream_bytes(stream->store) : 0;
     }
     js_answer(js, command, STATUS_OK, bytes, 0, BYTES_NONE);
-}
-
-/* ---- what accounts may store ------------------------------------------------------------------------------------- */
-
-void js_allow(js_t *js, js_account_t *account, const allowed_t *allowed) {
-    const int64_t limits[2] = {[STORE_FILE] = allowed->file, [STORE_MEMORY] = allowed->memory};
-    for (uint32_t i = 0; i < 2; i++) {
-        uint64_t limit = limits[i] < 0 ? UINT64_MAX : (uint64_t)limits[i];
-        /* The store of memory is opened when it is first used; streams in memory of several servers are files. */
-        store_t *store = js->stores[i] != NULL ? js->stores[i] : js->stores[STORE_FILE];
-        if (store != NULL) {
-            store_allow(store, &account->stored[i], limit);
-        } else {
-            account->stored[i].limit = limit;
-            allowance_arm(&account->stored[i]);
-        }
-    }
-}
-
-void js_tell_allowances(js_t *js) {
-    for (uint32_t i = 0; i < 2; i++) {
-        allowance_t *allowance;
-        while (js->stores[i] != NULL && (allowance = store_allowance_next(js->stores[i])) != NULL) {
-            event_entry_t *entry = event_new(EVENT_ALLOWANCE, BYTES_NONE, BYTES_NONE, BYTES_NONE, BYTES_NONE);
-            if (entry == NULL) {
-                continue; /* a report all the same shows what is stored and what may be */
-            }
-            entry->event.account = allowance->owner;
-            entry->event.code = allowance->level;
-            const js_account_t *account = js->host->account(js->plane, allowance->owner);
-            entry->event.target = account != NULL && allowance == &account->stored[STORE_MEMORY];
-            entry->event.arg = allowance->bytes;
-            entry->event.arg2 = allowance->limit;
-            event_post(js->exchange, entry);
-        }
-    }
 }
 
 /* ---- records of control ------------------------------------------------------------------------------------------ */

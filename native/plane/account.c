@@ -67,8 +67,7 @@ static status_t account_name(account_t *account, bytes_t name, bytes_t domain) {
 
 static void account_number(account_t *account, uint32_t id) {
     account->js.id = id;
-    allowance_begin(&account->js.stored[0], id);
-    allowance_begin(&account->js.stored[1], id);
+    js_allowances_begin(&account->js);
 }
 
 static account_t *account_make(plane_t *plane, uint32_t id, uint32_t flags, bytes_t name, bytes_t domain) {
@@ -146,6 +145,7 @@ void account_free(account_t *account) {
     bytes_release(&account->domain_prefix);
     interest_free(account->interest);
     route_free(account->route);
+    free(account->js.tiers);
     free(account);
 }
 

@@ -11,6 +11,7 @@
 #include "base/check.h"
 #include "base/number.h"
 #include "text/subject.h"
+#include "store/charge.h"
 #include "store/dedupe.h"
 #include "store/append.h"
 #include "store/follow.h"
@@ -376,7 +377,7 @@ static inline __attribute__((always_inline)) bool admit(entry_t *entry, append_g
         out->verdict = APPEND_WRONG_LAST_MSG_ID;
     } else if (may_not_roll(stream, append)) {
         out->verdict = APPEND_NO_ROLLUP;
-    } else if (allowance_lacks(stream->allowance, group->bytes + entry->bytes)) {
+    } else if (stream_lacks(stream, group->bytes + entry->bytes)) {
         /* The messages that a limit of the stream would take out for the new one are still there: as in the reference,
          * they make no room. */
         allowance_refuse(stream->store, stream->allowance);

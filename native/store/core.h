@@ -85,6 +85,8 @@ struct store_stream { /* only stream.c writes to it */
     stream_config_t config;
     void *owner;
     allowance_t *allowance; /* only stream.c and allowance.c: whose bytes its bytes are; the store's own at first */
+    uint32_t copies;        /* only stream.c and allowance.c: how many servers keep it, each of which counts */
+    uint64_t promised;      /* only allowance.c: its part of the allowance's */
     uint64_t corrupt;       /* only alarms.c and log.c: damage that was met */
     log_t log;
     promise_t promise;
@@ -212,11 +214,6 @@ void stream_release(store_stream_t *stream); /* frees it, when the store closes 
 static inline uint64_t stream_message_bytes(const store_stream_t *stream, const message_record_t *message) {
     return log_message_bytes(stream->config.storage, message);
 }
-
-/* ---- allowance.c ------------------------------------------------------------------------------------------------- */
-/* Tells that the allowance's use is above `near`, or below `clear`. */
-void allowance_turn(store_t *store, allowance_t *allowance, uint32_t level);
-void allowance_refuse(store_t *store, allowance_t *allowance);
 
 /* ---- subjects.c -------------------------------------------------------------------------------------------------- */
 /* READ_NONE: no message on it; READ_UNKNOWN: recount.h. peek leaves the cache as it is; cached, false: not in it. */

@@ -19,6 +19,7 @@
 
 #include "base/check.h"
 #include "base/number.h"
+#include "store/charge.h"
 #include "store/follow.h"
 #include "store/message.h"
 #include "store/overlay.h"
@@ -244,7 +245,7 @@ static status_t find_neighbours(filling_t *filling) {
 static status_t find_room(const filling_t *filling) {
     store_stream_t *stream = filling->stream;
     store_t *store = stream->store;
-    if (stream->log.stopped || store->trouble.io || allowance_lacks(stream->allowance, filling->bytes)
+    if (stream->log.stopped || store->trouble.io || stream_lacks(stream, filling->bytes)
         || store->trouble.space
         || (store->options.max_bytes != 0 && store->sums.bytes + filling->bytes > store->options.max_bytes)
         || notes_reserve(stream, 1, 1, 1) != STATUS_OK || notes_reserve_fills(stream) != STATUS_OK) {

@@ -5,6 +5,7 @@
 
 #include "base/check.h"
 #include "base/number.h"
+#include "store/charge.h"
 #include "store/core.h"
 #include "store/message.h"
 #include "store/overlay.h"
@@ -124,7 +125,7 @@ static inline void log_gain(store_stream_t *stream, uint64_t messages, uint64_t 
     stream->log.bytes += bytes;
     store->sums.messages += messages;
     store->sums.bytes += bytes;
-    allowance->bytes += bytes;
+    allowance->bytes += bytes * stream->copies;
     if (LEAF_UNLIKELY(allowance->bytes > allowance->near)) {
         allowance_turn(store, allowance, ALLOWANCE_LEVEL_NEAR);
     }
@@ -137,7 +138,7 @@ static inline void log_lose(store_stream_t *stream, uint64_t messages, uint64_t 
     stream->log.bytes -= bytes;
     store->sums.messages -= messages;
     store->sums.bytes -= bytes;
-    allowance->bytes -= bytes;
+    allowance->bytes -= bytes * stream->copies;
     if (LEAF_UNLIKELY(allowance->bytes < allowance->clear)) {
         allowance_turn(store, allowance, ALLOWANCE_LEVEL_BELOW);
     }
@@ -181,7 +182,7 @@ void log_join(store_stream_t *stream) {
     const log_t *log = &stream->log;
     stream->store->sums.messages += log->messages;
     stream->store->sums.bytes += log->bytes;
-    stream->allowance->bytes += log->bytes;
+    stream->allowance->bytes += log->bytes * stream->copies;
     log_judge(stream);
 }
 

@@ -12,6 +12,7 @@
 #include <stdio.h>
 
 #include "base/check.h"
+#include "store/charge.h"
 #include "store/message.h"
 #include "store/overlay.h"
 #include "text/duration.h"
@@ -48,7 +49,7 @@ static bool marker_is_allowed(const store_stream_t *stream, const message_row_t 
     message_record_t marker = {.subject = found->message.subject, .header = header};
     uint64_t more = number_less(stream_message_bytes(stream, &marker), stream_message_bytes(stream, &found->message));
     uint64_t most = stream->store->options.max_bytes;
-    return !allowance_lacks(stream->allowance, more)
+    return !stream_lacks(stream, more)
            && (most == 0 || more <= number_less(most, stream->store->sums.bytes));
 }
 

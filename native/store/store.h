@@ -118,8 +118,8 @@ LEAF_MUST_USE status_t store_stream_remove(store_stream_t *stream);
 /* From now on the stream's bytes are the allowance's: right behind store_stream_open. The allowance lives as long as
  * the store. */
 void store_stream_charge(store_stream_t *stream, allowance_t *allowance);
-/* Another limit, UINT64_MAX = none. Nothing goes because of it: what is above it refuses what comes. */
-void store_allow(store_t *store, allowance_t *allowance, uint64_t limit);
+/* Another limit, UINT64_MAX = none. What is above it refuses what comes. elsewhere: of other stores. */
+void store_allow(store_t *store, allowance_t *allowance, uint64_t limit, uint64_t elsewhere);
 /* An allowance whose level is another one since it was last told; NULL when there are no more. */
 allowance_t *store_allowance_next(store_t *store);
 /* Is a message of such parts refused for lack of allowance? */

@@ -4,6 +4,7 @@
 
 #include "base/check.h"
 #include "base/number.h"
+#include "store/charge.h"
 #include "store/dedupe.h"
 #include "store/follow.h"
 #include "store/message.h"
@@ -100,6 +101,7 @@ status_t store_stream_open(store_t *store, uint32_t id, const stream_config_t *c
     stream->id = id;
     stream->config = *config;
     stream->allowance = &store->unowned;
+    stream->copies = copies_of(config);
     heads_join(stream);
     bool stored = false;
     status_t status = stream_load(stream, &stored);
@@ -145,6 +147,7 @@ void store_stream_configure(store_stream_t *stream, const stream_config_t *confi
     store_clock(stream->store, now);
     int64_t before = stream->config.max_msgs_per_subject;
     stream->config = *config;
+    allowance_weigh(stream);
     if (config->max_msgs_per_subject > 0 && (before <= 0 || config->max_msgs_per_subject < before)) {
         limits_note_surplus(stream, stream->log.first_seq);
     }
@@ -187,6 +190,7 @@ status_t store_stream_remove(store_stream_t *stream) {
     store_look_over(store);
     carried_close(stream);
     read_forget(store);
+    store_stream_kept(stream, UINT64_MAX);
     log_leave(stream);
     stream_release(stream);
     return STATUS_OK;

@@ -55,6 +55,28 @@ CONSUMERS: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
+def full(peer: Peer) -> list[object]:
+    """A stream of three takes so many messages of 9,000 bytes as fit beside one of 100: what it says then, also of one
+    that would fit, and once it is empty."""
+    asked(peer, "STREAM.DELETE.D3")
+    asked(peer, "STREAM.CREATE.FULL", {"name": "FULL", "subjects": ["FULL"], "num_replicas": 3})
+
+    def publish(size: int) -> object:
+        acknowledged: dict[str, Any] = json.loads(peer.ask("FULL", b"x" * size, seconds=20)[0])
+        return acknowledged.get("error", acknowledged.get("seq"))
+
+    def until_all_count() -> None:
+        """A nats-server hears of the others' copies within two seconds."""
+        eventually(lambda: told(peer, 1)["tiers"]["R3"]["storage"] > 3 * 5 * 9_000, lambda: asked(peer, "INFO"))
+
+    found = [publish(9_000) for _ in range(5)]
+    until_all_count()
+    found += [publish(9_000), publish(100), publish(9_000)]
+    asked(peer, "STREAM.PURGE.FULL")
+    eventually(lambda: told(peer, 1)["tiers"]["R3"]["storage"] < 9_000, lambda: asked(peer, "INFO"))
+    return [*found, publish(9_000)]
+
+
 @pytest.fixture(autouse=True)
 def _close() -> Iterator[None]:
     yield
@@ -150,10 +172,17 @@ def test_without_a_tier_of_so_many_replicas_there_are_no_such_streams_and_consum
             peer = Peer(made[0], account.user("u"))
             found: list[object] = [made_or_not(peer)]
             acknowledged = json.loads(peer.ask("A3", b"x" * 100, seconds=20)[0])
-            found += [acknowledged.get("seq"), acknowledged.get("error")]
+            found += [acknowledged.get("seq"), acknowledged.get("error"), full(peer)]
             answers.append(found)
     assert answers[0] == answers[1]
     assert answers[0][1] == 1
+    assert [one if isinstance(one, int) else one["err_code"] for one in answers[0][3]] == [  # type: ignore[attr-defined]
+        *range(1, 6),
+        10002,
+        6,
+        10002,
+        7,
+    ]
 
 
 def test_a_stream_of_three_servers_reserves_its_bytes_once_in_its_account_s_info_as_at_nats_servers(
@@ -171,3 +200,42 @@ def test_a_stream_of_three_servers_reserves_its_bytes_once_in_its_account_s_info
             answers.append([made_or_not(peer), told(peer)])
     assert answers[0] == answers[1]
     assert answers[0][1]["reserved_storage"]
+
+
+def at_each(made: list[servers.Server], account: Account) -> list[object]:
+    """A stream at each of three servers, of an account that may have 60,000 bytes. Two take 27,000 each; what the
+    account has by then is the same from all of them; so is what each stream says of 9,000 more."""
+    up(made)
+    peers = [Peer(server, account.user("u")) for server in made]
+    for number in range(3):
+        name = f"ONE{number}"
+        config = {"name": name, "subjects": [name], "placement": {"tags": [f"s{number}"]}}
+        assert "error" not in asked(peers[0], f"STREAM.CREATE.{name}", config)
+
+    def publish(name: str, size: int) -> object:
+        acknowledged: dict[str, Any] = json.loads(peers[0].ask(name, b"x" * size, seconds=20)[0])
+        return acknowledged.get("error", {}).get("err_code", acknowledged.get("seq"))
+
+    found: list[object] = [publish(f"ONE{number}", 9_000) for number in (0, 1) for _ in range(3)]
+    for peer in peers:
+        eventually(lambda peer=peer: asked(peer, "INFO")["storage"] > 54_000, lambda peer=peer: asked(peer, "INFO"))  # type: ignore[misc]
+        found.append(asked(peer, "INFO")["storage"])
+    eventually(lambda: publish("ONE2", 9_000) == 10002, lambda: asked(peers[2], "STREAM.INFO.ONE2"))
+    asked(peers[0], "STREAM.PURGE.ONE2")
+    asked(peers[0], "STREAM.PURGE.ONE0")
+    eventually(lambda: publish("ONE1", 18_000) == 4, lambda: asked(peers[1], "STREAM.INFO.ONE1"))
+    return found
+
+
+def test_what_an_account_has_at_other_servers_counts_as_at_nats_servers(tmp_path: Path) -> None:
+    """Streams of one replica at three servers share the account's bytes; each server knows of the others' soon."""
+    answers: list[list[Any]] = []
+    for kind in (R, L):
+        operator = Operator()
+        account = operator.account("A", disk_storage=60_000, mem_storage=0, streams=-1, consumer=-1)
+        (place := tmp_path / kind).mkdir()
+        config = CONFIG.replace("OPERATOR", operator.configuration() + '\nserver_tags: ["{name}"]')
+        with three(kind, place, config) as made:
+            answers.append(at_each(made, account))
+    assert answers[0] == answers[1]
+    assert answers[0][:6] == [1, 2, 3, 1, 2, 3]

@@ -457,6 +457,85 @@ static void in_memory(void) {
     rig_close_and_remove(plane);
 }
 
+static void allow(uint64_t replicas, int64_t file, uint64_t elsewhere) {
+    const allowed_t allowed = {.file = file, .memory = -1, .file_elsewhere = elsewhere};
+    const plane_command_t command = {.op = COMMAND_ALLOW, .account = RIG_ACCOUNT, .arg = replicas};
+    CHECK_EQ_I64(STATUS_OK, asked(command, &allowed, sizeof allowed, NULL, 0).status);
+}
+
+/* So many messages at once, of 34 bytes each; `fit` of them are taken, in front. */
+static void publish_at_once(peer_t *client, unsigned count, uint64_t first, unsigned fit) {
+    char heard[4096] = "", expected[64];
+    for (unsigned i = 0; i < count; i++) rig_say(plane, client, "PUB s.a r 1\r\n1\r\n");
+    unsigned answers = 0, refusals = 0;
+    for (unsigned at = 0; answers + refusals < count;) {
+        at += (unsigned)snprintf(heard + at, sizeof heard - at, "%s", until_heard(client));
+        CHECK(at < sizeof heard);
+        answers = refusals = 0;
+        for (const char *found = heard; (found = strstr(found, "{\"stream\"")) != NULL; found++) answers++;
+        for (const char *found = heard; (found = strstr(found, "\"err_code\":10002")) != NULL; found++) refusals++;
+    }
+    CHECK_EQ_U64(fit, answers);
+    snprintf(expected, sizeof expected, "\"seq\":%u}", (unsigned)(first + fit - 1));
+    CHECK(fit == 0 || strstr(heard, expected) != NULL);
+}
+
+/* 34 bytes for each of three copies. Who leads asks before the log has it, so what the account may not have is refused
+ * and holds up nothing; what is under way counts as if it were stored. */
+static void within_its_allowance(void) {
+    stream_config_t config = replicated();
+    config.replicas = 3;
+    begin_with(config);
+    peer_t *client = asking();
+    allow(0, 3 * 102 + 101, 0);
+    publish_at_once(client, 6, 1, 3);
+    publish_at_once(client, 1, 4, 0);
+    allow(0, 4 * 102, 0);
+    publish_at_once(client, 2, 4, 1);
+    allow(0, 10 * 102, 5 * 102); /* others have the half */
+    publish_at_once(client, 4, 5, 1);
+    static const char *const no_filter[] = {""};
+    const plane_command_t purge = {.op = COMMAND_STREAM_PURGE, .target = 1};
+    CHECK_EQ_I64(STATUS_OK, asked(purge, NULL, 0, no_filter, 1).status);
+    publish_at_once(client, 6, 6, 5);
+    const allowance_t *stored = the_stream()->account->stored;
+    CHECK_EQ_U64(5 * 102, stored[STORE_FILE].bytes);
+    CHECK_EQ_U64(0, stored[STORE_FILE].promised);
+    rig_close_and_remove(plane);
+}
+
+/* What streams of three have counts against their tier alone, also what they had before there were tiers. */
+static void within_its_tier(void) {
+    stream_config_t config = replicated();
+    config.replicas = 3;
+    begin_with(config);
+    peer_t *client = asking();
+    publish_at_once(client, 1, 1, 1);
+    for (uint64_t tier = 1; tier <= ALLOW_TIERS; tier++) allow(tier, tier == 3 ? 3 * 102 : 0, 0);
+    publish_at_once(client, 3, 2, 2);
+    const js_account_t *account = the_stream()->account;
+    CHECK_EQ_U64(3 * 102, account->tiers[2][STORE_FILE].bytes);
+    CHECK_EQ_U64(0, account->stored[STORE_FILE].bytes);
+    plane_event_t event = {0};
+    for (int64_t until = 0; event.code != ALLOWANCE_LEVEL_FULL && patient(&until);) {
+        rig_turn(plane);
+        rig_event(plane, EVENT_ALLOWANCE, &event);
+    }
+    CHECK_EQ_U64(3, event.token);
+    CHECK_EQ_U64(3 * 102, event.arg);
+    config.replicas = 1; /* and of one of its own */
+    CHECK_EQ_I64(STATUS_OK, put_stream(config, false));
+    CHECK_EQ_U64(3 * 34, account->tiers[0][STORE_FILE].bytes);
+    CHECK_EQ_U64(0, account->tiers[2][STORE_FILE].bytes);
+    allow(0, 4 * 34, 0);
+    publish_at_once(client, 2, 4, 1);
+    CHECK(store_sound(plane->js.stores[STORE_FILE]));
+    CHECK_EQ_I64(STATUS_INVALID,
+                 asked((plane_command_t){.op = COMMAND_ALLOW, .account = RIG_ACCOUNT, .arg = ALLOW_TIERS + 1},
+                       &(allowed_t){0}, sizeof(allowed_t), NULL, 0).status);
+    rig_close_and_remove(plane);
+}
+
 int main(void) {
     RUN("at rest it has no turn, until its age or a message gives it one", at_rest);
     RUN("a publish is answered when the log has it, as a stream of one server answers", published);
@@ -468,6 +547,8 @@ int main(void) {
     RUN("its log goes with it", removed);
     RUN("without a majority it takes nothing", no_majority);
     RUN("one in memory is kept in files, and counts as what is in memory", in_memory);
+    RUN("what its account may not have is refused before the log has it, each copy counted", within_its_allowance);
+    RUN("where limits are by number of replicas it shares its own tier", within_its_tier);
     RUN("a stream of this server alone joins no group, and one of several stays one", refused);
     return TEST_RESULT();
 }

@@ -20,7 +20,7 @@ static store_stream_t *start(stream_config_t config, uint64_t limit) {
     rig = (rig_t){0};
     rig_open(&rig);
     allowance_begin(&owner, 7);
-    store_allow(rig.store, &owner, limit);
+    store_allow(rig.store, &owner, limit, 0);
     return charged(1, config);
 }
 
@@ -93,7 +93,7 @@ static void limits_of_the_stream_make_no_room_for_what_comes(void) {
     CHECK_EQ_U64(APPEND_NO_ALLOWANCE, put(stream, "a"));
     append_t rollup = {.subject = text("a"), .payload = text(TEN), .rollup = 2};
     CHECK_EQ_U64(APPEND_NO_ALLOWANCE, store_append(stream, &rollup, rig.now).verdict);
-    store_allow(rig.store, &owner, 3 * SIZE);
+    store_allow(rig.store, &owner, 3 * SIZE, 0);
     CHECK_EQ_U64(APPEND_STORED, put(stream, "a"));
     CHECK_EQ_U64(2 * SIZE, owner.bytes);
     CHECK_EQ_U64(APPEND_STORED, store_append(stream, &rollup, rig.now).verdict);
@@ -158,7 +158,7 @@ static void over_a_restart_and_a_kill(void) {
         allowance_begin(&owner, 7);
         stream = charged(1, rig_config());
         CHECK_EQ_U64(4 * SIZE, owner.bytes);
-        store_allow(rig.store, &owner, 5 * SIZE);
+        store_allow(rig.store, &owner, 5 * SIZE, 0);
         takes(stream, "b", 1);
         CHECK_EQ_I64(STATUS_OK, store_delete(stream, rig_state(stream).last_seq));
     }
@@ -187,7 +187,7 @@ static void each_kind_of_store_counts_as_it_does(void) {
     rig = (rig_t){.in_memory = true};
     rig_open(&rig);
     allowance_begin(&owner, 7);
-    store_allow(rig.store, &owner, 2 * 27);
+    store_allow(rig.store, &owner, 2 * 27, 0);
     stream_config_t config = rig_config();
     config.storage = 1;
     takes(charged(1, config), "a", 2);
@@ -227,7 +227,7 @@ static void a_crossing_is_told_once(void) {
 static void another_limit_counts_at_once(void) {
     store_stream_t *stream = start(rig_config(), UINT64_MAX);
     for (int i = 0; i < 10; i++) CHECK_EQ_U64(APPEND_STORED, put(stream, "a"));
-    store_allow(rig.store, &owner, 4 * SIZE);
+    store_allow(rig.store, &owner, 4 * SIZE, 0);
     CHECK_EQ_U64(10, rig_state(stream).messages); /* nothing goes */
     tells(ALLOWANCE_LEVEL_NEAR);
     CHECK_EQ_U64(APPEND_NO_ALLOWANCE, put(stream, "a"));
@@ -235,11 +235,11 @@ static void another_limit_counts_at_once(void) {
     CHECK_EQ_U64(APPEND_NO_ALLOWANCE, put(stream, "a"));
     CHECK_EQ_U64(1, rig_purge(stream, BYTES_NONE, 0, 3));
     takes(stream, "a", 1);
-    store_allow(rig.store, &owner, 6 * SIZE);
+    store_allow(rig.store, &owner, 6 * SIZE, 0);
     takes(stream, "a", 2);
-    store_allow(rig.store, &owner, UINT64_MAX);
+    store_allow(rig.store, &owner, UINT64_MAX, 0);
     for (int i = 0; i < 10; i++) CHECK_EQ_U64(APPEND_STORED, put(stream, "a"));
-    store_allow(rig.store, &owner, 0);
+    store_allow(rig.store, &owner, 0, 0);
     CHECK_EQ_U64(16, rig_purge(stream, BYTES_NONE, 0, 0));
     CHECK_EQ_U64(APPEND_NO_ALLOWANCE, put(stream, "a"));
     rig_close(&rig);

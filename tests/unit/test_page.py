@@ -41,7 +41,7 @@ class Streams:
         streams = {name: SimpleNamespace(name=name, config=config, consumers={}) for name in self.behind}
         account = SimpleNamespace(name="A", enabled=True, streams=streams)
         self.catalogue = SimpleNamespace(by_name={"A": account})
-        self.tight: dict[tuple[str, str], int] = {}
+        self.tight: dict[tuple[str, str, int], int] = {}
 
     async def look(self, account: str, request: str) -> dict[str, Any]:
         await trio.lowlevel.checkpoint()

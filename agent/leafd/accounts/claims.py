@@ -235,7 +235,7 @@ def _limits(body: AccountBody) -> AccountLimits:
 
 def _jetstream(body: AccountBody, *, clustered: bool) -> AccountJetStream | None:
     """The account's share, None when it has none: where neither memory nor disk is given to it. Of limits by number of
-    replicas those of one count where this server is alone. In a cluster the bytes of all of them count together."""
+    replicas those of one count where this server is alone. In a cluster reports show the bytes of all together."""
     tiers = body.limits.tiers
     if not any(one.mem_storage or one.disk_storage for one in tiers.values() or (body.limits,)):
         return None

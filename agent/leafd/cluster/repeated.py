@@ -39,6 +39,10 @@ class Repeated(Generic[_To]):
         """Says it anew to that server, which may have heard nothing."""
         self._said.pop(to, None)
 
+    def has(self, to: _To) -> bool:
+        """Whether something was said to that server."""
+        return to in self._said
+
     def is_due(self, to: _To, letter: bytes, now_s: float, most_s: float = REPEAT_S) -> bool:
         """Whether the letter is to be said now: after 1, 2, 4 s and so on, at last each `most_s`."""
         said = self._said.get(to)

@@ -37,6 +37,7 @@ from leafd.daemon.members import Members
 from leafd.daemon.orders import Orders
 from leafd.daemon.replicas import FOREIGN, Replicas
 from leafd.daemon.sought import Sought
+from leafd.daemon.stored import StoredElsewhere
 from leafd.daemon.stream_rescue import StreamRescue
 from leafd.daemon.stream_rows import check_account, config_of, group_of, shared, shown, spread_of, wish_of
 from leafd.gojson import JsonError, dump, written
@@ -98,6 +99,7 @@ class Placing:
         self.cluster_of, self.begun, self.alone = self.replicas.cluster_of, self.replicas.begun, self.replicas.alone
         self._sought = Sought(jetstream.catalogue, self.go_on, lambda: self._news.set())
         self._announcer = rescue.Announcer(self._letters.tell)
+        self._stored = StoredElsewhere(plane, jetstream.catalogue, meta, self.reaches, self._letters.tell)
         self.members = Members(meta, lambda: self.table, self.replicas, self._ask_leader, self.ask)
         self.without = self.members.without
         hand_on = partial(self.members.hand_on, leader_of=self._leader_of)
@@ -116,22 +118,17 @@ class Placing:
             await nursery.start(self._letters.run)
             nursery.start_soon(self._tell_site)
             nursery.start_soon(self._reconcile)
-            nursery.start_soon(self._join_all)
+            nursery.start_soon(self.replicas.join_all, self._guard)
+            nursery.start_soon(self._stored.run, self._guard)
             nursery.start_soon(self.members.run, self._guard)
-            rescue_of_streams = StreamRescue(
-                self._current.store, self._meta, self.replicas, self._ask_leader, self._log
-            )
-            nursery.start_soon(rescue_of_streams.run, self._guard)
+            lost = StreamRescue(self._current.store, self._meta, self.replicas, self._ask_leader, self._log)
+            nursery.start_soon(lost.run, self._guard)
             task_status.started()
 
     def go_on(self, work: Callable[[], Awaitable[None]]) -> None:
         """Begins what follows an answer."""
         if self._nursery is not None:
             self._nursery.start_soon(self._conversation, work)
-
-    async def _join_all(self) -> None:
-        with self._guard.around("the streams of several servers"):
-            await self.replicas.join_all()
 
     async def _conversation(self, work: Callable[[], Awaitable[None]]) -> None:
         with self._guard.around("a JetStream conversation"):
@@ -205,6 +202,8 @@ class Placing:
         news = json.loads(message)
         if news["news"] in ("site", "away"):
             self._presence.hear(peer, news, trio.current_time())
+        elif news["news"] == "stored":
+            self._stored.hear(peer, news)
         elif news["news"] == "rescued":
             groups, members = rescue.heard(news)
             self.go_on(partial(self._meta.leave_for, groups, members))

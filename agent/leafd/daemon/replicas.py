@@ -24,6 +24,7 @@ from leafd.native_meta import LEADER, REMOVE, MetaLook, MetaMember, is_heard, lo
 
 if TYPE_CHECKING:
     from leafd.daemon.meta_group import MetaGroup
+    from leafd.guard import Guard
     from leafd.jetstream.catalogue import Catalogue, Group, Settings, Stream
     from leafd.native_plane import Plane
 
@@ -50,8 +51,12 @@ class Replicas:
         self._wished: dict[int, Change | None] = {}
         """By stream: a disk is gone when that is found twice, since a new leader has not heard of all yet."""
 
-    async def join_all(self) -> None:
+    async def join_all(self, guard: Guard) -> None:
         """Joins the groups of the streams that this server had at its start."""
+        with guard.around("the streams of several servers"):
+            await self._join_all()
+
+    async def _join_all(self) -> None:
         waiting = [stream for stream in self._catalogue.streams() if stream.group is not None]
         lost = set[int]()  # until they begin anew, or are rescued, which the table's rows have done
         while waiting:

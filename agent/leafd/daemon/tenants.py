@@ -99,11 +99,18 @@ class Tenants:
         if self._jetstream is None:
             return
         share = account.jetstream
-        if share is not None:
-            self._plane.allow(account.id, share.max_store, share.max_memory)
         limits = share_limits(share, account.tiers) if share is not None else None
+        if limits is not None:
+            self._allow(account.id, limits, self._jetstream)
         self._jetstream.add_account(account.id, account.name, limits, enabled=share is not None, system=account.system)
         self._answer(account.id, self._wanted(account, self._jetstream))
+
+    def _allow(self, account: int, limits: JetStreamLimits, jetstream: JetStream) -> None:
+        from leafd.jetstream.allowed import allowances
+
+        known = jetstream.catalogue.accounts.get(account)
+        for allowed in allowances(limits, known.elsewhere if known is not None else ()):
+            self._plane.allow(account, allowed)
 
     def _wanted(self, account: Account, jetstream: JetStream) -> dict[str, t.Handler]:
         """Accounts without JetStream ask, too, and are told that they have none. The plane maps the domain's subjects

@@ -296,6 +296,8 @@ class JetStreamAccount:
     """Those of all its streams that clients may see."""
     cluster: dict[str, str] | None = None
     """Where its consumers are, for their infos."""
+    elsewhere: tuple[tuple[int, int, int], ...] = ()
+    """What its streams have at other servers alone (allowed.py)."""
 
     @property
     def restoring(self) -> dict[str, StreamConfig]:

@@ -67,6 +67,7 @@ def flat_stream(account: int, config: StreamConfig) -> t.FlatStream:
         duplicate_window_ns=config.duplicate_window,
         first_seq=config.first_seq,
         marker_ttl_ns=config.subject_delete_marker_ttl,
+        replicas=config.num_replicas,
     )
 
 

@@ -92,7 +92,7 @@ class JetStream:
         guard: Guard | None = None,
     ) -> None:
         self.catalogue = Catalogue()
-        self.tight: dict[tuple[str, str], int] = {}
+        self.tight: dict[tuple[str, str, int], int] = {}
         """Accounts, with the storage, whose streams have nearly all that they may, and how much that is."""
         self.copiers = Copiers(plane, self.catalogue, (neighbours or Alone()).lets_go)
         self.plain = PlainStreams(plane, self.catalogue, self.copiers)
@@ -542,10 +542,11 @@ class JetStream:
         kind, key = (FILE, "max_file") if event.storage == 0 else (MEMORY, "max_mem")
         self._context.advisories.usage(account, kind, event)
         if event.level == t.AllowanceLevel.BELOW:
-            self.tight.pop((account.name, kind), None)
+            self.tight.pop((account.name, kind, event.tier), None)
         else:
-            self.tight[account.name, kind] = event.limit
+            self.tight[account.name, kind, event.tier] = event.limit
         about = {"event": "account_storage", "account": account.name}
+        kind, key = (kind, key) if not event.tier else (f"R{event.tier} {kind}", f"limits of the tier R{event.tier}")
         if event.level == t.AllowanceLevel.NEAR:
             self._log.warning(
                 f"account {account.name} has {event.bytes} of the {event.limit} bytes that its {kind} streams may "

@@ -161,7 +161,7 @@ async def _details(facts: Facts) -> tuple[list[Report], dict[str, int]]:
                 shown_consumers += 1
                 detail["consumer_detail"].append(found)
         by_account.setdefault(account.name, []).append(detail)
-    for name, _ in facts.jetstream.tight:
+    for name, _, _ in facts.jetstream.tight:
         by_account.setdefault(name, [])
     details = [{"name": name, "stream_detail": found} for name, found in by_account.items()]
     await _add_usage(facts.jetstream, details)
@@ -171,10 +171,11 @@ async def _details(facts: Facts) -> tuple[list[Report], dict[str, int]]:
 async def _add_usage(jetstream: JetStreamFacts, details: list[Report]) -> None:
     """Adds the use and the limits of the few accounts that come near their limits."""
     by_name = {detail["name"]: detail for detail in details}
-    for (name, kind), most in tuple(jetstream.tight.items()):
+    for (name, kind, tier), most in tuple(jetstream.tight.items()):
         member = "storage" if kind == "file" else kind
         if name in by_name and (usage := await look(jetstream, name, "INFO")):
-            by_name[name] |= {member: usage[member], f"reserved_{member}": most}
+            used = usage.get("tiers", {}).get(f"R{tier}", usage)
+            by_name[name] |= {member: used[member], f"reserved_{member}": most}
 
 
 async def _detail(jetstream: JetStreamFacts, account: str, name: str) -> dict[str, Any] | None:
