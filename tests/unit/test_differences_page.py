@@ -522,8 +522,7 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
         "interop/test_supercluster.py::test_who_asks_is_told_of_with_the_clusters_that_are_reached",
     ),
     "Clusters of leafd and of nats-server are joined by gateways": (
-        "interop/test_supercluster.py::"
-        "test_each_message_comes_to_each_cluster_once_and_in_the_order_of_its_publisher",
+        "interop/test_supercluster.py::test_each_message_comes_to_each_cluster_once_and_in_the_order_of_its_publisher",
         "unit/config/test_gateway.py::test_a_gateway_and_jetstream_need_a_cluster_and_its_group",
         "unit/config/test_gateway.py::test_a_change_of_the_block_waits_for_a_restart",
     ),
@@ -543,8 +542,7 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
         "unit/config/test_gateway.py::test_one_list_of_clusters_serves_them_all",
     ),
     "In lame duck mode other clusters": (
-        "unit/links/test_gateways.py::"
-        "test_the_own_clusters_addresses_are_told_to_who_came_and_not_to_who_was_dialled",
+        "unit/links/test_gateways.py::test_the_own_clusters_addresses_are_told_to_who_came_and_not_to_who_was_dialled",
     ),
     # ---- who operates the server
     "/ of the monitoring port": ("interop/test_page.py::test_beyond_loopback_it_is_for_users_of_the_system_account",),
