@@ -2,6 +2,7 @@
 
     listen --> the request is sent, perhaps again --answer--> first: what it made is taken up
                                                   `-- later: what that one made is one too many (spare)
+    ahead  --> a message of what it made comes too early: it is lost, and has to be asked for once more
     probe  --> a question beside it, or a look whether something comes
 
 Over a slow link the answer to a request may be under way when the request is sent again. A leafd answers with the
@@ -14,12 +15,16 @@ Not here: when to ask and what an answer means (replica.py), who may answer, wha
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 from leafd import native_types as t
 from leafd.links.answers import made
 from leafd.links.origin import inbox
 from leafd.links.replica import Slot
 from leafd.native_commands import Commands
+
+MISSED_WAIT_S: Final = 1.0
+"""Until a consumer is asked for anew whose first message was missed: this server has much to do, or had."""
 
 
 class Asking:
@@ -43,6 +48,8 @@ class Asking:
         self._reply = 0
         self._ahead = 0
         """The subscription to the deliver subject while the consumer is asked for, whose answer comes first. .."""
+        self.missed = False
+        """.. A message came there, which nobody takes in. .."""
         self._kept: t.Message | None = None
         """.. The answer: nothing is read behind it before the consumer's messages are taken in."""
         self._probe = 0
@@ -58,13 +65,14 @@ class Asking:
         will deliver, if the answer comes before that does; answered then keeps what is behind the answer."""
         account = self._slot.account
         self.drop()
+        self.missed = False
         if number != self._number:
             self._number, self.inbox = number, inbox("" if link else self._slot.aim)
             self._unanswered, self._taken = 0, None
         self._link = link
         if deliver:
             # Its first message comes right behind the answer: who asked only then waits for a round trip more.
-            self._ahead = self._plane.subscribe(account, deliver, _ignored, link=link)
+            self._ahead = self._plane.subscribe(account, deliver, self._came_too_early, link=link)
         flags = t.SubscribeFlag.ALONE if deliver else 0
         self._reply = self._plane.subscribe(account, self.inbox, answered, flags=flags, link=link)
 
@@ -99,6 +107,11 @@ class Asking:
         self._plane.publish(slot.account, slot.origin.delete_subject(consumer), b"", flags=t.PublishFlag.REQUEST)
 
     # ---- what comes right behind the answer
+
+    def _came_too_early(self, _message: t.Message) -> None:
+        """Notes a message that came before the consumer is taken up. A link that is held back for long is read all the
+        same (native/plane/pressure.c), and one that was cut may bring what was left behind."""
+        self.missed = True
 
     def keep(self, message: t.Message) -> None:
         """The connection is not read beyond the answer until it is let go."""
@@ -155,7 +168,3 @@ class Asking:
         if self._probe:
             self._plane.unsubscribe(self._slot.account, self._probe)
             self._probe = 0
-
-
-def _ignored(_message: t.Message) -> None:
-    """Ignores a message that came before the answer, and so from a consumer that is gone."""

@@ -24,7 +24,7 @@ from leafd import native_types as t
 from leafd.gojson import JsonError
 from leafd.guard import Guard
 from leafd.links import origin_news, refusals
-from leafd.links.asking import Asking
+from leafd.links.asking import MISSED_WAIT_S, Asking
 from leafd.links.identities import Identities
 from leafd.links.leaders import Key, Leaders
 from leafd.links.link import Link
@@ -500,7 +500,9 @@ class Replicas:
             self._due(active)
             raise
         active.ingesting, active.link = True, link
-        if order.look or order.where:
+        if active.asking.missed:  # where nothing comes behind it, only a heartbeat would tell, and these are seldom
+            self._queue_restart(active, MISSED_WAIT_S)
+        elif order.look or order.where:
             self._look(active, order)
 
     def _look(self, active: _Active, order: Run) -> None:

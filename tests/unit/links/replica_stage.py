@@ -162,6 +162,12 @@ class FakePlane(Unwilling):
     async def record_put(self, key: bytes, value: bytes) -> None:
         self.calls.append(("record", key, value))
 
+    def deliver(self, subject: str) -> None:
+        """A message comes on that subject, for whoever listens there."""
+        for heard, handler in list(self.handlers.values()):
+            if heard == subject:
+                handler(t.Message(1, 2, 5, 2, subject, "", b"", b""))
+
     def answer(self, body: dict[str, Any], header: bytes = b"", at: int = -1, connection: int = 5) -> None:
         """Answers the newest request, or another one, as its origin would; connection: whose answer it is."""
         reply = self.requests[at][3]

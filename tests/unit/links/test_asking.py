@@ -10,7 +10,7 @@ import trio.testing
 from leafd.links.origin import Origin
 from leafd.links.replicas import Replicas
 
-from tests.unit.links.replica_stage import ORIGIN, SLOT, FakePlane, on_mock_clock
+from tests.unit.links.replica_stage import ORIGIN, SLOT, FakePlane, link_to, on_mock_clock
 
 DELETES = "$JS.hub.API.CONSUMER.DELETE.ORDERS."
 
@@ -97,3 +97,25 @@ async def test_nobody_listens_for_late_answers_of_a_slot_that_is_gone(plane: Fak
 
     assert inboxes(plane) == set()
     assert deleted(plane) == ["JS_SRC_x-1"]
+
+
+@on_mock_clock
+async def test_a_message_that_comes_before_its_consumer_is_taken_up_is_asked_for_again(
+    plane: FakePlane, replicas: Replicas
+) -> None:
+    """A link is read again after five seconds, however busy this server is, and what is then delivered nobody takes in.
+    With heartbeats each 300 s the copy lacked it for a minute."""
+    replicas.link_up(link_to("hub", orderly=True))
+    replicas.set_slots(10, [SLOT])
+    await trio.testing.wait_all_tasks_blocked()
+    deliver = plane.requests[-1][2]["config"]["deliver_subject"]
+    plane.answer({"name": "JS_SRC_x-1", "num_pending": 1}, b"NATS/1.0\r\nLeafd-Heartbeat: 300\r\n\r\n")
+    plane.deliver(deliver)
+    await trio.testing.wait_all_tasks_blocked()
+    await trio.sleep(1.1)
+    assert [call[0] for call in plane.calls if call[0] in ("start", "stop")] == ["start", "stop"]
+    assert deleted(plane) == ["JS_SRC_x-1"]
+    assert plane.requests[-1][2]["config"]["deliver_subject"] != deliver
+    plane.answer({"name": "JS_SRC_x-2", "num_pending": 1}, b"NATS/1.0\r\nLeafd-Heartbeat: 300\r\n\r\n")
+    await trio.sleep(30)
+    assert [call[0] for call in plane.calls if call[0] in ("start", "stop")] == ["start", "stop", "start"]
