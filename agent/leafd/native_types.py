@@ -208,6 +208,7 @@ class FlatStream:
     storage: int = 0
     retention: int = 0
     discard: int = 0
+    replicas: int = 1
     max_msg_size: int = -1
     max_msgs: int = -1
     max_bytes: int = -1
@@ -216,7 +217,6 @@ class FlatStream:
     duplicate_window_ns: int = 0
     first_seq: int = 0
     marker_ttl_ns: int = 0
-    replicas: int = 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,6 +59,7 @@ def flat_stream(account: int, config: StreamConfig) -> t.FlatStream:
         storage=int(config.storage == MEMORY),
         retention=_RETENTION.index(config.retention),
         discard=_DISCARD.index(config.discard),
+        replicas=config.num_replicas,
         max_msg_size=config.max_msg_size,
         max_msgs=config.max_msgs,
         max_bytes=config.max_bytes,
@@ -67,7 +68,6 @@ def flat_stream(account: int, config: StreamConfig) -> t.FlatStream:
         duplicate_window_ns=config.duplicate_window,
         first_seq=config.first_seq,
         marker_ttl_ns=config.subject_delete_marker_ttl,
-        replicas=config.num_replicas,
     )
 
 
