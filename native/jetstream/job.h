@@ -41,7 +41,7 @@ void jobs_step(js_t *js);
 bool jobs_wait(const js_t *js, const stream_t *stream); /* are there any of that one? */
 void jobs_forget(js_t *js, const stream_t *stream);
 
-#define SEARCH_MESSAGES 8192u /* one step looks at so many messages, or subjects */
+#define SEARCH_MESSAGES 7168u /* one step looks at so many messages, or subjects */
 #define SEARCH_SUBJECTS 4096u
 
 /* The newest message of a subject or pattern, or the next one from a sequence on, among those on disk. Begun with zeros

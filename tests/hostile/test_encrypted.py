@@ -188,7 +188,7 @@ def entries(data: bytes) -> dict[Place, list[tuple[int, int]]]:
     for node in re.finditer(rb"(?=(..)\0\0\0\0\x0c\0(\0\0..)(\0{7}.))", data, re.DOTALL):
         size = int.from_bytes(node[1], "little")
         stream, sequence = int.from_bytes(node[2], "big"), int.from_bytes(node[3], "big")
-        if size > 90 and 1 <= sequence <= MESSAGES:
+        if size > 70 and 1 <= sequence <= MESSAGES:
             found.setdefault((stream, sequence), []).append((node.start() + 20, size))
     order = {stream: number for number, stream in enumerate(sorted({stream for stream, _ in found}))}
     assert len(STREAMS) == len(order)

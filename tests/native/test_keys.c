@@ -1,4 +1,5 @@
 /* Values of messages as they are stored: with long and with short numbers. */
+#include "base/leb.h"
 #include "disk/keys.h"
 #include "test.h"
 
@@ -104,7 +105,36 @@ static void link_cannot_lead_forward(void) {
     CHECK(!message_read(key_bytes(&key), bytes_of(value, message_size(42, &message)), &read));
 }
 
+/* LEB128's own examples: DWARF 5, section 7.6, and numbers at the ends of each size. */
+static void leb_numbers(void) {
+    static const uint8_t examples[] = {2, 127, 0x80, 1, 0x81, 1, 0x82, 1, 0xb9, 0x64};
+    static const uint64_t said[] = {2, 127, 128, 129, 130, 12857};
+    bytes_t left = bytes_of(examples, sizeof examples);
+    uint64_t number;
+    for (uint32_t i = 0; i < 6; i++) {
+        CHECK(leb_take(&left, &number));
+        CHECK_EQ_U64(said[i], number);
+    }
+    CHECK(left.size == 0 && !leb_take(&left, &number));
+    for (uint32_t bits = 0; bits < 64; bits++) {
+        for (uint64_t one = (UINT64_C(1) << bits) - 1; one <= UINT64_C(1) << bits; one++) {
+            for (uint32_t behind = 0; behind < 9; behind++) {
+                uint8_t at[LEB_MAX + 8];
+                uint32_t size = (uint32_t)(leb_put(at, one) - at);
+                memset(at + size, 0xff, behind);
+                CHECK_EQ_U64(leb_size(one), size);
+                left = bytes_of(at, size + behind);
+                CHECK(leb_take(&left, &number) && left.size == behind);
+                CHECK_EQ_U64(one, number);
+                left = bytes_of(at, size - 1);
+                CHECK(!leb_take(&left, &number));
+            }
+        }
+    }
+}
+
 int main(void) {
+    RUN("numbers of every size come back, whatever stands behind them", leb_numbers);
     RUN("a message's usual numbers take two thirds of their room", usual_numbers_are_short);
     RUN("any number of a message comes back as it was", any_number_comes_back);
     RUN("a value that was cut off within its numbers or names is none", none_is_read_from_what_was_cut_off);
