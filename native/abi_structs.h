@@ -152,11 +152,11 @@ typedef struct allowed {
 
 typedef struct stream_config {
     uint32_t account;
-    uint32_t flags;    /* STREAM_* */
-    uint8_t storage;   /* 0 file, 1 memory */
-    uint8_t retention; /* 0 limits, 1 interest, 2 workqueue */
-    uint8_t discard;   /* 0 old, 1 new */
-    uint8_t replicas;  /* how many servers keep it; 0 and 1 are the same */
+    uint32_t flags;       /* STREAM_* */
+    uint8_t storage;      /* 0 file, 1 memory */
+    uint8_t retention;    /* 0 limits, 1 interest, 2 workqueue */
+    uint8_t discard;      /* 0 old, 1 new */
+    uint8_t replicas;     /* how many servers keep it; 0 and 1 are the same */
     int32_t max_msg_size; /* -1 = no limit, as in the protocol */
     int64_t max_msgs;
     int64_t max_bytes;

@@ -245,8 +245,7 @@ static status_t find_neighbours(filling_t *filling) {
 static status_t find_room(const filling_t *filling) {
     store_stream_t *stream = filling->stream;
     store_t *store = stream->store;
-    if (stream->log.stopped || store->trouble.io || stream_lacks(stream, filling->bytes)
-        || store->trouble.space
+    if (stream->log.stopped || store->trouble.io || stream_lacks(stream, filling->bytes) || store->trouble.space
         || (store->options.max_bytes != 0 && store->sums.bytes + filling->bytes > store->options.max_bytes)
         || notes_reserve(stream, 1, 1, 1) != STATUS_OK || notes_reserve_fills(stream) != STATUS_OK) {
         return STATUS_FULL;

@@ -49,8 +49,7 @@ static bool marker_is_allowed(const store_stream_t *stream, const message_row_t 
     message_record_t marker = {.subject = found->message.subject, .header = header};
     uint64_t more = number_less(stream_message_bytes(stream, &marker), stream_message_bytes(stream, &found->message));
     uint64_t most = stream->store->options.max_bytes;
-    return !stream_lacks(stream, more)
-           && (most == 0 || more <= number_less(most, stream->store->sums.bytes));
+    return !stream_lacks(stream, more) && (most == 0 || more <= number_less(most, stream->store->sums.bytes));
 }
 
 status_t marker_or_remove(store_stream_t *stream, const message_row_t *found, uint32_t *steps) {

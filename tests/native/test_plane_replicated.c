@@ -532,7 +532,8 @@ static void within_its_tier(void) {
     CHECK(store_sound(plane->js.stores[STORE_FILE]));
     CHECK_EQ_I64(STATUS_INVALID,
                  asked((plane_command_t){.op = COMMAND_ALLOW, .account = RIG_ACCOUNT, .arg = ALLOW_TIERS + 1},
-                       &(allowed_t){0}, sizeof(allowed_t), NULL, 0).status);
+                       &(allowed_t){0}, sizeof(allowed_t), NULL, 0)
+                     .status);
     rig_close_and_remove(plane);
 }
 
