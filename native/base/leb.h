@@ -38,7 +38,11 @@ static inline uint64_t leb_gather(uint64_t bytes) {
 static inline bool leb_take_slowly(bytes_t *from, uint64_t *number) {
     *number = 0;
     for (uint32_t i = 0; i < LEB_MAX && i < from->size; i++) {
-        *number |= (uint64_t)(from->at[i] & 0x7f) << (7 * i);
+        uint64_t bits = from->at[i] & 0x7f;
+        if (i == LEB_MAX - 1 && bits > 1) {
+            break; /* more than 64 bits hold */
+        }
+        *number |= bits << (7 * i);
         if (from->at[i] < 0x80) {
             *from = bytes_after(*from, i + 1);
             return true;

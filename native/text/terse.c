@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/leb.h"
 #include "text/terse_private.h"
 
 /* ---- a line ------------------------------------------------------------------------------------------------------ */
@@ -168,20 +169,12 @@ void terse_pass(terse_t *terse, bytes_t text) {
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
 
-static uint8_t *terse_varint(uint8_t *to, uint64_t number) {
-    for (; number >= 0x80; number >>= 7) {
-        *to++ = (uint8_t)(number | 0x80);
-    }
-    *to++ = (uint8_t)number;
-    return to;
-}
-
 static uint8_t *terse_copy(uint8_t *to, bytes_t text) {
     if (text.size == 0) {
         return to;
     }
     *to++ = (uint8_t)(TERSE_COPY | (text.size < TERSE_INLINE ? text.size : TERSE_INLINE));
-    to = text.size < TERSE_INLINE ? to : terse_varint(to, text.size);
+    to = text.size < TERSE_INLINE ? to : leb_put(to, text.size);
     return bytes_write(to, text);
 }
 
@@ -239,10 +232,10 @@ static uint8_t *write_news(uint8_t *to, const terse_line_t *old, terse_line_t *f
         fresh->numbers[i].step = fresh->numbers[i].value - old->numbers[i].value;
         mask |= (uint64_t)(fresh->numbers[i].step != old->numbers[i].step) << i;
     }
-    to = terse_varint(to, mask);
+    to = leb_put(to, mask);
     for (uint32_t i = 0; i < count; i++) {
         if ((mask >> i & 1) != 0) {
-            to = terse_varint(to, terse_zigzag(fresh->numbers[i].step - old->numbers[i].step));
+            to = leb_put(to, zigzag(fresh->numbers[i].step - old->numbers[i].step));
         }
     }
     return to;
@@ -250,17 +243,17 @@ static uint8_t *write_news(uint8_t *to, const terse_line_t *old, terse_line_t *f
 
 /* The operation that makes the line, where it has a place. */
 static uint8_t *write_line(uint8_t *to, uint32_t place, const terse_line_t *old, terse_line_t *fresh) {
-    uint8_t form[TERSE_LINE_MAX + (TERSE_NUMBERS + 4) * TERSE_VARINT_MAX];
+    uint8_t form[TERSE_LINE_MAX + (TERSE_NUMBERS + 4) * LEB_MAX];
     bool same;
     uint32_t alike = old->size != 0 && old->key == fresh->key ? count_alike(old, fresh, &same) : 0;
     if (alike != 0) {
         uint8_t *end = form;
         *end++ = (uint8_t)((same ? TERSE_SAME : TERSE_TAIL) | place);
-        end = same ? end : terse_varint(end, alike);
+        end = same ? end : leb_put(end, alike);
         end = write_news(end, old, fresh, alike);
         if (!same) {
             uint32_t from = fresh->numbers[alike - 1].end;
-            end = terse_varint(end, fresh->size - from);
+            end = leb_put(end, fresh->size - from);
             end = bytes_write(end, bytes_of(fresh->text + from, fresh->size - from));
         }
         if ((size_t)(end - form) <= fresh->size) {
@@ -271,7 +264,7 @@ static uint8_t *write_line(uint8_t *to, uint32_t place, const terse_line_t *old,
         fresh->numbers[i].step = 0;
     }
     *to++ = (uint8_t)(TERSE_SET | place);
-    to = terse_varint(to, fresh->size);
+    to = leb_put(to, fresh->size);
     return bytes_write(to, bytes_of(fresh->text, fresh->size));
 }
 

@@ -13,7 +13,6 @@
 #define TERSE_DIGITS 19u  /* of a number; what has more is text */
 #define TERSE_NUMBER_MAX UINT64_C(9999999999999999999)
 #define TERSE_INLINE 63u
-#define TERSE_VARINT_MAX 10u
 
 enum { TERSE_COPY = 0x00, TERSE_SET = 0x40, TERSE_SAME = 0x80, TERSE_TAIL = 0xc0, TERSE_KIND = 0xc0 };
 
@@ -50,13 +49,5 @@ void terse_parse(terse_line_t *line);
 bool terse_compose(terse_line_t *line, uint32_t count, bytes_t tail);
 /* At that place; NULL: there is no memory. */
 terse_line_t *terse_place(terse_t *terse, uint32_t place);
-
-static inline uint64_t terse_zigzag(uint64_t by) {
-    return by << 1 ^ (0 - (by >> 63));
-}
-
-static inline uint64_t terse_unzigzag(uint64_t said) {
-    return said >> 1 ^ (0 - (said & 1));
-}
 
 #endif

@@ -1,6 +1,7 @@
 /* terse_read.c: see terse.h: what is read. It comes from the network: each size is looked at before it is used. */
 #include <string.h>
 
+#include "base/leb.h"
 #include "text/terse.h"
 #include "text/terse_private.h"
 
@@ -10,26 +11,14 @@ typedef struct reading {
     uint32_t room; /* so much is still to be made */
 } reading_t;
 
-static status_t read_varint(bytes_t *from, uint64_t *number) {
-    *number = 0;
-    for (uint32_t i = 0; i < TERSE_VARINT_MAX && i < from->size; i++) {
-        uint64_t bits = from->at[i] & 0x7fu;
-        if (i == TERSE_VARINT_MAX - 1 && bits > 1) {
-            break;
-        }
-        *number |= bits << (7 * i);
-        if ((from->at[i] & 0x80u) == 0) {
-            *from = bytes_after(*from, i + 1);
-            return STATUS_OK;
-        }
-    }
-    return STATUS_CORRUPT;
+static status_t read_terse_number(bytes_t *from, uint64_t *number) {
+    return leb_take(from, number) ? STATUS_OK : STATUS_CORRUPT;
 }
 
 /* As many bytes as are said next. */
 static status_t read_sized(bytes_t *from, bytes_t *part) {
     uint64_t size;
-    status_t status = read_varint(from, &size);
+    status_t status = read_terse_number(from, &size);
     if (status != STATUS_OK || size > from->size) {
         return STATUS_CORRUPT;
     }
@@ -76,17 +65,17 @@ static status_t read_set(reading_t *reading, terse_line_t *line) {
 /* The first numbers change as is said, or as the time before. */
 static status_t read_news(reading_t *reading, terse_line_t *line, uint64_t count) {
     uint64_t mask;
-    status_t status = read_varint(&reading->from, &mask);
+    status_t status = read_terse_number(&reading->from, &mask);
     if (status != STATUS_OK || count > line->count || mask >> count != 0) {
         return STATUS_CORRUPT;
     }
     for (uint32_t i = 0; i < count; i++) {
         terse_number_t *number = &line->numbers[i];
         uint64_t said = 0;
-        if ((mask >> i & 1) != 0 && (status = read_varint(&reading->from, &said)) != STATUS_OK) {
+        if ((mask >> i & 1) != 0 && (status = read_terse_number(&reading->from, &said)) != STATUS_OK) {
             return status;
         }
-        number->step += terse_unzigzag(said);
+        number->step += unzigzag(said);
         number->value += number->step;
     }
     return STATUS_OK;
@@ -107,7 +96,7 @@ static status_t read_same(reading_t *reading, terse_line_t *line) {
 static status_t read_tail(reading_t *reading, terse_line_t *line) {
     uint64_t count, steps[TERSE_NUMBERS];
     bytes_t tail;
-    status_t status = read_varint(&reading->from, &count);
+    status_t status = read_terse_number(&reading->from, &count);
     if (status != STATUS_OK || count == 0 || read_news(reading, line, count) != STATUS_OK
         || read_sized(&reading->from, &tail) != STATUS_OK || !terse_compose(line, (uint32_t)count, tail)) {
         return STATUS_CORRUPT;
