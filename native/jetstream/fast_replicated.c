@@ -98,7 +98,7 @@ static bool fast_propose(js_t *js, fast_batch_t *batch, const fast_word_t *word,
     fast_asked_t asked = {.token = batch->token,
                           .seq = word->seq,
                           .operation = (uint8_t)word->operation,
-                          .id_size = (uint8_t)batch->open.id_size,
+                          .id_size = (uint8_t)batch->open.name.name.size,
                           .stores = true,
                           .blocks = may_be_refused(stream, &intake.append) && !batch->gap_ok};
     if (batch->blocked || (refusal != NULL && batch->flying > 0)) {
@@ -131,7 +131,7 @@ static bool fast_ride(js_t *js, fast_batch_t *batch, const fast_word_t *word, by
     const fast_asked_t asked = {.token = batch->token,
                                 .seq = word->seq,
                                 .operation = (uint8_t)word->operation,
-                                .id_size = (uint8_t)batch->open.id_size};
+                                .id_size = (uint8_t)batch->open.name.name.size};
     if (batch->flying > 0) {
         bytes_t words;
         bytes_t bytes = asked_bytes(js, batch, &asked, reply, BYTES_NONE, &words);

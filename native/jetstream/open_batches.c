@@ -5,12 +5,7 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "base/hash.h"
 #include "base/status.h"
-
-static uint64_t batch_hash(const stream_t *stream, bytes_t id) {
-    return hash_bytes(id.at, id.size) ^ stream->id;
-}
 
 static void age_unlink(open_batches_t *batches, open_batch_t *batch) {
     *(batch->newer != NULL ? &batch->newer->older : &batches->newest) = batch->older;
@@ -42,21 +37,15 @@ void open_batches_free(open_batches_t **batches) {
 }
 
 open_batch_t *open_batch_find(const open_batches_t *batches, const stream_t *stream, bytes_t id) {
-    map_link_t *link = batches == NULL ? NULL : map_first(batches->by_id, batch_hash(stream, id));
-    for (; link != NULL; link = link->next) {
-        open_batch_t *batch = MAP_ENTRY(link, open_batch_t, link);
-        if (batch->stream == stream && bytes_equal(open_batch_id(batch), id)) {
-            return batch;
-        }
-    }
-    return NULL;
+    name_link_t *found = batches == NULL ? NULL : names_find(batches->by_id, stream->id, id);
+    return found == NULL ? NULL : MAP_ENTRY(found, open_batch_t, name);
 }
 
 void open_batch_add(open_batches_t *batches, open_batch_t *batch, stream_t *stream, bytes_t id, int64_t deadline_ns) {
     batch->stream = stream;
-    batch->id_size = id.size;
     memcpy(batch->id, id.at, id.size);
-    status_t status = map_put(&batches->by_id, &batch->link, batch_hash(stream, id));
+    batch->name = (name_link_t){.owner = stream->id, .name = bytes_of(batch->id, id.size)};
+    status_t status = names_put(&batches->by_id, &batch->name);
     check(status == STATUS_OK); /* it is open */
     age_link(batches, batch, deadline_ns);
 }
@@ -67,6 +56,6 @@ void open_batch_heard(open_batches_t *batches, open_batch_t *batch, int64_t dead
 }
 
 void open_batch_remove(open_batches_t *batches, open_batch_t *batch) {
-    map_take(batches->by_id, &batch->link);
+    map_take(batches->by_id, &batch->name.link);
     age_unlink(batches, batch);
 }

@@ -8,18 +8,18 @@
 
 #include "base/bytes.h"
 #include "base/map.h"
+#include "base/names.h"
 #include "jetstream/stream.h"
 
 #define OPEN_BATCH_ID_MAX 64u
 
 /* The first member of a struct of the owner's. */
 typedef struct open_batch {
-    map_link_t link;
+    name_link_t name;         /* id, of the stream with that number */
     struct open_batch *newer; /* by last word */
     struct open_batch *older;
     stream_t *stream;
     int64_t deadline_ns;
-    uint32_t id_size;
     uint8_t id[OPEN_BATCH_ID_MAX];
 } open_batch_t;
 
@@ -43,7 +43,7 @@ void open_batch_heard(open_batches_t *batches, open_batch_t *batch, int64_t dead
 void open_batch_remove(open_batches_t *batches, open_batch_t *batch);
 
 static inline bytes_t open_batch_id(const open_batch_t *batch) {
-    return bytes_of(batch->id, batch->id_size);
+    return batch->name.name;
 }
 
 #endif

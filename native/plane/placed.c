@@ -5,58 +5,42 @@
 #include <stdlib.h>
 
 #include "base/copies.h"
-#include "base/hash.h"
 #include "base/map.h"
+#include "base/names.h"
 #include "jetstream/stream.h"
 #include "plane/account.h"
 #include "plane/subscription.h"
 #include "route/route.h"
 
 typedef struct placed_account {
-    map_link_t link;
-    bytes_t name; /* own copy */
+    name_link_t id; /* its name (own copy), of no owner */
+    uint32_t number;
     route_t *route;
 } placed_account_t;
 
 typedef struct placed_stream {
-    map_link_t link;
+    name_link_t id; /* its name (own copy), of its account's number */
     placed_account_t *account;
-    bytes_t name; /* own copy */
     uint32_t count;
     route_target_t targets[]; /* one for each subject */
 } placed_stream_t;
 
 struct placed {
     map_t *accounts;
-    map_t *streams; /* by account and name */
+    map_t *streams;
+    uint32_t last_number; /* of an account */
 };
 
 /* ---- finding ----------------------------------------------------------------------------------------------------- */
 
 static placed_account_t *placed_account(const placed_t *placed, bytes_t name) {
-    uint64_t hash = hash_bytes(name.at, name.size);
-    for (map_link_t *link = map_first(placed->accounts, hash); link != NULL; link = link->next) {
-        placed_account_t *one = MAP_ENTRY(link, placed_account_t, link);
-        if (link->hash == hash && bytes_equal(one->name, name)) {
-            return one;
-        }
-    }
-    return NULL;
-}
-
-static uint64_t placed_hash(const placed_account_t *account, bytes_t name) {
-    return hash_bytes(name.at, name.size) ^ (account->link.hash * UINT64_C(0x9E3779B97F4A7C15));
+    name_link_t *found = names_find(placed->accounts, 0, name);
+    return found == NULL ? NULL : MAP_ENTRY(found, placed_account_t, id);
 }
 
 static placed_stream_t *placed_stream(const placed_t *placed, const placed_account_t *account, bytes_t name) {
-    uint64_t hash = placed_hash(account, name);
-    for (map_link_t *link = map_first(placed->streams, hash); link != NULL; link = link->next) {
-        placed_stream_t *one = MAP_ENTRY(link, placed_stream_t, link);
-        if (link->hash == hash && one->account == account && bytes_equal(one->name, name)) {
-            return one;
-        }
-    }
-    return NULL;
+    name_link_t *found = names_find(placed->streams, account->number, name);
+    return found == NULL ? NULL : MAP_ENTRY(found, placed_stream_t, id);
 }
 
 static bool is_led_here(const route_match_t *here, bytes_t name) {
@@ -82,7 +66,7 @@ bool placed_keep(const plane_t *plane, const account_t *account, bytes_t subject
     }
     for (uint32_t i = 0; i < match->plain_count; i++) {
         const placed_stream_t *stream = match->plain[i]->owner;
-        *count += !is_led_here(here, stream->name);
+        *count += !is_led_here(here, stream->id.name);
     }
     return true;
 }
@@ -90,20 +74,20 @@ bool placed_keep(const plane_t *plane, const account_t *account, bytes_t subject
 /* ---- changing ---------------------------------------------------------------------------------------------------- */
 
 static void placed_drop_account(placed_t *placed, placed_account_t *account) {
-    map_take(placed->accounts, &account->link);
+    map_take(placed->accounts, &account->id.link);
     route_free(account->route);
-    bytes_release(&account->name);
+    bytes_release(&account->id.name);
     free(account);
 }
 
 /* Out of the table, and its account with the last one. */
 static void placed_drop(placed_t *placed, placed_stream_t *stream) {
     placed_account_t *account = stream->account;
-    map_take(placed->streams, &stream->link);
+    map_take(placed->streams, &stream->id.link);
     for (uint32_t i = 0; i < stream->count; i++) {
         route_remove(account->route, &stream->targets[i]);
     }
-    bytes_release(&stream->name);
+    bytes_release(&stream->id.name);
     free(stream);
     if (route_count(account->route) == 0) {
         placed_drop_account(placed, account);
@@ -120,16 +104,17 @@ static placed_account_t *placed_account_made(placed_t *placed, bytes_t name) {
     if (made == NULL) {
         return NULL;
     }
-    made->name = bytes_copy(name);
+    made->id.name = bytes_copy(name);
+    made->number = ++placed->last_number;
     made->route = route_new(NULL);
-    if (made->route != NULL && made->name.size == name.size
-        && map_put(&placed->accounts, &made->link, hash_bytes(name.at, name.size)) == STATUS_OK) {
+    if (made->route != NULL && made->id.name.size == name.size
+        && names_put(&placed->accounts, &made->id) == STATUS_OK) {
         return made;
     }
     if (made->route != NULL) {
         route_free(made->route);
     }
-    bytes_release(&made->name);
+    bytes_release(&made->id.name);
     free(made);
     return NULL;
 }
@@ -141,12 +126,10 @@ static status_t placed_add(placed_t *placed, placed_account_t *account, bytes_t 
         return STATUS_NO_MEMORY;
     }
     stream->account = account;
-    stream->name = bytes_copy(name);
-    status_t status = stream->name.size == name.size
-                          ? map_put(&placed->streams, &stream->link, placed_hash(account, name))
-                          : STATUS_NO_MEMORY;
+    stream->id = (name_link_t){.owner = account->number, .name = bytes_copy(name)};
+    status_t status = stream->id.name.size == name.size ? names_put(&placed->streams, &stream->id) : STATUS_NO_MEMORY;
     if (status != STATUS_OK) {
-        bytes_release(&stream->name);
+        bytes_release(&stream->id.name);
         free(stream);
         return status;
     }
@@ -197,7 +180,7 @@ void placed_free(plane_t *plane) {
     }
     map_walk_t walk = {0};
     for (map_link_t *link; (link = map_next(placed->streams, &walk)) != NULL;) {
-        placed_drop(placed, MAP_ENTRY(link, placed_stream_t, link));
+        placed_drop(placed, MAP_ENTRY(link, placed_stream_t, id.link));
     }
     map_free(&placed->streams);
     map_free(&placed->accounts);

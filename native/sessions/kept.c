@@ -16,8 +16,8 @@ kept_t *kept_new(bytes_t client) {
     if (kept == NULL) {
         return NULL;
     }
-    kept->client = bytes_copy(client);
-    if (kept->client.size != client.size) {
+    kept->client.name = bytes_copy(client);
+    if (kept->client.name.size != client.size) {
         free(kept);
         return NULL;
     }
@@ -34,7 +34,7 @@ void kept_free(kept_t *kept) {
     }
     ids_free(&kept->received);
     ids_free(&kept->released);
-    bytes_release(&kept->client);
+    bytes_release(&kept->client.name);
     free(kept);
 }
 
@@ -108,7 +108,7 @@ bool kept_drop(kept_t *kept, bytes_t text) {
 }
 
 uint64_t kept_size(const kept_t *kept) {
-    uint64_t size = sizeof(*kept) + kept->client.size + kept->filter_room * sizeof(kept_filter_t)
+    uint64_t size = sizeof(*kept) + kept->client.name.size + kept->filter_room * sizeof(kept_filter_t)
                     + (kept->will == NULL ? 0 : will_size(kept->will));
     for (uint32_t i = 0; i < kept->filter_count; i++) {
         size += (uint64_t)kept->filters[i].text.size + kept->filters[i].pattern.size;
@@ -119,7 +119,7 @@ uint64_t kept_size(const kept_t *kept) {
 /* ---- as bytes ---------------------------------------------------------------------------------------------------- */
 
 status_t kept_write(const kept_t *kept, buffer_t *out) {
-    uint64_t size = HEAD + (uint64_t)kept->client.size;
+    uint64_t size = HEAD + (uint64_t)kept->client.name.size;
     for (uint32_t i = 0; i < kept->filter_count; i++) {
         size += FILTER_HEAD + (uint64_t)kept->filters[i].text.size;
     }
@@ -130,11 +130,11 @@ status_t kept_write(const kept_t *kept, buffer_t *out) {
     }
     to[0] = VERSION;
     to[1] = 0;
-    store_be16(to + 2, (uint16_t)kept->client.size);
+    store_be16(to + 2, (uint16_t)kept->client.name.size);
     store_be32(to + 4, kept->expiry);
     store_be64(to + 8, (uint64_t)kept->left_age_ns);
     store_be32(to + 16, kept->filter_count);
-    to = bytes_write(to + HEAD, kept->client);
+    to = bytes_write(to + HEAD, kept->client.name);
     for (uint32_t i = 0; i < kept->filter_count; i++) {
         const kept_filter_t *filter = &kept->filters[i];
         store_be32(to, filter->flags);

@@ -25,7 +25,7 @@
 
 #include "base/buffer.h"
 #include "base/bytes.h"
-#include "base/map.h"
+#include "base/names.h"
 #include "base/status.h"
 #include "sessions/due.h"
 #include "sessions/ids.h"
@@ -45,13 +45,11 @@ typedef struct kept_filter {
 } kept_filter_t;
 
 typedef struct kept {
-    map_link_t link; /* by account and client */
-    due_t due;       /* when it expires; nothing while a client has it */
-    uint32_t account;
-    uint32_t number; /* among those of its account's stream */
-    uint32_t expiry; /* seconds; SESSION_EVER */
+    name_link_t client; /* the identifier (own copy), of the account with that number */
+    due_t due;          /* when it expires; nothing while a client has it */
+    uint32_t number;    /* among those of its account's stream */
+    uint32_t expiry;    /* seconds; SESSION_EVER */
     int64_t left_age_ns;
-    bytes_t client; /* own copy */
     kept_filter_t *filters;
     uint32_t filter_count;
     uint32_t filter_room;

@@ -43,8 +43,8 @@ session_t *session_new(const mqtt_login_t *login, const mqtt_properties_t *prope
 
 bool session_name(session_t *session, bytes_t client) {
     bytes_t copy = bytes_copy(client);
-    bytes_release(&session->client);
-    session->client = copy;
+    bytes_release(&session->client.name);
+    session->client.name = copy;
     return copy.size == client.size;
 }
 
@@ -70,7 +70,7 @@ void session_free(session_t *session) {
     while (session->reads != NULL) {
         session_read_done(session);
     }
-    bytes_release(&session->client);
+    bytes_release(&session->client.name);
     session_forget_will(session);
     answers_free(&session->answers);
     ids_free(&session->received);
@@ -85,6 +85,6 @@ uint64_t session_size(const session_t *session) {
     uint64_t aliases = session->named.bytes + session->given.bytes
                        + (session->named.topics != NULL ? session->named.max * sizeof(bytes_t) : 0)
                        + (session->given.topics != NULL ? session->given.max * sizeof(bytes_t) : 0);
-    return sizeof(*session) + sizeof(flight_part_t) + session->client.size + will + aliases
+    return sizeof(*session) + sizeof(flight_part_t) + session->client.name.size + will + aliases
            + session->answers.room * sizeof(answer_t);
 }

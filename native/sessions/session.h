@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 #include "base/bytes.h"
-#include "base/map.h"
+#include "base/names.h"
 #include "base/share.h"
 #include "base/status.h"
 #include "mqtt/packet.h"
@@ -50,15 +50,13 @@ typedef struct session_terms {
 } session_terms_t;
 
 typedef struct session {
-    map_link_t link;  /* in the table of those that are here, by account and client */
-    uint32_t account; /* its number, once it is known */
-    void *owner;      /* the caller's: its connection .. */
-    void *shared;     /* .. and what all of them share */
+    name_link_t client; /* its identifier (own copy), of the account with that number, once that is known */
+    void *owner;        /* the caller's: its connection .. */
+    void *shared;       /* .. and what all of them share */
     mqtt_writer_t writer;
-    bytes_t client; /* own copy */
-    bool assigned;  /* that is a name of ours */
-    bool listed;    /* in the table */
-    bool enters;    /* it is let in, and waits for its session before it is told */
+    bool assigned; /* the identifier is a name of ours */
+    bool listed;   /* in the table of those that are here */
+    bool enters;   /* it is let in, and waits for its session before it is told */
     bool admitted;
     bool told;         /* why it ends, or it said so itself */
     bool waits;        /* it is not read until an answer has gone */

@@ -297,7 +297,7 @@ void mqtt_send_waiting(plane_t *plane, peer_t *peer) {
 static void settle_stored(plane_t *plane, session_t *session, uint32_t share, uint64_t seq) {
     if (share != 0) {
         const mqtt_desk_t *desk = session->shared;
-        mqtt_share_acknowledge(plane, table_find(&desk->accounts, session->account), share, seq);
+        mqtt_share_acknowledge(plane, table_find(&desk->accounts, session->client.owner), share, seq);
     } else if (session->kept != NULL) {
         mqtt_kept_acknowledge(plane, session->kept, seq);
     }

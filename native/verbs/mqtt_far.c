@@ -123,8 +123,8 @@ static void look_after_the_waiting(const plane_t *plane, const mqtt_desk_t *desk
     map_walk_t walk = {0};
     keeper->lost = false;
     for (map_link_t *link; (link = map_next(desk->here, &walk)) != NULL;) {
-        session_t *session = MAP_ENTRY(link, session_t, link);
-        if (session->account == account && session->answers.count != 0 && session->far_since_ns == 0) {
+        session_t *session = MAP_ENTRY(link, session_t, client.link);
+        if (session->client.owner == account && session->answers.count != 0 && session->far_since_ns == 0) {
             session->far_since_ns = plane->now.mono_ns;
             expect_answer(plane, session->owner, LOOK_NS);
         }

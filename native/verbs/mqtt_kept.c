@@ -16,7 +16,6 @@
 #include <stdlib.h>
 
 #include "base/clock.h"
-#include "base/hash.h"
 #include "plane/account.h"
 #include "plane/keeping.h"
 #include "plane/memory.h"
@@ -35,19 +34,9 @@
 
 /* ---- the identity of a session ----------------------------------------------------------------------------------- */
 
-uint64_t mqtt_client_hash(uint32_t account, bytes_t client) {
-    return hash_bytes(client.at, client.size) ^ ((uint64_t)account * UINT64_C(0x9E3779B97F4A7C15));
-}
-
 kept_t *mqtt_kept_find(const mqtt_desk_t *desk, uint32_t account, bytes_t client) {
-    uint64_t hash = mqtt_client_hash(account, client);
-    for (map_link_t *link = map_first(desk->kept, hash); link != NULL; link = link->next) {
-        kept_t *kept = MAP_ENTRY(link, kept_t, link);
-        if (link->hash == hash && kept->account == account && bytes_equal(kept->client, client)) {
-            return kept;
-        }
-    }
-    return NULL;
+    name_link_t *found = names_find(desk->kept, account, client);
+    return found == NULL ? NULL : MAP_ENTRY(found, kept_t, client);
 }
 
 static const mqtt_account_t *kept_keeper(const kept_t *kept) {
@@ -199,7 +188,7 @@ void mqtt_kept_forget(plane_t *plane, kept_t *kept) {
     if (kept->will != NULL) {
         due_take(&desk->wills, &kept->will->due);
     }
-    map_take(desk->kept, &kept->link);
+    map_take(desk->kept, &kept->client.link);
     table_drop(&keeper->numbers, kept->number);
     plane->memory.interest.used -= kept->cost;
     kept_free(kept);
@@ -250,7 +239,7 @@ status_t mqtt_kept_add(plane_t *plane, mqtt_account_t *keeper, kept_t *kept, boo
     uint64_t cost = kept_size(kept);
     kept->shared = desk;
     kept->keeper = keeper;
-    kept->account = keeper->messages->account->id;
+    kept->client.owner = keeper->messages->account->id;
     if (!loading) {
         bool full = plane->mqtt.max_sessions != 0 && table_count(&keeper->numbers) >= plane->mqtt.max_sessions;
         if (full || keeper->last_number == NUMBER_MAX || !share_has(&plane->memory.interest, cost)) {
@@ -264,7 +253,7 @@ status_t mqtt_kept_add(plane_t *plane, mqtt_account_t *keeper, kept_t *kept, boo
         kept_free(kept);
         return status;
     }
-    status = map_put(&desk->kept, &kept->link, mqtt_client_hash(kept->account, kept->client));
+    status = names_put(&desk->kept, &kept->client);
     if (status != STATUS_OK) {
         table_drop(&keeper->numbers, kept->number);
         kept_free(kept);

@@ -21,7 +21,6 @@ mqtt_wanted_t mqtt_stream_wanted(plane_t *plane, const mqtt_account_t *keeper, p
 
 /* ---- mqtt_kept.c ------------------------------------------------------------------------------------------------- */
 
-uint64_t mqtt_client_hash(uint32_t account, bytes_t client);
 kept_t *mqtt_kept_find(const mqtt_desk_t *desk, uint32_t account, bytes_t client);
 /* One that was read from its record, or is new: with a place in the tables, and whoever delivers to it. */
 LEAF_MUST_USE status_t mqtt_kept_add(plane_t *plane, mqtt_account_t *keeper, kept_t *kept, bool loading);

@@ -210,7 +210,7 @@ static void add_grants(const plane_t *plane, const peer_t *peer, session_t *sess
         mqtt_set_number(properties, MQTT_MAXIMUM_QOS, 1);
     }
     if (session->assigned) {
-        mqtt_set_text(properties, MQTT_ASSIGNED_CLIENT, session->client);
+        mqtt_set_text(properties, MQTT_ASSIGNED_CLIENT, session->client.name);
     }
 }
 
@@ -239,8 +239,8 @@ status_t mqtt_admitted(plane_t *plane, peer_t *peer, const conn_verdict_t *verdi
                        "retained messages need an account with JetStream");
         return STATUS_OK;
     }
-    session->account = peer->account->js.id;
-    if (session->client.size == 0) {
+    session->client.owner = peer->account->js.id;
+    if (session->client.name.size == 0) {
         session->assigned = true;
         if (peer->after_pong.size == 0 || !session_name(session, peer->after_pong)) {
             return STATUS_NO_MEMORY;
@@ -280,7 +280,7 @@ static bool do_without(plane_t *plane, peer_t *peer) {
 
 /* Finds the client's session, as it was or new. *written: something of it was written. */
 static status_t find_session(plane_t *plane, mqtt_account_t *keeper, session_t *session, kept_t **out, bool *written) {
-    kept_t *kept = mqtt_kept_find(session->shared, session->account, session->client);
+    kept_t *kept = mqtt_kept_find(session->shared, session->client.owner, session->client.name);
     if (kept != NULL && session->clean) {
         status_t status = mqtt_kept_end(plane, kept);
         if (status != STATUS_OK) {
@@ -291,7 +291,7 @@ static status_t find_session(plane_t *plane, mqtt_account_t *keeper, session_t *
     }
     session->present = kept != NULL;
     if (kept == NULL && session->expiry != 0) {
-        kept = kept_new(session->client);
+        kept = kept_new(session->client.name);
         if (kept == NULL) {
             return STATUS_NO_MEMORY;
         }
@@ -518,7 +518,7 @@ void mqtt_left(plane_t *plane, peer_t *peer) {
     }
     mqtt_carry_left(plane, peer);
     if (session->listed) {
-        map_take(((mqtt_desk_t *)session->shared)->here, &session->link);
+        map_take(((mqtt_desk_t *)session->shared)->here, &session->client.link);
     }
     if (session->waits_keeper) {
         mqtt_retain_forget(peer);

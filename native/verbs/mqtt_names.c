@@ -63,19 +63,13 @@ static void hear_stamp(mqtt_desk_t *desk, uint64_t stamp) {
 /* ---- here -------------------------------------------------------------------------------------------------------- */
 
 static session_t *find_client(const mqtt_desk_t *desk, uint32_t account, bytes_t client) {
-    uint64_t hash = mqtt_client_hash(account, client);
-    for (map_link_t *link = map_first(desk->here, hash); link != NULL; link = link->next) {
-        session_t *session = MAP_ENTRY(link, session_t, link);
-        if (link->hash == hash && session->account == account && bytes_equal(session->client, client)) {
-            return session;
-        }
-    }
-    return NULL;
+    name_link_t *found = names_find(desk->here, account, client);
+    return found == NULL ? NULL : MAP_ENTRY(found, session_t, client);
 }
 
 /* here: the newer one is here, and takes what is kept. */
 static void end_older(plane_t *plane, mqtt_desk_t *desk, session_t *older, bool begins_anew, bool here) {
-    map_take(desk->here, &older->link);
+    map_take(desk->here, &older->client.link);
     older->listed = false;
     mqtt_will_taken_over(older, begins_anew);
     if (older->kept != NULL && here) {
@@ -95,17 +89,17 @@ static bool name_is_told(const session_t *session) {
 static bool add_entry(const session_t *session, bool begins_anew, buffer_t *to) {
     const peer_t *peer = session->owner;
     bytes_t account = peer->account->name;
-    uint64_t size = ENTRY_HEAD + (uint64_t)account.size + session->client.size;
+    uint64_t size = ENTRY_HEAD + (uint64_t)account.size + session->client.name.size;
     uint8_t *at;
-    if (to->size + size > CARRY_CHUNK || account.size > UINT16_MAX || session->client.size > UINT16_MAX
+    if (to->size + size > CARRY_CHUNK || account.size > UINT16_MAX || session->client.name.size > UINT16_MAX
         || buffer_reserve(to, size, &at) != STATUS_OK) {
         return false;
     }
     store_be64(at, session->stamp);
     at[8] = begins_anew ? BEGINS_ANEW : 0;
     store_be16(at + 9, (uint16_t)account.size);
-    store_be16(at + 11, (uint16_t)session->client.size);
-    (void)bytes_write(bytes_write(at + ENTRY_HEAD, account), session->client);
+    store_be16(at + 11, (uint16_t)session->client.name.size);
+    (void)bytes_write(bytes_write(at + ENTRY_HEAD, account), session->client.name);
     to->size += size;
     return true;
 }
@@ -158,14 +152,14 @@ static void tell_of(plane_t *plane, const session_t *session, uint64_t from, boo
 
 status_t mqtt_names_take(plane_t *plane, session_t *session) {
     mqtt_desk_t *desk = session->shared;
-    session_t *older = find_client(desk, session->account, session->client);
+    session_t *older = find_client(desk, session->client.owner, session->client.name);
     if (older == session) {
         return STATUS_OK; /* it has waited since */
     }
     if (older != NULL) {
         end_older(plane, desk, older, session->clean, true);
     }
-    status_t status = map_put(&desk->here, &session->link, mqtt_client_hash(session->account, session->client));
+    status_t status = names_put(&desk->here, &session->client);
     session->listed = status == STATUS_OK;
     if (mqtt_far_possible(plane)) {
         session->stamp = next_stamp(plane, desk);
@@ -194,7 +188,7 @@ static void tell_some(plane_t *plane, mqtt_desk_t *desk) {
     for (; desk->telling && left != 0 && desk->tell_place < MAP_END;
          desk->tell_place = map_beyond(desk->here, desk->tell_place)) {
         for (map_link_t *link = map_at(desk->here, desk->tell_place); link != NULL; link = link->next) {
-            const session_t *session = MAP_ENTRY(link, const session_t, link);
+            const session_t *session = MAP_ENTRY(link, const session_t, client.link);
             left -= left != 0;
             if (!name_is_told(session) || add_entry(session, false, &desk->packet)) {
                 continue;
@@ -371,7 +365,7 @@ static void cleared(plane_t *plane, uint64_t connection, uint64_t stamp) {
         tell_of(plane, session, peer->id, true);
         return;
     }
-    mqtt_account_t *keeper = table_find(&((mqtt_desk_t *)session->shared)->accounts, session->account);
+    mqtt_account_t *keeper = table_find(&((mqtt_desk_t *)session->shared)->accounts, session->client.owner);
     if (keeper != NULL) {
         keeper->nobody_ns = 0;
     }

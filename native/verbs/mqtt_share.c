@@ -29,7 +29,8 @@ typedef struct owned {
 } owned_t;
 
 typedef struct mqtt_share {
-    kept_t as; /* first: the consumer's receiver, without a client; its one filter is the share's */
+    kept_t as;      /* first: the consumer's receiver, without a client; its one filter is the share's */
+    name_link_t id; /* the text of that filter, of the account with that number */
     bytes_t group;
     uint32_t members; /* sessions that outlive their connections */
     uint32_t turn;
@@ -46,10 +47,6 @@ static const void *owner_of(const session_t *session) {
 
 bytes_t mqtt_share_group(const kept_t *share) {
     return ((const mqtt_share_t *)(const void *)share)->group;
-}
-
-static bytes_t share_text(const mqtt_share_t *share) {
-    return share->as.filters[0].text;
 }
 
 /* ---- what is under way ------------------------------------------------------------------------------------------- */
@@ -167,14 +164,8 @@ status_t mqtt_share_found(plane_t *plane, mqtt_account_t *keeper, uint32_t numbe
 /* ---- making and loading a shared subscription -------------------------------------------------------------------- */
 
 static mqtt_share_t *share_find(const mqtt_desk_t *desk, uint32_t account, bytes_t text) {
-    uint64_t hash = mqtt_client_hash(account, text);
-    for (map_link_t *link = map_first(desk->shares, hash); link != NULL; link = link->next) {
-        mqtt_share_t *share = (mqtt_share_t *)(void *)MAP_ENTRY(link, kept_t, link);
-        if (link->hash == hash && share->as.account == account && bytes_equal(share_text(share), text)) {
-            return share;
-        }
-    }
-    return NULL;
+    name_link_t *found = names_find(desk->shares, account, text);
+    return found == NULL ? NULL : MAP_ENTRY(found, mqtt_share_t, id);
 }
 
 static void share_free(plane_t *plane, mqtt_share_t *share) {
@@ -189,7 +180,7 @@ static void share_free(plane_t *plane, mqtt_share_t *share) {
         next = one->next_spare;
         free(one);
     }
-    map_take(desk->shares, &share->as.link);
+    map_take(desk->shares, &share->id.link);
     table_drop(&keeper->shares, share->as.number);
     plane->memory.interest.used -= share->as.cost + share->owned_cost;
     kept_free(&share->as); /* it is first in what was allocated */
@@ -205,7 +196,7 @@ static status_t share_new(plane_t *plane, mqtt_account_t *keeper, bytes_t text, 
     }
     share->as.shared = desk;
     share->as.keeper = keeper;
-    share->as.account = keeper->messages->account->id;
+    share->id.owner = keeper->messages->account->id;
     share->as.number = number;
     status_t status = kept_put(&share->as, text, &filter);
     if (status != STATUS_OK) {
@@ -213,12 +204,13 @@ static status_t share_new(plane_t *plane, mqtt_account_t *keeper, bytes_t text, 
         return status;
     }
     filter->flags = 1u << MQTT_SUB_QOS_SHIFT;
+    share->id.name = filter->text;
     bool valid;
     bytes_t rest;
     (void)topic_shared(filter->text, &share->group, &rest, &valid);
     status = table_put(&keeper->shares, number, share);
     if (status == STATUS_OK) {
-        status = map_put(&desk->shares, &share->as.link, mqtt_client_hash(share->as.account, text));
+        status = names_put(&desk->shares, &share->id);
     }
     if (status != STATUS_OK) {
         table_drop(&keeper->shares, number);
@@ -359,7 +351,7 @@ void mqtt_share_forget_all(plane_t *plane, mqtt_account_t *keeper) {
 void mqtt_share_woken(plane_t *plane, const session_t *session, const mqtt_account_t *keeper, bytes_t text) {
     mqtt_share_t *share = keeper->messages == NULL || table_count(&keeper->shares) == 0
                               ? NULL
-                              : share_find(session->shared, session->account, text);
+                              : share_find(session->shared, session->client.owner, text);
     if (share == NULL || share->as.binding == NULL) {
         return;
     }
@@ -384,7 +376,7 @@ static void share_left_behind(plane_t *plane, const session_t *session, mqtt_sha
     if (one == NULL || one->owner != owner_of(session)) {
         return;
     }
-    const kept_filter_t *filter = session->kept == NULL ? NULL : kept_find(session->kept, share_text(share));
+    const kept_filter_t *filter = session->kept == NULL ? NULL : kept_find(session->kept, share->id.name);
     if (one->qos == 2 && filter != NULL && filter->joined) {
         return; /* it is for this session alone */
     }
@@ -393,7 +385,7 @@ static void share_left_behind(plane_t *plane, const session_t *session, mqtt_sha
 
 void mqtt_share_left(plane_t *plane, session_t *session) {
     const mqtt_desk_t *desk = session->shared;
-    const mqtt_account_t *keeper = table_find(&desk->accounts, session->account);
+    const mqtt_account_t *keeper = table_find(&desk->accounts, session->client.owner);
     sequences_t *under_way = &session->flight.part->sequences;
     for (uint32_t i = 0; keeper != NULL && i < under_way->room; i++) {
         sequence_slot_t *slot = &under_way->slots[i];
@@ -428,7 +420,7 @@ typedef struct candidate {
 } candidate_t;
 
 static bool is_member(const mqtt_share_t *share, const subscription_t *one) {
-    bytes_t sid = bytes_of(one->sid, one->sid_size), text = share_text(share);
+    bytes_t sid = bytes_of(one->sid, one->sid_size), text = share->id.name;
     return bytes_starts(sid, text)
            && (sid.size == text.size || bytes_equal(bytes_after(sid, text.size), PARENT_SUFFIX));
 }
@@ -468,7 +460,7 @@ static void share_consider(plane_t *plane, const subscription_t *one, const mqtt
 /* Beginning with another one each time. */
 static candidate_t find_member(plane_t *plane, mqtt_share_t *share, const mqtt_stored_t *stored, const owned_t *owned) {
     candidate_t found = {.peer = NULL};
-    const account_t *account = account_find(plane, share->as.account);
+    const account_t *account = account_find(plane, share->id.owner);
     const route_group_t *group = account == NULL ? NULL : members_of(account, share, stored->message.subject);
     uint32_t count = group == NULL ? 0 : group->count;
     uint32_t start = share->turn++;
@@ -488,7 +480,7 @@ static candidate_t find_member(plane_t *plane, mqtt_share_t *share, const mqtt_s
 static void done_later(plane_t *plane, const mqtt_share_t *share, uint64_t seq) {
     text_t at;
     mqtt_share_subject(share->as.shared, share->as.number, "h", seq, &at);
-    publish_later(plane, &(publication_t){.account = account_find(plane, share->as.account),
+    publish_later(plane, &(publication_t){.account = account_find(plane, share->id.owner),
                                           .message = {.subject = text_bytes(&at)},
                                           .flags = PUBLICATION_OWN});
 }

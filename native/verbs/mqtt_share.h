@@ -40,7 +40,7 @@ void mqtt_share_acknowledge(plane_t *plane, const mqtt_account_t *keeper, uint32
 bytes_t mqtt_share_group(const kept_t *share);
 
 static inline bool is_share(const kept_t *kept) {
-    return kept->client.size == 0;
+    return kept->client.name.size == 0;
 }
 
 /* mqtt_account.c: where an answer of a message comes: "h", it is not wanted any more; "g", it is on disk for whom it

@@ -101,7 +101,7 @@ static bool waits(plane_t *plane, session_t *session) {
         return false;
     }
     kept->will = session->will;
-    kept->will->account = kept->account;
+    kept->will->account = kept->client.owner;
     kept->will->number = kept->number;
     kept->will->kept = kept;
     kept->left_age_ns = 0;

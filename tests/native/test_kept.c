@@ -35,7 +35,7 @@ static void record_comes_back(void) {
     CHECK_EQ_I64(STATUS_OK, kept_write(kept, &record));
     kept_t *read = kept_read(bytes_of(record.at, (uint32_t)record.size), &damaged);
     CHECK(read != NULL && !damaged);
-    CHECK(bytes_equal(read->client, text("box-7")));
+    CHECK(bytes_equal(read->client.name, text("box-7")));
     CHECK_EQ_U64(3600, read->expiry);
     CHECK_EQ_I64(-7, read->left_age_ns);
     CHECK_EQ_U64(2, read->filter_count);

@@ -194,7 +194,7 @@ static void a_will_is_its_own(void) {
     const mqtt_message_t *will = &session->will->message;
     CHECK_TEXT("w", will->topic.at, will->topic.size);
     CHECK_TEXT("gone", will->payload.at, will->payload.size);
-    CHECK_TEXT("c", session->client.at, session->client.size);
+    CHECK_TEXT("c", session->client.name.at, session->client.name.size);
     bytes_t own = mqtt_text(&will->properties, MQTT_CONTENT_TYPE);
     CHECK_TEXT("t", own.at, own.size);
     session_forget_will(session);
