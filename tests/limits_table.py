@@ -263,15 +263,17 @@ PROMISED: Final[dict[str, tuple[str, ...]]] = {
     "cannot end the daemon": ("hostile/test_draw.py::test_quick_draw", "unit/test_guard.py"),
     "has its login judged by a service": ("interop/test_callout.py::test_flood",),
     "cannot block monitoring": (
-        "unit/test_monitor_http.py::test_patience_ends",
-        "unit/test_monitor_http.py::test_when_all_seats_are_taken_the_longest_awaited_of_the_most_frequent_address_goes",
+        "unit/monitor/test_http.py::test_patience_ends",
+        "unit/monitor/test_http.py::test_when_all_seats_are_taken_the_longest_awaited_of_the_most_frequent_address_goes",
     ),
     "may send 16 KiB of an HTTP head": ("interop/test_limits.py::test_beyond_the_limit",),
     "costs nothing but its connection before": ("interop/test_tls_strangers.py",),
     "cannot use up the file descriptors": (
         "interop/test_fair_share.py::test_with_few_descriptors_everybody_who_is_in_goes_on",
     ),
-    "cannot forge a line of the log": ("unit/test_daemon_log.py::test_a_flood_of_refusals_does_not_fill_the_disk",),
+    "cannot forge a line of the log": (
+        "unit/daemon/test_refusals_logged.py::test_a_flood_of_refusals_does_not_fill_the_disk",
+    ),
     "may do what its permissions say": ("interop/test_denials.py",),
     "that asks the API": (
         of_pressure("a connection that owes its credit is not read until half of it is paid, and loses nothing"),

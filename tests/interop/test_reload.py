@@ -1,7 +1,7 @@
 """A reload (SIGHUP) under connected clients and links, with leafd and with the reference: who is told what, who stays.
 
 Where leafd does more than the reference (links, whose rights the reference leaves as they were), the test is leafd's
-alone. Not here: what a reload does to the configuration itself (unit/test_daemon.py).
+alone. Not here: what a reload does to the configuration itself (unit/daemon/test_process.py).
 """
 
 from __future__ import annotations

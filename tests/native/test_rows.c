@@ -1,5 +1,5 @@
 /* test_rows.c: rows of a report from records. That they are what Python's json makes of the same objects is held by
- * tests/unit/test_monitor_encoding.py; here are the bounds. */
+ * tests/unit/monitor/test_encoding.py; here are the bounds. */
 #include "text/rows.h"
 
 #include "test.h"

@@ -129,7 +129,7 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
     "A stream takes no message under": (
         "wire/jetstream/publish-bad-subject.wire",
         "native/test_plane_backup.c: messages whose subject is not valid are left out and counted, and the rest is "
-        "restored", "unit/test_store_formats.py::test_a_message_without_a_valid_subject_is_named_by_the_check",
+        "restored", "unit/daemon/test_store_formats.py::test_a_message_without_a_valid_subject_is_named_by_the_check",
     ),
     "A message that a consumer delivers to a subject of another stream": (
         "native/test_plane_names.c: what a consumer delivers to a stream is stored under the subject that it was "
@@ -296,7 +296,7 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
         "native/test_window.c: a link that stands at its first full packet is told from one that is silent",
         "native/test_window.c: so is a peer that stands at its own",
         "interop/test_cell.py::test_a_nats_server_that_dials_over_such_a_way_is_told_to_send_small_packets",
-        "unit/test_doorway.py::test_small_packets_are_asked_for_until_all_that_stood_are_back",
+        "unit/daemon/test_doorway.py::test_small_packets_are_asked_for_until_all_that_stood_are_back",
     ),
     "A copy whose link has gone": ("unit/links/test_flight.py::test_a_link_that_is_lost_stops_its_copies_at_once",),
     "A mirror or source takes its origin's consumer": (
@@ -364,7 +364,7 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "A certificate that has expired": (
         "unit/config/test_tls.py::test_who_expires_within_30_days_is_named",
-        "unit/test_daemon_parts.py::test_expiring_certificates_are_named_once_a_day",
+        "unit/daemon/test_expiry.py::test_expiring_certificates_are_named_once_a_day",
     ),
     "-t and the start refuse a tls block": ("unit/config/test_tls.py::test_what_is_wrong_is_told_with_its_place",),
     # ---- WebSocket
@@ -537,7 +537,7 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
     # ---- who operates the server
     "/ of the monitoring port": ("interop/test_page.py::test_beyond_loopback_it_is_for_users_of_the_system_account",),
     "Over loopback the monitoring port answers": (
-        "unit/test_monitor_http.py::test_over_loopback_it_is_asked_under_names_of_its_own_only",
+        "unit/monitor/test_http.py::test_over_loopback_it_is_asked_under_names_of_its_own_only",
         f"{NAMED}test_a_page_of_elsewhere_reads_no_report",
     ),
     "Encryption at rest": (

@@ -19,7 +19,7 @@ import pytest
 
 from tests import servers
 from tests.servers import LEAFD, running
-from tests.unit.test_daemon import failing
+from tests.unit.daemon.test_process import failing
 
 CONFIGURATION = 'listen: 127.0.0.1:{port}\njetstream { store_dir: "{store}", max_file: 64M, max_mem: 16M }\n'
 

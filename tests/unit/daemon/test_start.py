@@ -21,7 +21,7 @@ from tests.rig.waiting import eventually
 
 pytestmark = pytest.mark.anew  # the start is what is tested
 
-AGENT = Path(__file__).parents[2] / "agent"
+AGENT = Path(__file__).parents[3] / "agent"
 
 # leafd alone, beside the standard library: no installed package can be found.
 BARE = f"import sys; bare = len(sys.modules); sys.path.insert(0, {str(AGENT)!r}); sys.argv = ['leafd', *sys.argv[1:]]; "
