@@ -13,7 +13,7 @@ from typing import Any
 from nats.aio.msg import Msg
 
 from tests import servers
-from tests.interop.test_replicated_queues import patiently
+from tests.interop.test_replicated_consumers import patiently
 from tests.interop.test_replicated_streams import asked, led_by, same_at_both
 from tests.rig.official import connect
 from tests.rig.waiting import until

@@ -22,7 +22,7 @@ from nats.aio.client import Client
 from tests import servers
 from tests.interop.test_meta_group import L, R, led
 from tests.interop.test_placed_streams import started
-from tests.interop.test_replicated_queues import patiently
+from tests.interop.test_replicated_consumers import patiently
 from tests.interop.test_replicated_streams import asked, led_by
 from tests.rig.official import connect, one_each
 from tests.rig.waiting import until

@@ -17,7 +17,7 @@ from nats.aio.subscription import Subscription
 
 from tests import servers
 from tests.interop.test_meta_group import L, R, led
-from tests.interop.test_replicated_queues import patiently
+from tests.interop.test_replicated_consumers import patiently
 from tests.interop.test_replicated_streams import led_by
 from tests.rig.official import connect, one_each, until_heard
 from tests.rig.waiting import until

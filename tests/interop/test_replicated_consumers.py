@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ from nats.aio.client import Client
 from nats.js import JetStreamContext
 
 from tests import servers
-from tests.interop.test_meta_group import L, R, leader_of, three
+from tests.interop.test_meta_group import L, R, leader_of, led, three
 from tests.interop.test_replicated_streams import asked, led_by, made_by
 from tests.rig.official import connect
 from tests.rig.waiting import until
@@ -26,6 +27,19 @@ from tests.rig.waiting import until
 MESSAGES = 40
 TRY_S = 2.0
 Pull = JetStreamContext.PullSubscription
+
+
+async def patiently(client: Client, subject: str, body: object = None) -> dict[str, Any]:
+    """The answer of a server that knows the stream's leader, once one does."""
+    found: dict[str, Any] = {}
+
+    async def told() -> bool:
+        with contextlib.suppress(AssertionError, nats.errors.Error):
+            found.update(await asked(client, subject, body))
+        return bool(found)
+
+    await until(told, f"{subject} is not answered")
+    return found
 
 
 async def published(client: Client, numbers: range) -> None:
@@ -137,3 +151,28 @@ def test_a_consumer_goes_on_at_the_next_leader(kind: str, tmp_path: Path) -> Non
             server.start()
         leader_of(made)
         asyncio.run(walk(made))
+
+
+@pytest.mark.parametrize("kind", [R, L])
+def test_an_ephemeral_consumer_made_again_as_it_is_is_the_same_one(kind: str, tmp_path: Path) -> None:
+    """With the action `create` and a name, of streams of one server and of three. (A lone server refuses that, since it
+    has given the one that is there an inactive threshold.)"""
+
+    async def walk_again(made: list[servers.Server]) -> list[object]:
+        client, said = await connect(made[0]), list[object]()
+        for stream, replicas in (("S", 3), ("T", 1)):
+            config = {"name": stream, "subjects": [f"{stream}.>"], "num_replicas": replicas}
+            await patiently(client, f"STREAM.CREATE.{stream}", config)
+            await patiently(client, f"CONSUMER.NAMES.{stream}")
+            for more in ({}, {}, {"max_deliver": 7}):
+                body = {"stream_name": stream, "config": {"name": "E", "ack_policy": "explicit", **more}}
+                asks = json.dumps(body | {"action": "create"}).encode()
+                answer = json.loads(
+                    (await client.request(f"$JS.API.CONSUMER.CREATE.{stream}.E", asks, timeout=10)).data
+                )
+                said.append(answer.get("error", {}).get("err_code", answer.get("name")))
+        await client.close()
+        return said
+
+    with led(kind, tmp_path) as made:
+        assert asyncio.run(walk_again(made)) == ["E", "E", 10148] * 2

@@ -18,8 +18,8 @@ import pytest
 
 from tests import servers
 from tests.interop.test_meta_group import L, R, led
-from tests.interop.test_replicated_consumers import fetched, rest_of
-from tests.interop.test_replicated_queues import consumer, patiently
+from tests.interop.test_replicated_consumers import fetched, patiently, rest_of
+from tests.interop.test_replicated_queues import consumer
 from tests.interop.test_replicated_streams import asked, led_by, state_at
 from tests.rig.official import connect, one_each
 from tests.rig.waiting import eventually, until

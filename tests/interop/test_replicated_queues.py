@@ -8,37 +8,20 @@ Three nats-servers walk the same way, which proves the tests. Not here: consumer
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from pathlib import Path
-from typing import Any
 
-import nats.errors
-import nats.js.errors
 import pytest
 from nats.aio.client import Client
 
 from tests import servers
 from tests.interop.test_meta_group import L, R, led
-from tests.interop.test_replicated_consumers import TRY_S, Pull, fetched, published, rest_of
-from tests.interop.test_replicated_streams import asked, led_by, made_by, state_at
+from tests.interop.test_replicated_consumers import TRY_S, Pull, fetched, patiently, published, rest_of
+from tests.interop.test_replicated_streams import led_by, made_by, state_at
 from tests.rig.official import connect
-from tests.rig.waiting import eventually, until
+from tests.rig.waiting import eventually
 
 MESSAGES = 40
 CONFIRMED = 10
-
-
-async def patiently(client: Client, subject: str, body: object = None) -> dict[str, Any]:
-    """The answer of a server that knows the stream's leader, once one does."""
-    found: dict[str, Any] = {}
-
-    async def told() -> bool:
-        with contextlib.suppress(AssertionError, nats.errors.Error):
-            found.update(await asked(client, subject, body))
-        return bool(found)
-
-    await until(told, f"{subject} is not answered")
-    return found
 
 
 async def consumer(client: Client, name: str, **more: object) -> Pull:

@@ -17,7 +17,7 @@ import pytest
 
 from tests import servers
 from tests.interop.test_meta_group import L, R, leader_of, led
-from tests.interop.test_replicated_queues import patiently
+from tests.interop.test_replicated_consumers import patiently
 from tests.interop.test_replicated_streams import led_by
 from tests.rig.official import ask_all, connect
 from tests.rig.reports import page, report

@@ -19,7 +19,7 @@ from nats.aio.client import Client
 from tests import servers
 from tests.interop.test_backup import send, take
 from tests.interop.test_meta_group import L, R, led
-from tests.interop.test_replicated_queues import patiently
+from tests.interop.test_replicated_consumers import patiently
 from tests.interop.test_scaled_streams import said
 from tests.rig.official import one_each
 from tests.rig.waiting import until

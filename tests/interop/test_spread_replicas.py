@@ -15,7 +15,7 @@ from nats.aio.client import Client
 
 from tests import servers
 from tests.interop.test_meta_group import CONFIG, L, R, leader_of, three
-from tests.interop.test_replicated_queues import patiently
+from tests.interop.test_replicated_consumers import patiently
 from tests.rig.official import one_each
 from tests.rig.reports import report
 

@@ -223,7 +223,10 @@ async def _update(
 ) -> t.ConsumerState:
     context, old = call.context, existing.config
     if action == ACTION_CREATE:
-        if replace(config, metadata=comparable(config.metadata, old.metadata)) != old:
+        wanted = replace(config, metadata=comparable(config.metadata, old.metadata))
+        if context.placing is not None:  # a lone nats-server takes an ephemeral made again for another one
+            wanted = rules.with_threshold(wanted, ephemeral=rules.is_ephemeral(old))
+        if wanted != old:
             raise errors.CONSUMER_ALREADY_EXISTS.error()
         config = old
     if stream.config.retention == WORKQUEUE and not await _partition_free(stream, existing.name, config.filters):
