@@ -114,6 +114,16 @@ class Namesake:
 
 
 @dataclass(frozen=True, slots=True)
+class Misnamed:
+    """The peer's cluster has another name than the configuration says, or this cluster's own, which tells nobody apart:
+    it is refused for as long as that is so."""
+
+    name: str
+    wanted: str
+    """By the configuration; "": the peer has dialled."""
+
+
+@dataclass(frozen=True, slots=True)
 class Told:
     """Another cluster has these addresses. anew: it is the peer's own, and others than these are gone."""
 
@@ -122,7 +132,7 @@ class Told:
     anew: bool = False
 
 
-Action = Send | Resume | Join | Namesake | Close
+Action = Send | Resume | Join | Namesake | Misnamed | Close
 
 
 class Machine:
@@ -198,9 +208,10 @@ class Machine:
             text = (
                 f'Connection from "{own.name}" rejected, wanted to connect to "{wanted}", this is "{theirs[:NAME_MAX]}"'
             )
-            return [Close(text, told=True)]
+            return [Misnamed(theirs[:NAME_MAX], wanted), Close(text, told=True)]
         if not wanted and (theirs != self._named or theirs == own.name):
-            return [self._rejected()]
+            same = [Misnamed(theirs, wanted)] if theirs == own.name else []
+            return [*same, self._rejected()]
         server_id, name = str(info.get("server_id") or ""), str(info.get("server_name") or "")
         if not is_name(server_id) or len(name) > NAME_MAX:
             return [Close("an INFO without the server's id")]

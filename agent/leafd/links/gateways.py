@@ -265,6 +265,25 @@ class Gateways(Servers[Link, Terms]):
                 self._join(link, info)
             case routing.Namesake(server_id, name):
                 self._refuse_namesake(link, server_id, name)
+            case routing.Misnamed(name, wanted):
+                self._refuse_misnamed(link, name, wanted)
+
+    def _refuse_misnamed(self, link: Link, name: str, wanted: str) -> None:
+        """A cluster with a name that it cannot have here, as a site that is a copy of another one."""
+        if not self._is_news(f"{name} {wanted} {link.peer.rpartition(':')[0]}"):
+            return
+        if name == self.own.name:
+            self._log.error(
+                f"{link.log_name} - the cluster there calls itself {quoted(name)}, as this one does: each cluster "
+                "needs a name of its own",
+                event="gateway_error",
+            )
+        else:
+            self._log.error(
+                f"{link.log_name} - the cluster there calls itself {quoted(name)}, and the configuration here calls it "
+                f"{quoted(wanted)}",
+                event="gateway_error",
+            )
 
     def _refuse_namesake(self, link: Link, server_id: str, name: str) -> None:
         """A second server with the name of one. Where two had it already, the one that was there first is asked."""

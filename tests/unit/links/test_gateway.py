@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from leafd.links.gateway import Join, Machine, Namesake, Supercluster, Told
+from leafd.links.gateway import Join, Machine, Misnamed, Namesake, Supercluster, Told
 from leafd.links.gateway_info import gateway_place, places_in, texts
 from leafd.links.handshake import Close
 from leafd.links.leaf import Resume, Send
@@ -163,8 +163,10 @@ def test_who_dials_says_nothing_before_info_then_connect_and_its_own_info() -> N
 )
 def test_a_server_of_another_cluster_than_that_wanted_is_told_so(fields: dict[str, Any], text: str) -> None:
     """In nats-server's words, so that its log says what is wrong here."""
-    close = closed(outbound().line(LineKind.INFO, info(**fields)))
+    *said, close = outbound().line(LineKind.INFO, info(**fields))
+    assert isinstance(close, Close)
     assert (close.why, close.told) == (text, True)
+    assert said == ([Misnamed(fields["gateway"], "B")] if fields["gateway"] else [])
 
 
 @pytest.mark.parametrize("machine", [inbound, outbound])

@@ -245,6 +245,31 @@ def test_a_login_that_is_refused_is_tried_again_each_second_and_told_once(monkey
     assert len([text for level, text in stage.log.lines if level == "info" and "Violation" in text]) == 1
 
 
+def test_a_cluster_with_this_one_s_name_or_another_than_configured_is_an_error_told_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As of a site that was copied with its configuration. Whichever end dialled says so."""
+    stage = Stage(remote("B"))
+
+    async def scene() -> None:
+        for name in ("A", "C"):
+            await trio.sleep(FIRST_S + 0.1)
+            for _ in range(4):
+                number = stage.plane.last
+                stage.hear(number, t.LineKind.INFO, name)
+                assert "rejected" in stage.plane.closed[number]
+                stage.end(number)
+                await trio.sleep(1.2)
+        stage.join(1, "A")
+        assert "rejected" in stage.plane.closed[1]
+
+    play(stage, scene, monkeypatch)
+    told = [text.rpartition(" - ")[2] for level, text in stage.log.lines if level == "error"]
+    own = 'the cluster there calls itself "A", as this one does: each cluster needs a name of its own'
+    other = 'the cluster there calls itself "C", and the configuration here calls it "B"'
+    assert told == [own, other, own]
+
+
 def test_of_a_thousand_clusters_and_addresses_that_a_peer_tells_of_a_bounded_number_is_kept(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
