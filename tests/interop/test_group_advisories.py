@@ -1,5 +1,5 @@
 """Events of the groups that keep streams: who leads a stream and its consumers, in their account and in the system
-account, as at nats-servers.
+account, as at nats-servers; and of the group of all servers.
 
 Not here: that too few servers are there for a leader (unit/jetstream/test_group_events.py), other advisories.
 """
@@ -13,9 +13,10 @@ from typing import Any
 from nats.aio.msg import Msg
 
 from tests import servers
+from tests.interop.test_meta_group import leader_of
 from tests.interop.test_replicated_consumers import patiently
 from tests.interop.test_replicated_streams import asked, led_by, same_at_both
-from tests.rig.official import connect
+from tests.rig.official import ask_all, connect
 from tests.rig.waiting import until
 
 DURABLE: dict[str, Any] = {"durable_name": "D", "ack_policy": "explicit"}
@@ -74,3 +75,45 @@ def shape(event: dict[str, Any]) -> list[object]:
 def test_who_leads_a_stream_and_its_consumers_is_told_as_at_nats_servers(tmp_path: Path) -> None:
     """When they are made, and when another server leads; of a consumer with one replica nothing is."""
     same_at_both(walk, tmp_path)
+
+
+async def all_servers(made: list[servers.Server]) -> list[object]:
+    """Another server leads the group of all, and then a third one is taken out of it."""
+    names = {f"s{number}": server for number, server in enumerate(made)}
+    stays = leader_of(made)
+    client = await connect(names[stays], "sys")
+    told: list[tuple[str, dict[str, Any]]] = []
+
+    async def heard(message: Msg) -> None:
+        told.append((message.subject.removeprefix("$JS.EVENT.ADVISORY."), json.loads(message.data)))
+
+    for what in ("DOMAIN.>", "SERVER.>"):
+        await client.subscribe(f"$JS.EVENT.ADVISORY.{what}", cb=heard)
+    await client.flush()
+    shown = await ask_all(client, "$SYS.REQ.SERVER.PING", answers=3)
+    ids = {one["server"]["name"]: one["server"]["id"] for one in shown}
+
+    def found(what: str) -> list[dict[str, Any]]:
+        return [event for subject, event in told if subject == what]
+
+    assert "error" not in await asked(client, "META.LEADER.STEPDOWN")
+    await until(lambda: found("DOMAIN.LEADER_ELECTED"), lambda: told)
+    elected = found("DOMAIN.LEADER_ELECTED")[-1]
+    leader = leader_of(made)
+    members = {row["peer"]: row["name"] for row in elected["replicas"]}
+    goes = next(name for name in names if name not in (stays, leader))
+    assert "error" not in await asked(client, "SERVER.REMOVE", {"peer": goes})
+    await until(lambda: found("SERVER.REMOVED"), lambda: told)
+    removed = found("SERVER.REMOVED")[-1]
+    await client.close()
+    return [
+        sorted(elected),
+        (elected["type"], elected["cluster"], members[elected["leader"]] == leader, sorted(members.values())),
+        sorted(removed),
+        (removed["type"], removed["cluster"], removed["server"] == goes, removed["server_id"] == ids[goes]),
+    ]
+
+
+def test_who_leads_all_servers_and_who_is_taken_out_is_told_as_at_nats_servers(tmp_path: Path) -> None:
+    """In the system account: by the new leader, and by the server that is taken out."""
+    same_at_both(all_servers, tmp_path)

@@ -80,6 +80,8 @@ class MetaGroup:
         """This server is in another group from here on, whose rows it has still to get."""
         self.on_rows: list[Callable[[dict[bytes, tuple[int, bytes]], int], None]] = []
         """The table, and the entry of the log as of which it is at least."""
+        self.on_lead: list[Callable[[], None]] = []
+        """This server leads from here on."""
 
     def _kept(self) -> tuple[bytes | None, bytes]:
         """The record of what this disk has promised, None: it has promised nothing; and the name of the group that it
@@ -290,6 +292,8 @@ class MetaGroup:
     def _tell_leader(self, look: MetaLook) -> None:
         if look.leader == self.peer:
             self._log.info("Self is new JetStream cluster metadata leader")
+            for callback in self.on_lead:
+                callback()
         elif look.leader:
             self._log.info(f"JetStream cluster new metadata leader: {self._named(look.leader)}")
         else:

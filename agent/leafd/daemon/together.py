@@ -99,8 +99,10 @@ class Together:
         account be known whose streams others have asked for."""
         facts.meta = self.meta
         if self.meta is not None and jetstream is not None:
+            from leafd.daemon.meta_events import MetaEvents
             from leafd.daemon.placing import Placing
 
+            MetaEvents(plane, self.meta, current, facts)
             jetstream.catalogue.look_up = look_up
             self.placing = Placing(plane, self.meta, current, jetstream, log, guard)
             facts.groups, facts.placed = self.placing.replicas, self.placing
