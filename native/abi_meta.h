@@ -42,6 +42,13 @@
 /* target = stream, arg = that of LED_WHOLE: all the consumers that were told are here. Until then a stream of interest
  * passes over nothing, and removes nothing. */
 #define COMMAND_STREAM_CONSUMERS_MADE 134
+/* Of streams that others lead, too: the consumers that this disk has records of. body = uint32_t[]: ids of at most
+ * USAGE_STATES_MAX streams; payload = uint32_t[], how many each of the first of them has. STATUS_CORRUPT: some of the
+ * first one's cannot be read */
+#define COMMAND_CONSUMERS_COUNT 136
+/* target = stream, arg = the consumer to go on behind; payload = stored_consumer_t, definition, and so on; completion's
+ * arg = the consumer to go on behind, 0: that was all. STATUS_CORRUPT: some cannot be read */
+#define COMMAND_CONSUMERS_STORED 137
 /* arg = PLACED_*, extra = strings: with PLACED_STREAM its account, name and subjects (none: it is no more). Another
  * server of the cluster has that stream, or several. Who waits until a message is on disk waits for it, too */
 #define COMMAND_PLACED 135

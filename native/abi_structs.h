@@ -315,6 +315,19 @@ typedef struct consumer_place {
     uint32_t consumer;
 } consumer_place_t;
 
+/* CONSUMERS_STORED: a consumer's record, and the last one of its position, which its leader writes now and then. */
+typedef struct stored_consumer {
+    uint64_t consumer;
+    uint64_t size;  /* of the definition behind this */
+    uint64_t known; /* 1: there is a record of its position */
+    uint64_t delivered_consumer;
+    uint64_t delivered_stream;
+    uint64_t floor_consumer;
+    uint64_t floor_stream;
+    int64_t last_delivered_ts; /* wall ns, 0 = never */
+    int64_t last_acked_ts;
+} stored_consumer_t;
+
 typedef struct pending_entry {
     uint64_t stream_seq;
     uint64_t consumer_seq;

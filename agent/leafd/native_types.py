@@ -310,6 +310,21 @@ class PendingEntry:
 
 
 @dataclass(frozen=True, slots=True)
+class StoredConsumer:
+    """stored_consumer_t: a consumer as a disk has it. known: the rest is. Times are Unix ns."""
+
+    consumer: int
+    size: int
+    known: int
+    delivered_consumer: int
+    delivered_stream: int
+    floor_consumer: int
+    floor_stream: int
+    last_delivered_ts: int
+    last_acked_ts: int
+
+
+@dataclass(frozen=True, slots=True)
 class Position:
     """The position of a consumer: the four sequences, and what is in flight, ascending."""
 

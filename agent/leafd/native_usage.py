@@ -14,7 +14,7 @@ from itertools import chain
 
 from leafd import native_types as t
 from leafd.native import abi, layout
-from leafd.native_packing import Strings
+from leafd.native_packing import Strings, decoded
 from leafd.native_submits import Submits
 
 
@@ -61,6 +61,35 @@ class Usage(Submits):
         except t.PlaneError:
             return None
         return done.payload[: layout("consumer_state_t").size]
+
+    async def consumers_count(self, streams: Sequence[int]) -> list[int | None]:
+        """How many consumers this disk has of each stream, whoever leads it. None: that cannot be read."""
+        found: list[int | None] = []
+        while len(found) < len(streams):
+            some = streams[len(found) : len(found) + abi.USAGE_STATES_MAX]
+            body = struct.pack(f"={len(some)}I", *some)
+            try:
+                done = await self._request("CONSUMERS_COUNT", "counting the consumers of streams", body=body)
+                found += memoryview(done.payload).cast("I").tolist()
+            except t.PlaneError:
+                found.append(None)
+        return found
+
+    async def consumers_stored(self, stream: int) -> list[tuple[t.StoredConsumer, bytes]]:
+        """The consumers that this disk has of a stream, whoever leads it, each with its definition. Raises
+        PlaneError."""
+        found: list[tuple[t.StoredConsumer, bytes]] = []
+        size, after = layout("stored_consumer_t").size, 0
+        while True:
+            done = await self._request("CONSUMERS_STORED", "reading a stream's consumers", target=stream, arg=after)
+            at = 0
+            while at < len(done.payload):
+                row = decoded("stored_consumer_t", done.payload[at : at + size], t.StoredConsumer)
+                found.append((row, done.payload[at + size : at + size + row.size]))
+                at += size + row.size
+            after = done.arg
+            if after == 0:
+                return found
 
     async def stream_fill(
         self, stream: int, last: int, *, sequence: int, ts: int = 0, subject: str = "", header: bytes = b"",

@@ -125,6 +125,8 @@ static const command_row_t command_rows[] = {
     STREAM(STREAM_GROUP_TRANSFER, stream_group_transfer, BODY_NONE,               ""),
     STREAM(STREAM_GROUP_ALTER, stream_group_alter,  BODY_OF(meta_disk_t),         ""),
     STREAM(STREAM_CONSUMERS_MADE, stream_consumers_made, BODY_NONE,               ""),
+    JETSTREAM(CONSUMERS_COUNT, consumers_count,     ROWS_OF(uint32_t),            ""),
+    STREAM(CONSUMERS_STORED, consumers_stored,      BODY_NONE,                    ""),
     STREAM(STREAM_DEFINE,   stream_define,          BODY_NONE,                    "definition"),
     JETSTREAM(RECORD_PUT,   record_put,             BODY_NONE,                    "key value"),
     STREAM(STREAM_EXPORT,   stream_export,          BODY_NONE,                    ""),

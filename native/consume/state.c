@@ -316,17 +316,38 @@ static status_t load_rows(consumer_t *consumer) {
     return status == STATUS_OK ? loading.status : status;
 }
 
+static status_t state_read(store_t *store, bytes_t key, bytes_t *value) {
+    status_t status = store_record_get(store, RECORD_CONSUMER_STATE, key, value);
+    if (status != STATUS_OK) return status;
+    if (value->size > 0 && value->at[0] > STATE_VERSION) return STATUS_VERSION;
+    return value->size == STATE_SIZE && value->at[0] == STATE_VERSION ? STATUS_OK : STATUS_CORRUPT;
+}
+
+status_t consume_stored(store_t *store, uint32_t stream_id, uint32_t consumer_id, stored_consumer_t *out) {
+    uint8_t key[8];
+    bytes_t value;
+    store_be32(key, stream_id);
+    store_be32(key + 4, consumer_id);
+    status_t status = state_read(store, bytes_of(key, sizeof key), &value);
+    if (status != STATUS_OK) return status;
+    out->delivered_consumer = load_be64(value.at + 8);
+    out->delivered_stream = load_be64(value.at + 16);
+    out->floor_consumer = load_be64(value.at + 24);
+    out->floor_stream = load_be64(value.at + 32);
+    out->last_delivered_ts = (int64_t)load_be64(value.at + 40);
+    out->last_acked_ts = (int64_t)load_be64(value.at + 48);
+    return STATUS_OK;
+}
+
 status_t state_load(consumer_t *consumer, bool *found) {
     *found = false;
     if (!state_kept(consumer)) return STATUS_OK;
     uint8_t key[16];
     key_make(key, consumer, 0);
     bytes_t value;
-    status_t status = store_record_get(store_of(consumer), RECORD_CONSUMER_STATE, bytes_of(key, 8), &value);
+    status_t status = state_read(store_of(consumer), bytes_of(key, 8), &value);
     if (status == STATUS_NOT_FOUND) return STATUS_OK;
     if (status != STATUS_OK) return status;
-    if (value.size > 0 && value.at[0] > STATE_VERSION) return STATUS_VERSION;
-    if (value.size != STATE_SIZE || value.at[0] != STATE_VERSION) return STATUS_CORRUPT;
     *found = true;
     consumer->next_sequence = load_be64(value.at + 8) + 1;
     consumer->delivered_stream = load_be64(value.at + 16);

@@ -57,6 +57,10 @@ void stream_group_alter(js_t *js, const plane_command_t *command, stream_t *stre
 void stream_define(js_t *js, const plane_command_t *command, stream_t *stream);
 void stream_group_transfer(js_t *js, const plane_command_t *command, stream_t *stream);
 
+/* replicated_stored.c */
+void consumers_count(js_t *js, const plane_command_t *command);
+void consumers_stored(js_t *js, const plane_command_t *command, stream_t *stream);
+
 /* ingest.c */
 void ingest_start(js_t *js, const plane_command_t *command, stream_t *stream);
 void ingest_stop(js_t *js, const plane_command_t *command, stream_t *stream);

@@ -17,7 +17,7 @@ import pytest
 
 from tests import servers
 from tests.interop.test_meta_group import L, R, leader_of, led
-from tests.interop.test_replicated_consumers import patiently
+from tests.interop.test_replicated_consumers import fetched, patiently, published
 from tests.interop.test_replicated_streams import led_by
 from tests.rig.official import ask_all, connect
 from tests.rig.reports import page, report
@@ -138,6 +138,52 @@ def test_a_consumer_of_three_servers_is_shown_with_its_leader_and_the_others_as_
 
             told.append(eventually(cluster, lambda: [details(one, "&consumers=1") for one in made]))
     assert told[0] == told[1] == [("C", True, ["s0", "s1", "s2"])]
+
+
+@pytest.mark.parametrize("kind", [R, L])
+def test_each_server_that_keeps_a_consumer_names_it_whoever_leads(kind: str, tmp_path: Path) -> None:
+    """With its place, in jsz, and healthz finds it. (How many messages are left the leader of leafd alone knows.)"""
+
+    async def walk(made: list[servers.Server]) -> None:
+        await prepared(made)
+        client = await connect(made[0])
+        await patiently(client, "CONSUMER.CREATE.T.E", {"stream_name": "T", "config": {"durable_name": "E"}})
+        await published(client, range(3))
+        pull = await client.jetstream().pull_subscribe_bind("C", "S")
+        taken: list[int] = []
+        while len(taken) < 2:
+            taken += await fetched(pull, 2 - len(taken), confirmed=True)
+        await client.close()
+
+    def place(server: servers.Server) -> dict[str, Any]:
+        (row,) = [one for one in details(server, "&consumers=1&config=1&raft=1") if one["name"] == "S"]
+        (consumer,) = row["consumer_detail"]
+        (group,) = row["consumer_raft_groups"]
+        return {
+            "counted": row["state"]["consumer_count"],
+            "names": (consumer["name"], consumer["config"]["durable_name"], group["name"]),
+            "floor": consumer["ack_floor"]["stream_seq"],
+        }
+
+    def shown(made: list[servers.Server]) -> list[object]:
+        with contextlib.suppress(ValueError, KeyError):
+            return [place(server) for server in made]
+        return []
+
+    with led(kind, tmp_path) as made:
+        asyncio.run(walk(made))
+        everywhere = {"counted": 1, "names": ("C", "C", "C"), "floor": 2}
+        eventually(
+            lambda: [one.items() >= everywhere.items() for one in shown(made)] == [True] * 3, lambda: shown(made)
+        )
+        for server in made:
+            assert report(server, "healthz?account=A&stream=S&consumer=C")["status"] == "ok"
+        counts = sorted(report(server, "jsz")["consumers"] for server in made)
+        assert counts == [1, 1, 2]
+        rows = [row for server in made for row in details(server, "&consumers=1") if row["name"] == "T"]
+        (row,) = rows
+        assert row["cluster"].keys() == {"name", "leader"}
+        assert [one["cluster"] for one in row["consumer_detail"]] == [row["cluster"]]
 
 
 def test_stream_leader_only_leaves_out_the_streams_that_others_lead_as_at_nats_servers(tmp_path: Path) -> None:

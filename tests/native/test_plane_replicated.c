@@ -335,6 +335,48 @@ static void consumers_wait_for_room(void) {
     journal_size = 0;
 }
 
+/* The consumers that the disk has, a slice after the other, each with its position where one is written. */
+static void stored_consumers(void) {
+    enum { CONSUMERS = 300 };
+    char line[256], reply[128];
+    begin();
+    CHECK_EQ_I64(STATUS_OK, put_consumer(1));
+    peer_t *client = asking();
+    put_message(client, NULL, "{\"stream\":\"S\",\"seq\":1}");
+    rig_feed(plane, client, "PUB $JS.API.CONSUMER.MSG.NEXT.S.C r 0\r\n\r\n");
+    CHECK_EQ_I64(1, sscanf(until_heard(client), "MSG s.a 1 %127s", reply));
+    snprintf(line, sizeof line, "PUB %s r 4\r\n+ACK\r\n", reply);
+    rig_feed(plane, client, line);
+    says(client, "");
+    for (uint32_t id = 2; id <= CONSUMERS; id++) CHECK_EQ_I64(STATUS_OK, put_consumer(id));
+    static const uint32_t streams[] = {1, 7};
+    plane_event_t event = asked((plane_command_t){.op = COMMAND_CONSUMERS_COUNT}, streams, sizeof streams, NULL, 0);
+    uint32_t counts[2], told = 0, known = 0, slices = 0;
+    CHECK_EQ_U64(sizeof counts, event.payload_size);
+    memcpy(counts, event.payload, sizeof counts);
+    CHECK_EQ_U64(CONSUMERS, counts[0]);
+    CHECK_EQ_U64(0, counts[1]);
+    uint64_t after = 0;
+    do {
+        event = asked((plane_command_t){.op = COMMAND_CONSUMERS_STORED, .target = 1, .arg = after}, NULL, 0, NULL, 0);
+        CHECK_EQ_I64(STATUS_OK, event.status);
+        for (uint32_t at = 0; at < event.payload_size; slices += at == event.payload_size) {
+            stored_consumer_t row;
+            memcpy(&row, event.payload + at, sizeof row);
+            CHECK_EQ_U64(++told, row.consumer);
+            CHECK_TEXT("{}", (const char *)event.payload + at + sizeof row, row.size);
+            known += row.known == 1 && row.floor_stream == 1 && row.delivered_consumer == 1;
+            at += (uint32_t)(sizeof row + row.size);
+        }
+        after = event.arg;
+    } while (after != 0);
+    CHECK_EQ_U64(CONSUMERS, told);
+    CHECK_EQ_U64(2, slices);
+    CHECK_EQ_U64(1, known);
+    CHECK_EQ_I64(STATUS_INVALID, status_of((plane_command_t){.op = COMMAND_CONSUMERS_COUNT}));
+    rig_close_and_remove(plane);
+}
+
 static void taken_out(void) {
     begin();
     peer_t *client = asking();
@@ -543,6 +585,8 @@ int main(void) {
     RUN("hundreds in a turn are answered, each once and in order", many_in_a_turn);
     RUN("publishes wait for room in the log, in their order, and not too many of them", waits_for_room);
     RUN("acknowledgements and new consumers wait for room in the log", consumers_wait_for_room);
+    RUN("the consumers that its disk has are told in slices, with what is written of their positions",
+        stored_consumers);
     RUN("deletes and purges go by the log", taken_out);
     RUN("after a start it has what it had", started_again);
     RUN("its log goes with it", removed);

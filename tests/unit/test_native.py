@@ -59,6 +59,7 @@ STRUCTS: list[tuple[type[Any], str]] = [
     (t.ConsumerState, "consumer_state_t"),
     (t.IngestState, "ingest_state_t"),
     (t.PendingEntry, "pending_entry_t"),
+    (t.StoredConsumer, "stored_consumer_t"),
     (t.ConnectionRow, "connection_row_t"),
     (t.Stats, "plane_stats_t"),
 ]

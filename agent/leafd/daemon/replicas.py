@@ -20,6 +20,7 @@ from leafd import native_types as t
 from leafd.cluster.membership import Change, next_change
 from leafd.gotime import format_time
 from leafd.jetstream import errors
+from leafd.jetstream.followed import Followed
 from leafd.native_meta import LEADER, REMOVE, MetaLook, MetaMember, is_heard, look_in, member_info
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ class Replicas:
 
     def __init__(self, plane: Plane, meta: MetaGroup, catalogue: Catalogue, settings: Settings) -> None:
         self._plane, self._meta, self._catalogue, self._settings = plane, meta, catalogue, settings
+        self.followed = Followed(plane)
         self._joined: set[int] = set()
         """Streams, by the plane's numbers."""
         self._settled: dict[int, tuple[int, dict[int, int]]] = {}

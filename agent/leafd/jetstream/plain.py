@@ -184,13 +184,13 @@ class PlainStreams:
         """The result of make() for its configuration, kept until there is another one where make() says so."""
         found = one.shape
         if found is None:
-            found, kept = make(_stored(one.config))
+            found, kept = make(stored(one.config))
             one.shape = found if kept else None
         return found
 
 
-def _stored(config: StreamConfig | ConsumerConfig) -> dict[str, Any]:
-    """Without what an answer of the API adds about the server that gives it."""
+def stored(config: StreamConfig | ConsumerConfig) -> dict[str, Any]:
+    """Its members without what an answer of the API adds about the server that gives it."""
     metadata = sorted((config.metadata or {}).items())
     shown = {key: value for key, value in metadata if key not in (VERSION_KEY, LEVEL_KEY)}
     return written(config) | {"metadata": shown}

@@ -20,6 +20,7 @@ from leafd.gotime import now_ns
 from leafd.monitor.encoding import Alike, Form, Hole, in_labels
 from leafd.monitor.shapes import Shape, Shapes
 from leafd.native import layout
+from leafd.native_meta import as_asked
 from leafd.native_rows import RowColumn, RowKind, RowWriter
 
 if TYPE_CHECKING:
@@ -69,12 +70,13 @@ class ConsumerRows:
         return record + shape.sizes.pack(*map(len, told))
 
     def of(
-        self, stream: StreamFacts, consumers: Sequence[PlainConsumerFacts], cluster: Mapping[str, Any] | None
+        self, stream: StreamFacts, consumers: Sequence[PlainConsumerFacts], cluster: dict[str, Any] | None
     ) -> Iterator[Alike]:
         """Rows of consumers of a stream. cluster: who leads them, and who else has them; None: this server alone."""
         name = encode_basestring_ascii(stream.name).encode()
-        common = {"cluster": cluster} if cluster else {}
-        for shape, alike in groupby(consumers, self.shape):
+        by_shape = groupby(consumers, lambda one: (self.shape(one), one.consumer.config.num_replicas))
+        for (shape, replicas), alike in by_shape:
+            common = {"cluster": as_asked(cluster, replicas, stream.config.num_replicas)} if cluster else {}
             texts = list[bytes]()
             records = [self.add(name, one, shape, texts) for one in alike]
             yield Alike(Form({**specimen(shape, 0), **common}, size(shape)), records, texts)

@@ -18,7 +18,7 @@ from leafd.turns import Pause
 if TYPE_CHECKING:
     from leafd.monitor.consumer_rows import Consumed
     from leafd.monitor.plain_rows import Counted, PlainRows
-    from leafd.monitor.rooms import JetStreamAccountFacts, JetStreamFacts, PlainFacts, StreamFacts
+    from leafd.monitor.rooms import GroupsFacts, JetStreamAccountFacts, JetStreamFacts, PlainFacts, StreamFacts
 
 API_LEVEL: Final = 5
 ACCOUNTS_MAX: Final = 1024
@@ -172,6 +172,10 @@ async def jsz(facts: Facts, options: Options, *, but: Plain | None = None) -> di
         shared, led = await _led(facts, jetstream)
         counts = {"streams_leader": report["streams"] - shared + led, "consumers_leader": report["consumers"]}
         report |= {name: count for name, count in counts.items() if count}
+    if facts.groups is not None:
+        from leafd.monitor.raft_report import consumers_followed
+
+        report["consumers"] += await consumers_followed(facts.groups, jetstream)
     report["total"] = total
     if accounts:
         report["account_details"] = [await _account(detail, one, usages[one.name]) for one in accounts]
@@ -300,9 +304,10 @@ async def _streams(wanted: _Detail, account: JetStreamAccountFacts) -> _Rows:
     rows = PlainRows(
         wanted.jetstream.plain,
         wanted.facts.shapes,
-        wanted.facts.name,
+        alone_in(wanted.facts),
         consumers=wanted.consumers,
         config=wanted.config,
+        shared=wanted.facts.meta is not None,
     )
     if len(streams) == len(account.streams) and (not wanted.consumers or all(map(wanted.is_short, streams))):
         return await _rows(rows, streams)
@@ -327,7 +332,7 @@ async def _listed(wanted: _Detail, account: JetStreamAccountFacts) -> _Rows:
     from leafd.monitor.plain_rows import PlainRows, known
 
     plain, found, pause = wanted.jetstream.plain, _Rows(), Pause()
-    rows = PlainRows(plain, wanted.facts.shapes, wanted.facts.name, consumers=False, config=False)
+    rows = PlainRows(plain, wanted.facts.shapes, alone_in(wanted.facts), consumers=False, config=False)
     for run in plain.listed(account.name):
         await pause()
         states = await plain.states(run) if run.plain else [None]
@@ -370,7 +375,7 @@ async def _stream(wanted: _Detail, account: JetStreamAccountFacts, name: str) ->
     info = await _look(wanted.jetstream, account, f"STREAM.INFO.{name}")
     if not info:
         return None
-    detail: dict[str, Any] = {"name": name, "created": info.get("created"), "cluster": {"leader": wanted.facts.name}}
+    detail: dict[str, Any] = {"name": name, "created": info.get("created"), "cluster": alone_in(wanted.facts)}
     stream = account.streams.get(name)
     if stream is not None and stream.group is not None:
         detail["cluster"] = info.get("cluster")
@@ -385,20 +390,47 @@ async def _stream(wanted: _Detail, account: JetStreamAccountFacts, name: str) ->
     if copiers := await wanted.jetstream.copiers.of(account.name, name):
         detail["leafd"] = {"copiers": copiers}
     if wanted.consumers and stream is not None:
-        cluster = info.get("cluster") if stream.group is not None else None
+        cluster = info.get("cluster") if stream.group is not None else _cluster_of_lone(wanted.facts)
         detail["consumer_detail"] = await _consumers(wanted, stream, cluster, hidden=False)
         if wanted.direct and (hidden := await _consumers(wanted, stream, cluster, hidden=True)):
             detail["direct_consumer_detail"] = hidden
+    names: Sequence[str] = stream.names if stream is not None else ()
+    if wanted.facts.groups is not None and stream is not None and stream.group is not None and not stream.led:
+        names = await _follow(wanted, wanted.facts.groups, stream, detail)
     if wanted.raft and stream is not None and stream.group is not None:
         group = (info.get("cluster") or {}).get("raft_group", "")
         detail["stream_raft_group"] = group
-        if wanted.consumers and stream.names:  # they are in the stream's group
-            detail["consumer_raft_groups"] = [{"name": name, "raft_group": group} for name in stream.names]
+        if wanted.consumers and names:  # they are in the stream's group
+            detail["consumer_raft_groups"] = [{"name": name, "raft_group": group} for name in names]
     return detail
 
 
+async def _follow(wanted: _Detail, groups: GroupsFacts, stream: StreamFacts, detail: dict[str, Any]) -> Sequence[str]:
+    """Puts into a stream's row the consumers that this server keeps while another one leads the stream; their names.
+    What cannot be read is null."""
+    from leafd.monitor.raft_report import followed_consumers, followed_count
+
+    if not wanted.consumers:
+        detail["state"] = detail["state"] | {"consumer_count": await followed_count(groups, stream)}
+        return ()
+    rows = await followed_consumers(groups, stream, detail["cluster"] or {}, config=wanted.config)
+    detail["state"] = detail["state"] | {"consumer_count": None if rows is None else len(rows)}
+    detail["consumer_detail"] = rows
+    return [row["name"] for row in rows or ()]
+
+
+def alone_in(facts: Facts) -> dict[str, Any]:
+    """The cluster of a stream that this server alone has."""
+    return ({"name": facts.cluster} if facts.meta is not None else {}) | {"leader": facts.name}
+
+
+def _cluster_of_lone(facts: Facts) -> dict[str, Any] | None:
+    """That of its consumers, which a lone server does not tell."""
+    return alone_in(facts) if facts.meta is not None else None
+
+
 async def _consumers(
-    wanted: _Detail, stream: StreamFacts, cluster: Mapping[str, Any] | None, *, hidden: bool
+    wanted: _Detail, stream: StreamFacts, cluster: dict[str, Any] | None, *, hidden: bool
 ) -> list[Alike]:
     """cluster: of a stream of several servers, which its consumers share."""
     from leafd.monitor.consumer_rows import ConsumerRows
@@ -472,12 +504,20 @@ async def healthz(facts: Facts, options: Options) -> tuple[int, dict[str, Any]]:
         said = f"JetStream consumer '{account_name} > {stream_name} > {consumer_name}' could not be recovered"
         names = {"account": account_name, "stream": stream_name, "consumer": consumer_name}
         return 503, _sick(details, "CONSUMER", said, 503, **names)
-    if consumer_name and consumer_name not in account.streams[stream_name].consumers:
+    if consumer_name and not await _has_consumer(facts, account.streams[stream_name], consumer_name):
         place = f"stream {quoted(stream_name)} on account {quoted(account_name)}"
         said = f"JetStream consumer {quoted(consumer_name)} not found for {place}"
         names = {"account": account_name, "stream": stream_name, "consumer": consumer_name}
         return 404, _sick(details, "CONSUMER", said, 404, **names)
     return 200, _well(facts)
+
+
+async def _has_consumer(facts: Facts, stream: StreamFacts, name: str) -> bool:
+    """Whether this server keeps the consumer, also where another one leads its stream."""
+    if facts.groups is None or stream.group is None or stream.led:
+        return name in stream.consumers
+    kept = await facts.groups.followed.consumers(stream)
+    return kept is not None and any(one.name == name for one in kept)
 
 
 def _sick(details: bool, kind: str, text: str, code: int, **names: str) -> dict[str, Any]:

@@ -68,12 +68,23 @@ def counted(run: RunFacts, states: Sequence[bytes | None]) -> Counted:
 
 
 class PlainRows:
-    """Rows of jsz. leader: who leads the streams. consumers, config: whether these are shown."""
+    """Rows of jsz. cluster: who leads the streams. consumers, config: whether these are shown. shared: consumers have
+    the cluster, too."""
 
-    def __init__(self, plains: PlainsFacts, shapes: Shapes, leader: str, *, consumers: bool, config: bool) -> None:
+    def __init__(
+        self,
+        plains: PlainsFacts,
+        shapes: Shapes,
+        cluster: Mapping[str, Any],
+        *,
+        consumers: bool,
+        config: bool,
+        shared: bool = False,
+    ) -> None:
         self._plains = plains
         self._make = lambda found: shapes.of(found, TEXTS)
-        self._leader = leader
+        self._cluster = cluster
+        self._of_consumers: Mapping[str, Any] = {"cluster": cluster} if shared else {}
         self._consumers = ConsumerRows(plains, shapes, config=config) if consumers else None
         self._config = config
         self._forms = dict[_Shapes, Form]()
@@ -130,7 +141,7 @@ class PlainRows:
             shape, *others = shapes
             at, consumers = _RECORD.size + _STATE.size + (shape.sizes.size if shape is not None else 0), []
             for own in others:
-                consumers.append(specimen(own, at))
+                consumers.append({**specimen(own, at), **self._of_consumers})
                 at += size(own)
             found = self._forms[shapes] = Form(self._specimen(shape, consumers), at)
         return found
@@ -150,7 +161,7 @@ class PlainRows:
         form: dict[str, Any] = {
             "name": Hole(RowKind.TEXT, 0),
             "created": Hole(RowKind.TIME, 8),
-            "cluster": {"leader": self._leader},
+            "cluster": self._cluster,
         }
         form |= {"config": shape.placed(_RECORD.size + _STATE.size)} if shape is not None else {}
         form["state"] = state

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from leafd.gotime import format_duration
+from leafd.gotime import format_duration, format_time, now_ns
 from leafd.monitor.options import Options, text
-from leafd.native_meta import LEADER, MetaLook, MetaMember, is_heard, member_info, shown_peer
+from leafd.native_meta import LEADER, MetaLook, MetaMember, as_asked, is_heard, member_info, shown_peer
 from leafd.turns import Pause
 
 if TYPE_CHECKING:
@@ -51,14 +51,13 @@ def group_row(
 
 
 def _peer(look: MetaLook, member: MetaMember, named: Callable[[int], str]) -> dict[str, Any]:
-    """How far a member is and when it was heard is known to the one that leads."""
+    """How far a member is and when it was heard is known to the one that leads; the others have heard that one."""
     row: dict[str, Any] = {"name": named(member.peer), "known": bool(member.voter)}
-    if look.role != LEADER:
-        return row
-    row["last_replicated_index"] = look.last - member.lag
-    if member.heard_ns >= 0:
+    if look.role == LEADER:
+        row["last_replicated_index"] = look.last - member.lag
+    if member.heard_ns >= 0 and (look.role == LEADER or member.peer == look.leader):
         row["last_seen"] = format_duration(member.heard_ns)
-    if member.copies:
+    if look.role == LEADER and member.copies:
         row["leafd"] = {"copies": True}
     return row
 
@@ -108,6 +107,57 @@ async def seen_by_follower(meta: MetaFacts, groups: GroupsFacts, stream: int) ->
     look, members = seen
     others = [one for one in members if one.peer != meta.peer]
     return [member_info(meta.named(one.peer), one, heard=is_heard(look, one)) for one in others]
+
+
+async def consumers_followed(groups: GroupsFacts, jetstream: JetStreamFacts) -> int:
+    """How many consumers this server keeps of streams that others lead, as far as they can be read."""
+    followed = [
+        one
+        for account in jetstream.catalogue.by_name.values()
+        if account.enabled
+        for one in shared_streams(jetstream, account.name)
+        if not one.led
+    ]
+    return sum(count or 0 for count in await groups.followed.counts(followed)) if followed else 0
+
+
+async def followed_count(groups: GroupsFacts, stream: StreamFacts) -> int | None:
+    """How many consumers a stream has that another server leads; None: that cannot be read."""
+    (count,) = await groups.followed.counts([stream])
+    return count
+
+
+async def followed_consumers(
+    groups: GroupsFacts, stream: StreamFacts, cluster: dict[str, Any], *, config: bool
+) -> list[dict[str, Any]] | None:
+    """The rows of the consumers of a stream that another server leads. What that one alone knows is null; nobody waits
+    here. None: they cannot be read."""
+    consumers = await groups.followed.consumers(stream)
+    if consumers is None:
+        return None
+    rows, pause, now = list[dict[str, Any]](), Pause(), format_time(now_ns())
+    for one in consumers:
+        await pause()
+        state = one.state
+        row: dict[str, Any] = {
+            "stream_name": stream.name,
+            "name": one.name,
+            "created": format_time(one.created),
+            "delivered": _place(state.known, state.delivered_consumer, state.delivered_stream, state.last_delivered_ts),
+            "ack_floor": _place(state.known, state.floor_consumer, state.floor_stream, state.last_acked_ts),
+        }
+        row |= {"num_ack_pending": None, "num_redelivered": None, "num_waiting": 0, "num_pending": None}
+        row |= {"cluster": as_asked(cluster, one.config.num_replicas, stream.config.num_replicas), "ts": now}
+        rows.append(row | ({"config": one.shown()} if config else {}))
+    return rows
+
+
+def _place(known: int, consumer: int, stream: int, last: int) -> dict[str, Any]:
+    """Where a consumer stands, as far as that is written down here."""
+    if not known:
+        return {"consumer_seq": None, "stream_seq": None}
+    found: dict[str, Any] = {"consumer_seq": consumer, "stream_seq": stream}
+    return found | ({"last_active": format_time(last)} if last else {})
 
 
 def shared_streams(jetstream: JetStreamFacts, account: str) -> list[StreamFacts]:

@@ -17,6 +17,7 @@ from leafd.jetstream.models.stream import StreamInfo, StreamSource, StreamStateR
 from leafd.jetstream.ports import SourceStatus
 from leafd.jetstream.publishing import WITHHELD, asks
 from leafd.jetstream.rules.versioning import dynamic
+from leafd.native_meta import as_asked
 from leafd.turns import ITEM_WEIGHT, Pause, aside
 
 
@@ -105,16 +106,6 @@ async def group_of(context: Context, stream: Stream) -> dict[str, Any] | None:
     return await context.placing.cluster_of(stream)
 
 
-def _asked_for(group: dict[str, Any], stream: Stream, config: ConsumerConfig) -> dict[str, Any]:
-    """The servers of a consumer as its configuration asks for them: with one replica the leader alone is told, as by
-    the reference. All servers of its stream have it all the same."""
-    if not config.num_replicas or config.num_replicas >= stream.config.num_replicas or "replicas" not in group:
-        return group
-    shown = {name: value for name, value in group.items() if name != "replicas"}
-    others = group["replicas"][: config.num_replicas - 1]
-    return shown | ({"replicas": others} if others else {})
-
-
 def _alternates(context: Context, stream: Stream) -> list[dict[str, Any]] | None:
     """The stream and its mirrors, wherever they are, for who asks to choose the nearest; None: there are no mirrors."""
     found = context.placing.alternates(stream.account.name, stream.name) if context.placing is not None else []
@@ -200,7 +191,9 @@ def consumer_info(
             num_redelivered=0 if config.max_deliver == 1 else state.redelivered,
             num_waiting=state.waiting,
             num_pending=state.pending,
-            cluster=_asked_for(group, stream, config) if group else stream.account.cluster,
+            cluster=as_asked(group, config.num_replicas, stream.config.num_replicas)
+            if group
+            else stream.account.cluster,
             push_bound=bool(state.push_bound),
             paused=remaining > 0,
             pause_remaining=remaining,
