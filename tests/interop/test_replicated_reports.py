@@ -165,7 +165,7 @@ def test_each_server_that_keeps_a_consumer_names_it_whoever_leads(kind: str, tmp
             "floor": consumer["ack_floor"]["stream_seq"],
         }
 
-    def shown(made: list[servers.Server]) -> list[object]:
+    def shown(made: list[servers.Server]) -> list[dict[str, Any]]:
         with contextlib.suppress(ValueError, KeyError):
             return [place(server) for server in made]
         return []

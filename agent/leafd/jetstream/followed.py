@@ -32,7 +32,7 @@ class FollowedConsumer(NamedTuple):
 
 
 class Followed:
-    """What the disk has of them."""
+    """The records of them on this disk."""
 
     def __init__(self, plane: Commands) -> None:
         self._plane = plane

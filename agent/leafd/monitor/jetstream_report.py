@@ -425,7 +425,7 @@ def alone_in(facts: Facts) -> dict[str, Any]:
 
 
 def _cluster_of_lone(facts: Facts) -> dict[str, Any] | None:
-    """That of its consumers, which a lone server does not tell."""
+    """The cluster of its consumers, which a lone server does not tell."""
     return alone_in(facts) if facts.meta is not None else None
 
 

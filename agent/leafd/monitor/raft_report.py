@@ -153,7 +153,7 @@ async def followed_consumers(
 
 
 def _place(known: int, consumer: int, stream: int, last: int) -> dict[str, Any]:
-    """Where a consumer stands, as far as that is written down here."""
+    """The place of a consumer, as far as it is written down here."""
     if not known:
         return {"consumer_seq": None, "stream_seq": None}
     found: dict[str, Any] = {"consumer_seq": consumer, "stream_seq": stream}
