@@ -106,6 +106,11 @@ uint64_t keeping_last(const stream_t *stream) {
     return state.last_seq;
 }
 
+uint64_t keeping_doubtful(const plane_t *plane, const stream_t *stream) {
+    bool known = stream->replicated == NULL && store_was_closed(keeping_store(plane, stream));
+    return known ? 0 : keeping_last(stream);
+}
+
 uint64_t keeping_bytes(const stream_t *stream) {
     stream_state_t state;
     store_stream_state(stream->store, &state);

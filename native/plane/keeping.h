@@ -41,7 +41,10 @@ int64_t keeping_age_ns(plane_t *plane, const stream_t *stream); /* now on the st
 bool keeping_shared(const stream_t *stream);                    /* several servers keep it */
 /* The consumers of a stream that is led here are there (js_host_t, led). */
 void keeping_made(plane_t *plane, const stream_t *stream);
-uint64_t keeping_last(const stream_t *stream);  /* the sequence of its last message */
+uint64_t keeping_last(const stream_t *stream); /* the sequence of its last message */
+/* Which of its messages may have been delivered without a word on the disk that they were: those up to that sequence.
+ * Asked where consumers are loaded. 0: none, since the server stopped in order. */
+uint64_t keeping_doubtful(const plane_t *plane, const stream_t *stream);
 uint64_t keeping_bytes(const stream_t *stream); /* of all its messages */
 /* Visits the receiver of each consumer that wants that subject, NULL if it is none of these; false from visit ends
  * it. */

@@ -131,6 +131,7 @@ static status_t read_meta(opening_t *opening, const meta_t *meta) {
     if (status == STATUS_OK) {
         status = recover_use_read(env, &opening->use, &opening->use_position);
         opening->use = opening->use == USE_UNKNOWN && meta->strange ? USE_SYNCED : opening->use;
+        opening->store->closed = opening->use == USE_CLOSED;
     }
     if (status == STATUS_OK && meta->has[META_APPLIED]) {
         status = keeper_noted(env, &opening->position, &opening->number, &opening->chain);

@@ -63,6 +63,7 @@ typedef struct kept {
     void *keeper;            /* .. what those of its account do .. */
     void *binding;           /* .. and who delivers what it wants; NULL: it wants nothing */
     uint64_t stamp;          /* the caller's: of the connection that had it last */
+    uint64_t doubtful;       /* messages up to this sequence may have been sent before it was loaded */
     uint64_t cost;           /* of memory, for the caller */
 } kept_t;
 

@@ -524,6 +524,11 @@ void store_set_hooks(store_t *store, store_hooks_t hooks) {
     store->hooks = hooks;
 }
 
+bool store_was_closed(const store_t *store) {
+    /* A start without room leaves the word of the end before. */
+    return store->closed && store->replayed == 0;
+}
+
 void store_stats(const store_t *store, plane_stats_t *stats) {
     const keeper_t *keeper = &store->keeper;
     stats->streams += store->streams.count;

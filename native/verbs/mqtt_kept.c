@@ -31,6 +31,7 @@
 #define ID_KEY_SIZE 6u /* number of the session, packet identifier */
 #define EXPIRED_A_TURN 64u
 #define RETRY_NS (1 * NS_PER_SECOND)
+#define DELIVERY_UNKNOWN_NS (5 * NS_PER_SECOND) /* more than what was delivered takes to be on disk (consume/state.h) */
 
 /* ---- the identity of a session ----------------------------------------------------------------------------------- */
 
@@ -175,6 +176,12 @@ static status_t wait_for_end(plane_t *plane, kept_t *kept) {
     return due_put(&desk->due, &kept->due, expires_ns(plane, kept, age_ns));
 }
 
+/* Its client had left so long before the end of what is loaded that all it was sent is on the disk. Of a session that
+ * never expires nobody wrote down when that was. */
+static bool was_away(plane_t *plane, const kept_t *kept) {
+    return kept->left_age_ns != 0 && keeping_age_ns(plane, kept_stream(kept)) - kept->left_age_ns > DELIVERY_UNKNOWN_NS;
+}
+
 void mqtt_kept_forget(plane_t *plane, kept_t *kept) {
     mqtt_desk_t *desk = kept->shared;
     mqtt_account_t *keeper = kept->keeper;
@@ -267,6 +274,7 @@ status_t mqtt_kept_add(plane_t *plane, mqtt_account_t *keeper, kept_t *kept, boo
         return STATUS_OK;
     }
     kept->stamp = mqtt_names_now(plane); /* what came before may have been another server's to end */
+    kept->doubtful = was_away(plane, kept) ? 0 : keeping_doubtful(plane, kept_stream(kept));
     status = load_shares(plane, kept);
     status = status == STATUS_OK ? mqtt_kept_filters(plane, kept, true) : status;
     if (status != STATUS_OK) { /* it is read again */

@@ -140,7 +140,7 @@ delivered_t mqtt_receive(plane_t *plane, void *receiver, const delivery_t *deliv
     look_at_filters(kept, stored.message.subject, seq, carried, &wanted);
     const mqtt_terms_t terms = {.qos = wanted.qos,
                                 .as_published = wanted.as_published,
-                                .again = stored.place.delivered > 1,
+                                .again = stored.place.delivered > 1 || seq <= kept->doubtful,
                                 .identifiers = wanted.identifiers,
                                 .count = wanted.count};
     /* QoS 0 was published by NATS, right into the stream */

@@ -238,6 +238,7 @@ static status_t share_put(plane_t *plane, mqtt_account_t *keeper, bytes_t text, 
         }
     }
     mqtt_share_t *share = *out;
+    share->as.doubtful = loading ? keeping_doubtful(plane, keeper->messages) : share->as.doubtful;
     status_t status = share->as.binding != NULL ? STATUS_OK : mqtt_kept_filters(plane, &share->as, loading);
     if (status != STATUS_OK && share->members == 0) {
         share_free(plane, share);
@@ -536,7 +537,7 @@ static delivered_t give(plane_t *plane, mqtt_share_t *share, const candidate_t *
         }
         one->sent = true;
     }
-    send_to(plane, share, to, stored, qos, false);
+    send_to(plane, share, to, stored, qos, stored->place.stream_seq <= share->as.doubtful);
     return DELIVERED;
 }
 

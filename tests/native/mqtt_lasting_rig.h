@@ -61,6 +61,17 @@ static inline void crash(void) {
     begin(1);
 }
 
+/* In order, and a start behind it. */
+static inline void stop(void) {
+    settle();
+    moment_t now = plane->now;
+    core_shutdown(plane);
+    rig_close(plane);
+    plane = mqtt_open(rig_directory);
+    plane->now = now;
+    begin(1);
+}
+
 static inline void breaks(peer_t *peer) {
     peer_doom_silently(plane, peer, CLOSE_CLIENT, BYTES_LITERAL("its line broke"));
     settle();

@@ -273,7 +273,8 @@ static void all_that_was_acknowledged_is_at_the_next_leader(void) {
     CHECK(next != first);
     uint32_t at = follower();
     device = comes(at, LASTING("p"));
-    talks(at, device, "", "20 02 01 00 34 06 0001'a' 0002 '1' 32 06 0001'a' 0003 '2' 34 06 0001'a' 0004 '3'");
+    /* with DUP: it was sent the first one, and the former leader alone knew which of the others (MQTT-3.3.1-1) */
+    talks(at, device, "", "20 02 01 00 3c 06 0001'a' 0002 '1' 3a 06 0001'a' 0003 '2' 3c 06 0001'a' 0004 '3'");
     talks(at, device, "3c 06 0001'a' 0007 '1'", "50 02 0007"); /* said again: it came once */
     talks(at, device, "62 02 0007", "70 02 0007");
     talks(at, device, "50 02 0002 40 02 0003", "62 02 0002");

@@ -104,7 +104,8 @@ static void waits_for_one(void) {
     two = came(KEPT("B"));
     heard_t heard = hear(two);
     CHECK_EQ_U64(2, heard.publishes);
-    CHECK_EQ_U64(0, heard.again + heard.qos2);
+    CHECK_EQ_U64(0, heard.qos2);
+    CHECK_EQ_U64(2, heard.again); /* a member may have had them before the crash */
     CHECK(memcmp(heard.payloads, "xy", 2) == 0);
     one = came(KEPT("A"));
     CHECK_EQ_U64(0, hear(one).publishes);
