@@ -239,6 +239,12 @@ status_t mqtt_admitted(plane_t *plane, peer_t *peer, const conn_verdict_t *verdi
                        "retained messages need an account with JetStream");
         return STATUS_OK;
     }
+    if (session->will != NULL && session->will->message.payload.size > peer->parser.max_payload) {
+        session->told = true;
+        refuse_connect(plane, peer, session->writer.level, MQTT_REASON_TOO_LARGE,
+                       "a will that is larger than max_payload");
+        return STATUS_OK;
+    }
     session->client.owner = peer->account->js.id;
     if (session->client.name.size == 0) {
         session->assigned = true;
