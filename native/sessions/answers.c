@@ -40,7 +40,7 @@ answer_t *answers_begin(answers_t *answers, uint16_t id, uint8_t kind) {
 
 static void stream_told(answer_t *one, uint8_t reason) {
     one->waits--;
-    one->reason = one->reason != 0 ? one->reason : reason;
+    one->reason = one->reason > reason ? one->reason : reason; /* a refusal is above all that is none */
 }
 
 /* Streams answer nearly in order, so it is one of the first. */

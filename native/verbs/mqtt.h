@@ -67,6 +67,7 @@ typedef struct mqtt_current {
     const mqtt_message_t *message;
     bytes_t topic;   /* without an alias */
     bytes_t subject; /* of the topic; a receiver whose message has another one is told that one's topic */
+    bool own;        /* its client subscribes to it, and wants nothing that is its own */
 } mqtt_current_t;
 
 /* The parts of a message from elsewhere, made once for all its receivers. */

@@ -63,6 +63,7 @@ static bool takes_from_server(plane_t *plane, mqtt_desk_t *desk, const subscript
 bool mqtt_takes(plane_t *plane, subscription_t *one, const publication_t *publication, const message_t *shown) {
     mqtt_desk_t *desk = one->peer->session->shared;
     if ((one->flags & MQTT_SUB_NO_LOCAL) != 0 && publication->origin == one->peer) {
+        desk->current.own = true;
         return false;
     }
     if ((one->flags & MQTT_SUB_WILD) != 0 && shown->subject.at[0] == '$') {

@@ -171,7 +171,8 @@ static mqtt_reason_t keep_for_sessions(plane_t *plane, mqtt_desk_t *desk, const 
     return reason;
 }
 
-/* To all who want it. */
+/* To all who want it. That there are none is told where it is known (5: 3.4.2.1), and as by mosquitto for QoS 1 only:
+ * its PUBREC comes before it passes the message on. */
 static mqtt_reason_t send_message(plane_t *plane, mqtt_desk_t *desk, sending_t *sending, uint16_t id) {
     const mqtt_message_t *message = sending->message;
     text_t answer;
@@ -220,7 +221,8 @@ static mqtt_reason_t send_message(plane_t *plane, mqtt_desk_t *desk, sending_t *
     }
     desk->current = (mqtt_current_t){
         .account = sending->account, .message = message, .topic = sending->topic, .subject = sending->named};
-    (void)publish(plane, &publication);
+    bool told = publish(plane, &publication) == 0 && wanted != WANTED && placed == 0 && where != WHERE_FAR
+                && !desk->current.own && message->qos == 1;
     desk->current = (mqtt_current_t){.account = NULL};
     if (wanted == WANTED) {
         mqtt_reason_t reason = keep_for_sessions(plane, desk, &publication, sending, id);
@@ -228,10 +230,10 @@ static mqtt_reason_t send_message(plane_t *plane, mqtt_desk_t *desk, sending_t *
             return reason;
         }
     }
-    if (message->retain && keeper->keeps == KEEPS_YES) {
-        return mqtt_retain(plane, desk, &publication, message);
-    }
-    return MQTT_REASON_SUCCESS;
+    mqtt_reason_t reason = message->retain && keeper->keeps == KEEPS_YES
+                               ? mqtt_retain(plane, desk, &publication, message)
+                               : MQTT_REASON_SUCCESS;
+    return reason == MQTT_REASON_SUCCESS && told ? MQTT_REASON_NO_SUBSCRIBERS : reason;
 }
 
 static mqtt_reason_t judge_and_send(plane_t *plane, mqtt_desk_t *desk, sending_t *sending, uint16_t id) {

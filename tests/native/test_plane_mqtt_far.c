@@ -88,7 +88,7 @@ static void acknowledged_when_the_other_server_has_it(void) {
     mqtt_feed(plane, five, "30 07 0003's/a' 00 'q' 32 06 0001'z' 0002 00");
     CHECK(strstr(rig_heard(route), "$MQTT.N.") == NULL); /* QoS 0, and what no stream has */
     answer(route, first, KEPT);
-    MQTT_HEARD("40 02 0001 40 02 0002", five);
+    MQTT_HEARD("40 02 0001 40 03 0002 10", five);
     mqtt_feed(plane, five, "34 09 0003's/a' 0001 00 'x'");
     char second[100];
     snprintf(second, sizeof second, "%s", asked_at(route));
@@ -110,7 +110,7 @@ static void refused_where_nobody_can_be_asked(void) {
     CHECK(peer_find(plane, id) == NULL);
     place("S", NULL); /* it is deleted */
     mqtt_feed(plane, five, "32 09 0003's/a' 0002 00 'x'");
-    MQTT_HEARD("40 02 0002", five);
+    MQTT_HEARD("40 03 0002 10", five);
     rig_close(plane);
 }
 

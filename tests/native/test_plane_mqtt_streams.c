@@ -118,7 +118,7 @@ static void the_newest_is_retained(void) {
     mqtt_say(plane, five,
              "31 06 0001'a' 00 '1''1' 33 07 0001'a' 0001 00 '2' 31 07 0003'a/b' 00 '3' 31 07 0003'$/x' 00 '4'");
     settle();
-    MQTT_HEARD("40 02 0001", five);
+    MQTT_HEARD("40 03 0001 10", five);
     mqtt_say(plane, three, "82 08 0001 0003'a/#' 01");
     settle();
     MQTT_HEARD("90 03 0001 01 31 06 0003'a/b''3' 33 06 0001'a' 0001 '2'", three);

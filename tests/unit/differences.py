@@ -375,7 +375,7 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
     "The listener's address and no_tls": (f"{NAMED}test_what_of_websocket_takes_a_restart",),
     # ---- MQTT
     "MQTT 5 is spoken": ("interop/test_mqtt_five.py::test_a_nats_client_sees_properties_as_headers",),
-    "With MQTT 5, PUBACK and PUBREC": ("interop/test_mqtt_five.py::test_reasons_that_the_standard_leaves_open",),
+    "With MQTT 5, PUBACK says": ("interop/test_mqtt_five.py::test_reasons_that_the_standard_leaves_open",),
     "A user property": ("interop/test_mqtt_five.py::test_no_property_of_a_device_is_an_order_for_a_stream",),
     "A client's identifier may be": ("interop/test_mqtt.py::test_any_text_is_a_client_s_identifier",),
     "A filter that the standard forbids": ("interop/test_mqtt.py::test_a_filter_that_the_standard_forbids_is_refused",),
