@@ -471,6 +471,10 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
         "interop/test_handed_on.py::test_servers_of_two_clusters_found_one_group_and_answer_for_each_other",
         "interop/test_replicated_backups.py::test_streams_are_made_and_restored_while_one_of_three_servers_is_away",
     ),
+    "SERVER.EVACUATE leaves a replica": (
+        "interop/test_evacuated.py::test_all_streams_leave_a_server_which_stays_a_member",
+        "interop/test_evacuated.py::test_what_a_cluster_of_leafd_does_not_do",
+    ),
     "What other servers want in an account": (
         "interop/test_later_accounts.py::test_a_route_has_told_of_it_before",
         "interop/test_later_accounts.py::test_a_gateway_has_told_of_it_before",

@@ -3,7 +3,7 @@ when one of them is to keep it no more.
 
     a server's alone --> kept by several   its server begins a group alone, with what it has; the others join that
     more             --> those with the fewest streams join          fewer --> the others leave
-    less one         --> another one takes its place
+    less one         --> another one takes its place          a server's alone, less that one --> it moves
     its majority lost --> one that has it keeps it alone, and others join that one
     a server is away --> a majority of as many as wanted begins without it, and it joins when it is back (refill)
 
@@ -75,6 +75,26 @@ def resize(row: StreamRow, wish: Wish, servers: Servers, count: int, *, leader: 
         peer = kept[0][0]
         changed = replace(changed, peer=peer, server=servers[peer][1].name if peer in servers else row.server)
     return changed
+
+
+def moved(row: StreamRow, wish: Wish, servers: Servers, *, but: int) -> StreamRow | str:
+    """The row of a stream that one server keeps alone and another one is to keep alone: both do, until that one has all
+    of it (thinned)."""
+    changed = resize(row, wish, servers, 2, leader=but)
+    if isinstance(changed, str):
+        return changed
+    (peer,) = (one for one, _ in changed.members if one != but)
+    return replace(changed, peer=peer, server=servers[peer][1].name)
+
+
+def thinned(row: StreamRow, count: int) -> StreamRow:
+    """The row of a stream whose group has come to more members than are to keep it, because it moves: the one that it
+    moves to stays; the same, if there are not too many."""
+    if not 0 < count < len(row.members) or row.leaving:
+        return row
+    kept = tuple(sorted(row.members, key=lambda one: one[0] != row.peer)[:count])
+    leaving = tuple(sorted({peer for peer, _ in row.members} - {peer for peer, _ in kept}))
+    return replace(row, members=kept, leaving=leaving, founders=FOUNDED)
 
 
 def enlarge(row: StreamRow, wish: Wish, servers: Servers, count: int, *, leader: int, away: int) -> StreamRow | str:

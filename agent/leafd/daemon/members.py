@@ -20,6 +20,7 @@ import trio
 from leafd.cluster.table import StreamRow, Table, UnreadError
 from leafd.jetstream import errors
 from leafd.jetstream.errors import ApiError
+from leafd.native_meta import shown_peer
 from leafd.turns import beat
 
 if TYPE_CHECKING:
@@ -83,10 +84,14 @@ class Members:
         if row is None or stream.group is None:
             return False
         about = {"account": row.account, "name": row.name, "created": row.created, "group": stream.group.name}
-        short = len(members) < stream.config.num_replicas
+        count = max(stream.config.num_replicas, 1)
+        short, moves = len(members) < count, len(members) > count
         if dict(row.members) != members or row.leaving:
             with suppress(ApiError):  # later
                 await self._ask({"op": "members", "members": sorted(members.items()), **about})
+        elif moves:
+            with suppress(ApiError):
+                await self._ask({"op": "fill", "peer": self._meta.peer, **about})
         elif short and self._meta.linked().keys() & {one.peer for one in self._meta.members} - members.keys():
             with suppress(ApiError):  # nobody who is there may take it
                 await self._ask({"op": "fill", "peer": self._meta.peer, **about})
@@ -94,23 +99,37 @@ class Members:
             return not short
         return False
 
-    async def without(self, stream: Stream, server: str) -> None:
-        """Another server keeps the stream in the place of that one. Raises ApiError."""
-        peer = next((one for one in self._wanted(stream) if self._meta.named(one) == server), 0)
+    def keeper(self, stream: Stream, server: str) -> int:
+        """The server of that name, or that shown_peer says, which keeps the stream. Raises ApiError: none does."""
+        row = self._table().get(stream.account.name, stream.name)
+        keep = row.peers if row is not None and row.config is not None and row.created == stream.created else ()
+        peer = next((one for one in keep if server in (self._meta.named(one), shown_peer(one))), 0)
         if not peer:
             raise errors.CLUSTER_PEER_NOT_MEMBER.error()
-        if stream.group is None:
+        return peer
+
+    async def without(self, stream: Stream, server: str, *, moves: bool = False) -> None:
+        """Another server keeps the stream in the place of that one. moves: also a stream that this one has alone, which
+        moves there. Raises ApiError."""
+        peer = self.keeper(stream, server)
+        if stream.group is None and not moves:
             raise errors.PEER_REMAP.error()
         about = {"account": stream.account.name, "name": stream.name, "created": stream.created}
         await self.patiently({"op": "without", "peer": peer, "leader": self._meta.peer, **about})
 
-    async def hand_on(self, peer: int, leader_of: Callable[[StreamRow], Awaitable[int]]) -> None:
-        """Streams of several that a server kept which is no member any more: others take its place, if there are."""
+    async def hand_on(self, peer: int, leader_of: Callable[[StreamRow], Awaitable[int]], *, moves: bool = False) -> int:
+        """Streams of several that a server kept which is no member any more: others take its place, if there are. Or
+        one that is a member, and those that it has alone move as well (moves). How many nobody else can take."""
+        left = 0
         for row in [one for streams in self._table().streams.values() for one in streams.values()]:
-            if row.members and peer in row.peers:
+            if peer in row.peers and (row.members or moves):
                 about = {"account": row.account, "name": row.name, "created": row.created}
-                with suppress(ApiError):  # nobody leads it, or there is nobody: its row stays as it is
-                    await self._ask({"op": "without", "peer": peer, "leader": await leader_of(row), **about})
+                try:  # where nobody leads it, or there is nobody, its row stays as it is
+                    leader = await leader_of(row) if row.members else row.peer
+                    await self._ask({"op": "without", "peer": peer, "leader": leader, **about})
+                except ApiError:
+                    left += 1
+        return left
 
     async def begins_anew(self, row: StreamRow, stream: Stream) -> bool:
         """Whether the leader of the stream's group has let this server's disk in anew, which has another one's part."""

@@ -2,6 +2,7 @@
 
     $JS.API.META.LEADER.STEPDOWN    the lead goes to another member, as its placement says
     $JS.API.SERVER.REMOVE           a server is no member any more, and its disk does not become one again
+    $JS.API.SERVER.EVACUATE         what a server keeps of streams goes to others; it stays a member
 
 Only a configuration with `meta_size` imports this. Not here: who leads (meta_group.py), how a request gets to the
 leader (placing.py).
@@ -27,10 +28,10 @@ from leafd.quoting import quoted
 
 if TYPE_CHECKING:
     from leafd.daemon.meta_group import MetaGroup
+    from leafd.host.log import Log
     from leafd.native_meta import MetaMember
     from leafd.native_plane import Plane
 
-STEP_DOWN: Final = ["META", "LEADER", "STEPDOWN"]
 STEPPED_S: Final = 2.0
 """As long as a lead that was given away may stay here: the other one may be away, and then it does."""
 LOOKED_S: Final = 0.02
@@ -47,10 +48,12 @@ class Orders:
         meta: MetaGroup,
         plane: Plane,
         site: Callable[[int], Site | None],
-        hand_on: Callable[[int], Awaitable[None]],
-        go_on: Callable[[Callable[[], Awaitable[None]]], None],
+        hand_on: Callable[..., Awaitable[int]],
+        go_on: Callable[[Callable[[], Awaitable[object]]], None],
+        log: Log,
     ) -> None:
         self._meta, self._plane, self._site, self._hand_on, self._go_on = meta, plane, site, hand_on, go_on
+        self._log = log
 
     def refused(self, tokens: list[str], error: ApiError) -> dict[str, Any]:
         """The members of the answer that says no."""
@@ -61,7 +64,7 @@ class Orders:
         try:
             if not self._meta.leads:
                 raise errors.CLUSTER_NOT_AVAILABLE.error()
-            await (self._step_down(body) if tokens == STEP_DOWN else self._remove(body))
+            await _DONE[tokens[-1]](self, body)
         except ApiError as error:
             return self.refused(tokens, error)
         except t.PlaneError:
@@ -97,7 +100,8 @@ class Orders:
         cluster = placement.get("cluster") or ""
         return site is not None and (not cluster or site.cluster == cluster) and all(tag in site.tags for tag in tags)
 
-    async def _remove(self, body: bytes) -> None:
+    def _asked_for(self, body: bytes) -> MetaMember:
+        """The member that an order names. Raises ApiError."""
         if not body.strip():
             raise errors.BAD_REQUEST.error()
         try:
@@ -113,12 +117,27 @@ class Orders:
         ]
         if not found:
             raise errors.CLUSTER_SERVER_NOT_MEMBER.error()
-        gone = Disk(found[0].peer, found[0].disk)
+        return found[0]
+
+    async def _evacuate(self, body: bytes) -> None:
+        self._go_on(partial(self._move_off, self._asked_for(body).peer))
+
+    async def _move_off(self, peer: int) -> None:
+        left = await self._hand_on(peer, moves=True)
+        if left:
+            self._log.warning(
+                f"{left} streams stay on {self._meta.named(peer)}, which was to be evacuated: no other server can take "
+                "them"
+            )
+
+    async def _remove(self, body: bytes) -> None:
+        member = self._asked_for(body)
+        gone = Disk(member.peer, member.disk)
         if gone.peer == self._meta.peer:  # while it may decide on them: it leads no more in a moment
             with trio.move_on_after(HANDED_ON_S):
                 await self._hand_on(gone.peer)
         # It may be there, and ask to be let in again.
-        await self._meta.write(banned_row(gone), quoted(name).encode(), _ANY)
+        await self._meta.write(banned_row(gone), quoted(self._meta.named(gone.peer)).encode(), _ANY)
         await self._meta.write(MEMBER_ROW + gone.peer.to_bytes(8, "big"), None, _ANY)
         await self._plane.meta_alter(REMOVE, gone)
         self._go_on(partial(self._hand_on, gone.peer))
@@ -128,5 +147,10 @@ _ANY: Final = (1 << 64) - 1
 """Whatever the row's revision is (META_ANY)."""
 
 
+_DONE: Final = {"STEPDOWN": Orders._step_down, "REMOVE": Orders._remove, "EVACUATE": Orders._evacuate}
+_TYPES: Final = {"STEPDOWN": "leader_stepdown", "REMOVE": "server_remove", "EVACUATE": "server_evacuate"}
+"""By the last token."""
+
+
 def _type(tokens: list[str]) -> str:
-    return TYPE + ("meta_leader_stepdown_response" if tokens == STEP_DOWN else "meta_server_remove_response")
+    return f"{TYPE}meta_{_TYPES[tokens[-1]]}_response"

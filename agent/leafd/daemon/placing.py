@@ -100,10 +100,10 @@ class Placing:
         self._sought = Sought(jetstream.catalogue, self.go_on, lambda: self._news.set())
         self._announcer = rescue.Announcer(self._letters.tell)
         self._stored = StoredElsewhere(plane, jetstream.catalogue, meta, self.reaches, self._letters.tell)
-        self.members = Members(meta, lambda: self.table, self.replicas, self._ask_leader, self.ask)
-        self.without = self.members.without
-        hand_on = partial(self.members.hand_on, leader_of=self._leader_of)
-        self._orders = Orders(meta, plane, self._site_of, hand_on, self.go_on)
+        self.members = here = Members(meta, lambda: self.table, self.replicas, self._ask_leader, self.ask)
+        self.without, self.keeper = here.without, here.keeper
+        hand_on = partial(here.hand_on, leader_of=self._leader_of)
+        self._orders = Orders(meta, plane, self._site_of, hand_on, self.go_on, log)
         meta.take_letter = self._letters.receive
         meta.on_rows.append(self._take_rows)
         meta.on_left.append(self._forget)
@@ -125,12 +125,12 @@ class Placing:
             nursery.start_soon(lost.run, self._guard)
             task_status.started()
 
-    def go_on(self, work: Callable[[], Awaitable[None]]) -> None:
+    def go_on(self, work: Callable[[], Awaitable[object]]) -> None:
         """Begins what follows an answer."""
         if self._nursery is not None:
             self._nursery.start_soon(self._conversation, work)
 
-    async def _conversation(self, work: Callable[[], Awaitable[None]]) -> None:
+    async def _conversation(self, work: Callable[[], Awaitable[object]]) -> None:
         with self._guard.around("a JetStream conversation"):
             await work()
 

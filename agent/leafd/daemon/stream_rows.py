@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from leafd.cluster.placement import OFFLINE, Site, Spread, Wish, might
-from leafd.cluster.sharing import Servers, enlarge, refill, resize, share
+from leafd.cluster.sharing import Servers, enlarge, moved, refill, resize, share, thinned
 from leafd.gojson import decode
 from leafd.jetstream import errors
 from leafd.jetstream.catalogue import Group
@@ -42,7 +42,7 @@ def shared(
     fills: bool = False,
 ) -> StreamRow:
     """With the servers that are to keep it, as many as its configuration says, without `but`. leader: of its group,
-    0: it is new. fills: or as many as there are. away: members that are not there, as far as it is known of what kind
+    0: it is new. fills: or as many as there are, and not more. away: members that are not there, as far as it is known of what kind
     they are: a majority begins without them. spread: how this server's configuration has it. Raises ApiError."""
     config = config_of(row)
     count, there = max(config.num_replicas, 1), len(row.members) or 1
@@ -55,12 +55,16 @@ def shared(
     alone = servers.get(row.peer) if leader and count > 1 and not row.members else None
     if alone is not None and 0 < spread.most <= alone[1].shared:
         raise errors.INSUFFICIENT_RESOURCES.error()
+    if fills and there > count:
+        return thinned(row, count)
     if fills:
         return refill(row, wish, servers, count, leader=leader)
     one_cluster = len({site.cluster for _, site in servers.values()}) == 1
     absent = sum(might(wish, row.cluster, one) if one is not None else one_cluster for one in away)
     if not leader:
         changed = share(row, wish, servers, count, away=absent)
+    elif but and not row.members:
+        changed = moved(row, wish, servers, but=but)
     elif but:
         changed = resize(row, wish, servers, count, leader=leader, but=but)
     else:

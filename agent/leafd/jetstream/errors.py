@@ -162,6 +162,7 @@ CONSUMER_MAX_REQUEST_BATCH_EXCEEDED = Row(10125, 400, "consumer max request batc
 CONSUMER_REPLICAS_EXCEEDS_STREAM = Row(10126, 400, "consumer config replica count exceeds parent stream")
 CONSUMER_NAME_CONTAINS_PATH_SEPARATORS = Row(10127, 400, "Consumer name can not contain path separators")
 STREAM_NAME_CONTAINS_PATH_SEPARATORS = Row(10128, 400, "Stream name can not contain path separators")
+STREAM_RECONFIGURE_NOT_IN_PROGRESS = Row(10129, 400, "stream reconfiguration not in progress")
 STREAM_NAME_EXIST_RESTORE_FAILED = Row(10130, 400, "stream name already in use, cannot restore")
 CONSUMER_CREATE_FILTER_SUBJECT_MISMATCH = Row(
     10131, 400, "Consumer create request did not match filtered subject from create subject"

@@ -183,8 +183,12 @@ class Placing(Protocol):
     async def step_down(self, stream: Stream, preferred: str = "") -> None:
         """Another server leads the stream's group: the one of that name, or any."""
 
-    async def without(self, stream: Stream, server: str) -> None:
-        """Another server keeps the stream in the place of the one of that name."""
+    async def without(self, stream: Stream, server: str, *, moves: bool = ...) -> None:
+        """Another server keeps the stream in the place of the one of that name. moves: also one that this server has
+        alone."""
+
+    def keeper(self, stream: Stream, server: str) -> int:
+        """The server of that name, which keeps the stream."""
 
     async def cluster_of(self, stream: Stream) -> dict[str, Any]:
         """The cluster member of the stream's info: who leads, and how the others are."""

@@ -577,7 +577,7 @@ def _chunks(records: list[_Record]) -> Iterator[list[_Record]]:
     return (records[begin : begin + LOADED_TOGETHER] for begin in range(0, len(records), LOADED_TOGETHER))
 
 
-_ORDERS: Final = (["META", "LEADER", "STEPDOWN"], ["SERVER", "REMOVE"])
+_ORDERS: Final = (["META", "LEADER", "STEPDOWN"], ["SERVER", "REMOVE"], ["SERVER", "EVACUATE"])
 """Of the system account to a cluster: a lone server is not meant."""
 
 

@@ -7,7 +7,17 @@ from dataclasses import replace
 
 import pytest
 from leafd.cluster.placement import Site, Wish
-from leafd.cluster.sharing import FOUNDED, alone as go_on_alone, enlarge, refill, resize, settled, share
+from leafd.cluster.sharing import (
+    FOUNDED,
+    alone as go_on_alone,
+    enlarge,
+    moved,
+    refill,
+    resize,
+    settled,
+    share,
+    thinned,
+)
 from leafd.cluster.table import StreamRow, read_row, write_row
 
 A, B, C, D, E = 1, 2, 3, 4, 5
@@ -169,3 +179,20 @@ def test_who_left_has_something_to_delete_once_the_others_are_the_members() -> N
     now = settled(row, row.members)
     assert (now.leaving, now.gone, now.members) == ((), ((C, 7),), row.members)
     assert settled(now, now.members) == now
+
+
+def test_a_stream_of_one_server_moves_by_being_kept_by_two_until_the_other_one_has_it() -> None:
+    """Its own disk founds the group, and leaves when both are members; a second wish for the same changes nothing."""
+    row = moved(alone(), Wish(), servers(A, B, C), but=A)
+    assert isinstance(row, StreamRow)
+    assert (row.members, row.founders, row.peer, row.server) == (((A, 10), (B, 20)), ((A, 10),), B, "s2")
+    assert thinned(replace(row, leaving=(C,)), 1) == replace(row, leaving=(C,))  # one thing after the other
+    there = settled(row, ((A, 10), (B, 20)))
+    assert there == row
+    thin = thinned(row, 1)
+    assert (thin.members, thin.leaving, thin.founders, thin.peer) == (((B, 20),), (A,), FOUNDED, B)
+    assert thinned(thin, 1) == thin
+    gone = settled(thin, ((B, 20),))
+    assert (gone.members, gone.leaving, gone.gone) == (((B, 20),), (), ((A, 7),))
+    assert moved(alone(), Wish(), servers(A), but=A) == ", peer offline"
+    assert moved(alone(), Wish(), servers(B, C), but=A) == ", peer offline"  # nobody has it but one that is away

@@ -1,4 +1,4 @@
-"""Requests about the servers of a stream: a lone server says so, and with one replica there is nothing to choose."""
+"""Requests about the servers of a stream: a lone server says so, and with one replica none of them leads another."""
 
 from __future__ import annotations
 
@@ -10,15 +10,6 @@ from leafd.jetstream.endpoints.streams import check_led
 from leafd.jetstream.models.requests import PeerRemoveRequest, StepDownRequest
 from leafd.jetstream.ports import Placing
 from leafd.jetstream.registry import Call, endpoint
-
-
-@endpoint("STREAM.PEER.EVACUATE.*", "stream_evacuate_peer_response", checks=())
-@endpoint("STREAM.CANCEL_MOVE.*", "stream_cancel_move_response", checks=())
-@endpoint("CONSUMER.PEER.REMOVE.*.*", "consumer_remove_peer_response", checks=())
-@endpoint("CONSUMER.PEER.EVACUATE.*.*", "consumer_evacuate_peer_response", checks=())
-async def refuse(_call: Call, _request: None) -> dict[str, Any]:
-    """A lone server has no leaders to step down and no peers to remove."""
-    raise errors.CLUSTER_REQUIRED.error()
 
 
 def _placing(call: Call) -> Placing:
@@ -66,11 +57,45 @@ async def remove_peer(call: Call, _request: None) -> dict[str, Any]:
     """Another server keeps the stream in the place of that one."""
     placing = _placing(call)
     stream = call.stream(call.name(3))
+    await placing.without(stream, _peer(call))
+    return {"success": True}
+
+
+@endpoint("STREAM.PEER.EVACUATE.*", "stream_evacuate_peer_response", checks=())
+async def evacuate_peer(call: Call, _request: None) -> dict[str, Any]:
+    """Likewise; a stream that one server alone has moves."""
+    placing = _placing(call)
+    stream = call.stream(call.name(3))
+    await placing.without(stream, _peer(call), moves=True)
+    return {"success": True}
+
+
+def _peer(call: Call) -> str:
+    """The server that is named. Raises ApiError: none is."""
     try:
         peer = decode(PeerRemoveRequest, call.body, strict=False).peer if call.body.strip() else ""
     except JsonError as error:
         raise errors.INVALID_JSON.error(err=error) from None
     if not peer:
         raise errors.BAD_REQUEST.error()
-    await placing.without(stream, peer)
-    return {"success": True}
+    return peer
+
+
+@endpoint("STREAM.CANCEL_MOVE.*", "stream_cancel_move_response", checks=())
+async def cancel_move(call: Call, _request: None) -> dict[str, Any]:
+    """A move of a stream is not taken back: what of it has been done is done."""
+    _placing(call)
+    call.stream(call.name(2))
+    raise errors.STREAM_RECONFIGURE_NOT_IN_PROGRESS.error()
+
+
+@endpoint("CONSUMER.PEER.REMOVE.*.*", "consumer_remove_peer_response", checks=())
+@endpoint("CONSUMER.PEER.EVACUATE.*.*", "consumer_evacuate_peer_response", checks=())
+async def move_consumer(call: Call, _request: None) -> dict[str, Any]:
+    """A consumer is on the servers of its stream, and moves with that alone."""
+    placing = _placing(call)
+    stream = call.stream(call.name(3))
+    check_led(stream)
+    call.consumer(stream, call.name(4))
+    placing.keeper(stream, _peer(call))
+    raise errors.PEER_REMAP.error()

@@ -1,0 +1,170 @@
+"""Streams leave a server that stays a member: one of them, or all, also those that it has alone, as at nats-servers.
+
+Three nats-servers walk the same way, which proves the test. Not here: another server in the place of one that is gone
+(test_scaled_streams.py), which servers are chosen (tests/unit/cluster/test_sharing.py).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from pathlib import Path
+from typing import Any
+
+import nats.errors
+import pytest
+from nats.aio.client import Client
+
+from tests import servers
+from tests.interop.test_meta_group import L, R, leader_of, led
+from tests.interop.test_scaled_streams import CONFIG, kept_by, said, settled
+from tests.rig.official import one_each
+from tests.rig.waiting import until
+
+MESSAGES = 6
+CONSUMER = {"durable_name": "d", "ack_policy": "explicit", "ack_wait": 10**9}
+
+
+async def published(client: Client, count: int) -> None:
+    """Each is acknowledged."""
+    for number in range(count):
+
+        async def taken(number: int = number) -> bool:
+            headers = {"Nats-Msg-Id": f"{count} {number}"}
+            with contextlib.suppress(nats.errors.Error):
+                return "seq" in json.loads((await client.request("s.a", b"x", timeout=2, headers=headers)).data)
+            return False
+
+        await until(taken, "nobody takes a message")
+
+
+async def leader_of_stream(client: Client) -> str:
+    info = await said(client, "STREAM.INFO.S")
+    leader: str = info["cluster"]["leader"]
+    return leader
+
+
+def told(answer: dict[str, Any]) -> object:
+    """Whether it was done, or why not."""
+    return answer.get("error", {}).get("err_code", answer.get("success"))
+
+
+async def evacuated(made: list[servers.Server]) -> list[object]:
+    """One stream leaves its server, alone and with replicas."""
+    found: list[object] = []
+    async with one_each(made) as (first, second, third):
+        await said(first, "STREAM.CREATE.S", CONFIG | {"num_replicas": 1})
+        await said(second, "CONSUMER.DURABLE.CREATE.S.d", {"stream_name": "S", "config": CONSUMER})
+        await published(third, MESSAGES - 1)
+        pulled = await (await first.jetstream().pull_subscribe_bind("d", "S")).fetch(3)
+        await pulled[0].ack_sync()
+        for wrong in ({}, {"peer": ""}, {"peer": "nobody"}):
+            found.append(told(await said(first, "STREAM.PEER.EVACUATE.S", wrong)))
+            found.append(told(await said(second, "CONSUMER.PEER.EVACUATE.S.d", wrong)))
+        found.append(told(await said(third, "STREAM.PEER.EVACUATE.NONE", {"peer": "s0"})))
+        found.append(told(await said(third, "STREAM.CANCEL_MOVE.S")))
+        before = await leader_of_stream(first)
+        found.append(told(await said(second, "STREAM.PEER.EVACUATE.S", {"peer": before})))
+        (after,) = await settled(third, made, 1, MESSAGES - 1, but=before)
+        await published(second, 1)
+        rest = set[int]()
+
+        async def delivered() -> bool:
+            with contextlib.suppress(nats.errors.Error):
+                pull = await third.jetstream().pull_subscribe_bind("d", "S")
+                rest.update(message.metadata.sequence.stream for message in await pull.fetch(10, timeout=2))
+            return len(rest) == MESSAGES - 1
+
+        if made[0].kind == L:  # a nats-server's consumer has no leader for minutes at times
+            await until(delivered, lambda: f"not delivered: {rest}")
+            assert rest == set(range(2, MESSAGES + 1))  # the first one was acknowledged
+        await said(first, "STREAM.UPDATE.S", CONFIG | {"num_replicas": 2})
+        two = await settled(third, made, 2, MESSAGES)
+        assert after in two
+        ids = {row["name"]: row["peer"] for row in (await said(first, "STREAM.INFO.S"))["cluster"]["replicas"]}
+        found.append(told(await said(first, "STREAM.PEER.EVACUATE.S", {"peer": ids[two[1]]})))  # by its id
+        await settled(third, made, 2, MESSAGES, but=two[1])
+    return found
+
+
+def test_a_stream_leaves_a_server_as_at_nats_servers(tmp_path: Path) -> None:
+    """With its messages and its consumers' positions; one of one server, too."""
+    found = []
+    for kind in (R, L):
+        with led(kind, tmp_path) as made:
+            found.append(asyncio.run(evacuated(made)))
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("kind", [R, L])
+def test_all_streams_leave_a_server_which_stays_a_member(kind: str, tmp_path: Path) -> None:
+    """By an order of the system account. Replicas that nobody else can take stay; nats-server goes on with fewer."""
+
+    async def walk(made: list[servers.Server]) -> None:
+        async with one_each(made) as clients, one_each(made[:1], "sys") as (system,):
+            await said(clients[0], "STREAM.CREATE.S", CONFIG | {"num_replicas": 1})
+            await published(clients[1], MESSAGES)
+            goes = await leader_of_stream(clients[2])
+            for name, code in (("s9", 10044), (goes, None)):
+                answer = await said(system, "SERVER.EVACUATE", {"peer": name})
+                assert answer["type"] == "io.nats.jetstream.api.v1.meta_server_evacuate_response"
+                assert answer.get("error", {}).get("err_code") == code
+            await settled(clients[0], made, 1, MESSAGES, but=goes)
+            assert goes not in kept_by(made)
+            await said(clients[0], "STREAM.UPDATE.S", CONFIG | {"num_replicas": 3})
+            names = await settled(clients[1], made, 3, MESSAGES)
+            assert goes in names  # it is a member as before
+            await said(system, "SERVER.EVACUATE", {"peer": goes})
+            if kind == R:
+                await settled(clients[1], made, 2, MESSAGES, but=goes)
+                return
+            await until(lambda: any(f"1 streams stay on {goes}," in one.log for one in made), "nobody says so")
+            assert sorted(await settled(clients[1], made, 3, MESSAGES)) == sorted(names)
+
+    with led(kind, tmp_path) as made:
+        asyncio.run(walk(made))
+
+
+async def moving(made: list[servers.Server], victim: str) -> None:
+    """A stream of one server moves; that one, or the leader of all servers, is killed at once and comes back."""
+    async with one_each(made) as clients:
+        await said(clients[0], "STREAM.CREATE.S", CONFIG | {"num_replicas": 1})
+        await published(clients[1], MESSAGES)
+        before = await leader_of_stream(clients[2])
+        assert told(await said(clients[0], "STREAM.PEER.EVACUATE.S", {"peer": before})) is True
+    killed = made[int((before if victim == "itself" else leader_of(made))[1])]
+    killed.kill()
+    await asyncio.sleep(1)
+    killed.start()
+    async with one_each([killed]) as (client,):
+        await settled(client, made, 1, MESSAGES, but=before)
+        await published(client, 1)
+
+
+@pytest.mark.parametrize("victim", ["itself", "leader"])
+def test_a_stream_that_moves_arrives_whoever_dies_on_the_way(tmp_path: Path, victim: str) -> None:
+    """What it had is there: it is kept by both until the other server has all of it."""
+    with led(L, tmp_path) as made:
+        asyncio.run(moving(made, victim))
+
+
+def test_what_a_cluster_of_leafd_does_not_do(tmp_path: Path) -> None:
+    """A consumer does not leave a server without its stream, a move is not called off, and two orders are not there."""
+
+    async def walk(made: list[servers.Server]) -> list[object]:
+        async with one_each(made) as clients, one_each(made[:1], "sys") as (system,):
+            await said(clients[0], "STREAM.CREATE.S", CONFIG | {"num_replicas": 2})
+            await said(clients[0], "CONSUMER.DURABLE.CREATE.S.d", {"stream_name": "S", "config": CONSUMER})
+            two = await settled(clients[1], made, 2, 0)
+            found = [
+                told(await said(clients[2], "CONSUMER.PEER.EVACUATE.S.d", {"peer": two[1]})),
+                told(await said(clients[2], "STREAM.CANCEL_MOVE.S")),
+                told(await said(system, "META.RESCUE", {})),
+            ]
+            with pytest.raises(nats.errors.TimeoutError):
+                await system.request("$JS.API.ACCOUNT.STREAM.MOVE.A.S", b"{}", timeout=1)
+            return found
+
+    with led(L, tmp_path) as made:
+        assert asyncio.run(walk(made)) == [10075, 10129, 10039]
