@@ -40,7 +40,7 @@ static void draw(uint64_t seed) {
     }
 }
 
-#define OVERLAY_MAX 8192u /* a batch of this moment may wait for the next checkpoint */
+#define OVERLAY_MAX 8192u /* a batch of the last seconds may wait for the next checkpoint */
 
 static void settle(member_t *member) {
     store_tick(member->rig.store, member->rig.now);
@@ -109,12 +109,15 @@ static void play(member_t *member, stream_config_t config) {
             settle(member);
         }
     }
-    for (int i = 0; i < 30; i++) { /* what is due by now is done, in LMDB too */
+    /* What is due by now is done, in LMDB too. Time goes on while a checkpoint is waited for: its end lets old ids go,
+     * and what that writes is checkpointed some seconds later. */
+    for (int i = 0; i < 30; i++) {
         rig_pass(&member->rig, 30 * NS_PER_SECOND);
         rig_sync(&member->rig);
         plane_stats_t stats = {.overlay_bytes = UINT64_MAX};
         for (int64_t until = 0; i % 10 == 9 && stats.overlay_bytes > OVERLAY_MAX && patient(&until);) {
             stats = (plane_stats_t){0};
+            rig_pass(&member->rig, 100 * NS_PER_MS);
             store_tick(member->rig.store, member->rig.now);
             store_stats(member->rig.store, &stats);
             usleep(200);
