@@ -51,8 +51,10 @@ void bound_on_time(consumer_t *consumer) {
     uint32_t most = consumer->consume->waiting_most;
     int64_t now_ns = consumer->consume->now.mono_ns;
     if (most == 0 || (consumer->setup.config.flags & CONSUMER_ATTENDED) == 0) return;
+    const store_t *store = store_stream_store(consumer->stream);
+    uint64_t unknown = store_unknown(store);
     if (!consumer_counted(consumer)) {
-        consumer_arm(consumer, time_after(now_ns, NS_PER_MS));
+        consumer_arm(consumer, time_after(now_ns, store_unknown(store) == unknown ? NS_PER_MS : RETRY_NS));
         return;
     }
     bool more = true;

@@ -408,7 +408,13 @@ turn_t consumer_run(consumer_t *consumer, uint32_t *budget) {
     if (LEAF_UNLIKELY(!consumer->left_known)) {
         if (!consumer_has_demand(consumer)) return TURN_IDLE;
         /* Also when that was the last step: a caller that waits for the count gets it before anything is delivered. */
-        (void)consumer_counted(consumer);
+        const store_t *store = store_stream_store(consumer->stream);
+        uint64_t unknown = store_unknown(store);
+        bool counted = consumer_counted(consumer);
+        if (LEAF_UNLIKELY(!counted && store_unknown(store) != unknown)) {
+            (void)wait_until(consumer, RETRY_NS);
+            return TURN_IDLE;
+        }
         *budget -= *budget < COUNT_BUDGET / 4 ? *budget : COUNT_BUDGET / 4;
         return TURN_MORE;
     }

@@ -60,6 +60,7 @@ status_t js_open(js_t *js, const char *directory, const char *memory_directory, 
     buffer_init(&js->counted, UINT64_C(1) << 32);
     buffer_init(&js->sourced, UINT64_C(1) << 32);
     js->replicas_due_ns = INT64_MAX;
+    js->jobs_due_ns = INT64_MAX;
     js->filters = (share_t){.limit = FILTERS_BYTES_MAX};
     if (js->limits->jetstream == 0) {
         return STATUS_OK;
@@ -226,6 +227,7 @@ void js_chores(js_t *js) {
 
 int64_t js_next_deadline(const js_t *js) {
     int64_t next = js->consume != NULL ? consume_next_deadline(js->consume) : INT64_MAX;
+    next = js->jobs_due_ns < next ? js->jobs_due_ns : next;
     for (uint32_t i = 0; i < 2; i++) {
         if (js->stores[i] != NULL) {
             int64_t deadline = store_next_deadline(js->stores[i]);

@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "base/bytes.h"
+#include "base/clock.h"
 #include "base/status.h"
 #include "jetstream/host.h"
 #include "store/store.h"
@@ -21,11 +22,17 @@ typedef struct job job_t;
 #define JOB_LAST (JOB_STEP / 2) /* the last step of a job */
 #define JOB_LOOK (JOB_STEP / 4) /* a first step over many subjects or messages, which was also the last */
 #define JOB_GLANCE 1u           /* one message, found at once */
+/* A step that gets no further since something could not be read is tried again after so long, then after twice as
+ * long. */
+#define JOB_PAUSE_MIN_NS (10 * NS_PER_MS)
+#define JOB_PAUSE_MAX_NS NS_PER_SECOND
 
 /* Work on a stream in bounded steps; the first member of a struct of the owner's. */
 struct job {
     job_t *next;
     stream_t *stream;
+    int64_t pause_ns;                   /* 0: the last step could read what it needs, else the next one is made .. */
+    int64_t again_ns;                   /* .. not before this, on the plane's clock */
     bool refusable;                     /* a client asks: may be refused when there are too many */
     bool (*step)(js_t *js, job_t *job); /* true: over, and answered */
     /* Frees it. STATUS_OK: it is done; STATUS_NOT_FOUND: the stream goes; STATUS_FULL: there are too many jobs

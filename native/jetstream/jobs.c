@@ -4,6 +4,7 @@
  *                                                                                    --> into the queue
  *     jobs_step, once a tick --> the oldest ones make a step each, and go to the end of the queue
  *
+ * One that could not read what it needs pauses, longer each time; others go on.
  * Quick work is done in its first step and never enters the queue. A job's `end` answers and frees it. Every job
  * belongs to a stream and ends with it; none keeps a connection, only the subject to answer to.
  */
@@ -21,13 +22,22 @@
 #define SEARCH_TRIES 8u          /* then publishers replace the newest message faster than it is read: none is found */
 #define JOB_WORK (3u * JOB_STEP) /* in one tick, all jobs together; a step takes about a millisecond */
 
+static bool job_pauses(const js_t *js, const job_t *job) {
+    return job->again_ns > js->now->mono_ns;
+}
+
 static bool job_run(js_t *js, job_t *job) {
+    const store_t *store = js->stores[job->stream->which_store];
+    uint64_t unknown = store_unknown(store);
     if (job->step(js, job)) {
         js->job_work += JOB_LAST;
         return true;
     }
     js->job_work += JOB_STEP;
-    js->more = true;
+    int64_t longer = job->pause_ns == 0 ? JOB_PAUSE_MIN_NS : job->pause_ns * 2;
+    longer = longer < JOB_PAUSE_MAX_NS ? longer : JOB_PAUSE_MAX_NS;
+    job->pause_ns = store_unknown(store) == unknown ? 0 : longer;
+    job->again_ns = js->now->mono_ns + job->pause_ns;
     return false;
 }
 
@@ -75,22 +85,27 @@ void job_start(js_t *js, job_t *job) {
 
 void jobs_step(js_t *js) {
     uint32_t left = js->job_count;
+    bool more = false;
+    js->jobs_due_ns = INT64_MAX;
     /* waiting jobs get at least one step, however many new ones came in this tick */
     js->job_work = js->job_work < JOB_WORK ? js->job_work : JOB_WORK - 1;
-    while (left-- > 0 && job_turn(js)) {
+    for (; left > 0 && job_turn(js); left--) {
         job_t *job = js->jobs;
         js->jobs = job->next;
         js->jobs_last = js->jobs == NULL ? NULL : js->jobs_last;
         js_account_t *account = job->stream->account;
-        if (job_run(js, job)) {
+        if (!job_pauses(js, job) && job_run(js, job)) {
             js->job_count--;
             account->job_count--;
             job->end(js, job, STATUS_OK);
-        } else {
-            job_append(js, job);
+            continue;
         }
+        job_append(js, job);
+        bool pauses = job_pauses(js, job);
+        more = more || !pauses;
+        js->jobs_due_ns = pauses && job->again_ns < js->jobs_due_ns ? job->again_ns : js->jobs_due_ns;
     }
-    js->more = js->more || js->job_count > 0;
+    js->more = js->more || more || left > 0;
     js->job_work = 0;
 }
 

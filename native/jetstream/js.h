@@ -73,7 +73,8 @@ struct js {
     job_t *jobs;            /* jobs.c: oldest first */
     job_t *jobs_last;
     uint32_t job_count;
-    uint32_t job_work; /* done in this tick: JOB_STEP and its parts (job.h) */
+    uint32_t job_work;   /* done in this tick: JOB_STEP and its parts (job.h) */
+    int64_t jobs_due_ns; /* the first of those that pause; INT64_MAX: none does */
     ingest_t *ingests;
     uint64_t ingest_runs;             /* how many began */
     stream_t *full;                   /* streams that refused what a copy brought, being full */
@@ -116,7 +117,7 @@ bool js_batch_waits(const js_t *js); /* a batch is open, and nothing but a turn 
 void js_chores(js_t *js);            /* now and then */
 /* Behind each turn of the groups; turned: some of them had one. */
 void js_replicas_turn(js_t *js);
-int64_t js_next_deadline(const js_t *js); /* of stores and consumers; INT64_MAX: none */
+int64_t js_next_deadline(const js_t *js); /* of stores, consumers and jobs; INT64_MAX: none */
 void js_stats(js_t *js, plane_stats_t *stats);
 /* allowed.c */
 void js_allowances_begin(js_account_t *account);

@@ -124,6 +124,7 @@ typedef struct trouble { /* only store.c writes to it */
     bool unread;     /* a read of LMDB failed lately, at unread_at, and an alarm says so */
     int64_t unread_at;
     uint64_t unread_seen;
+    uint64_t unknown;    /* questions that had no answer, beside reads of LMDB that failed */
     uint64_t wrongs;     /* damaged pages that were met, as env_wrong counts */
     uint64_t wrong_page; /* the last one, and 1 */
     int64_t mend_at;     /* mono ns: before that no start is asked for again */
@@ -240,8 +241,9 @@ uint64_t ledgers_memory(const store_t *store); /* beside the batches' */
 
 /* ---- store.c ----------------------------------------------------------------------------------------------------- */
 void store_clock(store_t *store, moment_t now);
-void store_seal(store_t *store);      /* closes the open batch and hands it to the journal */
-void store_look_soon(store_t *store); /* deadlines are looked at in the next turn */
+void store_seal(store_t *store);         /* closes the open batch and hands it to the journal */
+void store_look_soon(store_t *store);    /* deadlines are looked at in the next turn */
+void store_note_unknown(store_t *store); /* something was asked for that is not known, and no read of LMDB failed */
 /* There is a stream more or less: a look that is under way may pass one by, and is followed by another. */
 void store_look_over(store_t *store);
 

@@ -16,7 +16,6 @@
 #include "store/message.h"
 #include "store/overlay.h"
 
-#define STAMP_LOOKS 64             /* at damaged messages in a row */
 #define STAMP_VERIFIED (16u << 10) /* a larger one would be read whole for its checksum */
 
 /* The overlay's word on a deletion: STATUS_AGAIN: none; OK: a GONE link, in found; NOT_FOUND: deleted. */
@@ -491,9 +490,10 @@ status_t store_next(store_stream_t *stream, filters_t filters, uint64_t *from, u
 }
 
 /* The first record of LMDB at or after from, up to upto, whose stamp can be read; also that of a deleted message: its
- * link keeps it. STATUS_NOT_FOUND: there is none; STATUS_CORRUPT: too many damaged ones lie before it. */
-static status_t stamp_in_lmdb(store_stream_t *stream, uint64_t from, uint64_t upto, message_row_t *found) {
-    for (uint32_t looks = 0; looks < STAMP_LOOKS; looks++) {
+ * link keeps it. STATUS_NOT_FOUND: there is none; STATUS_IO: more damaged ones than the budget lie before it. */
+static status_t stamp_in_lmdb(store_stream_t *stream, uint64_t from, uint64_t upto, uint32_t *budget,
+                              message_row_t *found) {
+    for (;; --*budget) {
         uint64_t seq = 0;
         bytes_t key = BYTES_NONE;
         bytes_t value = BYTES_NONE;
@@ -504,15 +504,19 @@ static status_t stamp_in_lmdb(store_stream_t *stream, uint64_t from, uint64_t up
         if (found_take(found, seq, key, value, value.size <= STAMP_VERIFIED) == STATUS_OK) {
             return STATUS_OK;
         }
+        if (*budget == 0) {
+            store_note_unknown(stream->store);
+            return STATUS_IO;
+        }
         from = seq + 1;
     }
-    return STATUS_CORRUPT;
 }
 
-static status_t stamp_from(store_stream_t *stream, uint64_t from, uint64_t upto, message_row_t *found) {
+static status_t stamp_from(store_stream_t *stream, uint64_t from, uint64_t upto, uint32_t *budget,
+                           message_row_t *found) {
     uint64_t overlay_from = op_index_first(&stream->notes.by_seq);
     if (from < overlay_from && stream->notes.hidden_until == 0) {
-        status_t status = stamp_in_lmdb(stream, from, upto < overlay_from ? upto : overlay_from - 1, found);
+        status_t status = stamp_in_lmdb(stream, from, upto < overlay_from ? upto : overlay_from - 1, budget, found);
         if (status != STATUS_NOT_FOUND) {
             return status;
         }
@@ -526,15 +530,15 @@ static status_t stamp_from(store_stream_t *stream, uint64_t from, uint64_t upto,
 }
 
 /* Stamps never run backwards within a stream, whatever the clock does (append.c), and what a deleted message leaves has
- * its stamp, so the place is found by halves. What may be long is the row of deleted messages behind it. Where damaged
- * messages lie at that place, they and older ones may be behind it: more than was asked for, never less. */
+ * its stamp, so the place is found by halves, by the first message of a half whose stamp can be read. What may be long
+ * is the row of deleted messages behind it. */
 status_t store_seq_at_time(store_stream_t *stream, int64_t ts, uint32_t budget, uint64_t *seq) {
     uint64_t high = stream->log.last_seq + 1;
     *seq = stream->log.first_seq; /* below it all is older; the place is in [*seq, high] */
     while (*seq < high) {
         uint64_t middle = *seq + (high - *seq) / 2;
         message_row_t found;
-        status_t status = stamp_from(stream, middle, high - 1, &found);
+        status_t status = stamp_from(stream, middle, high - 1, &budget, &found);
         if (status_unknown(status)) {
             return status;
         }

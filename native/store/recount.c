@@ -43,6 +43,7 @@ static void key_take(store_key_t *key, bytes_t from) {
 }
 
 void recount_begin(store_stream_t *stream, bytes_t stored, bytes_t plain) {
+    store_note_unknown(stream->store);
     if (recount_runs(stream)) {
         return;
     }

@@ -220,6 +220,14 @@ static void take_trouble(store_t *store) {
     room_measure(store);
 }
 
+void store_note_unknown(store_t *store) {
+    store->trouble.unknown++;
+}
+
+uint64_t store_unknown(const store_t *store) {
+    return env_unread(store->env) + store->trouble.unknown;
+}
+
 /* Takes up operations that waited or were refused when LMDB could not be read. */
 static void take_unread(store_t *store) {
     uint64_t unread = env_unread(store->env);

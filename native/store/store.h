@@ -88,7 +88,10 @@ bool store_gathers(const store_t *store);          /* the open batch waits for m
 uint64_t store_batch(const store_t *store);        /* number of the open batch */
 bool store_batch_empty(const store_t *store);
 uint64_t store_durable(const store_t *store); /* every batch up to this number is on disk */
-bool store_room(const store_t *store);        /* false: the journal lags; stop reading from publishers */
+/* Questions so far that had no answer: a read failed, there was no memory, or what is damaged is counted again. Whoever
+ * gets no further and sees it grow waits a while before it asks again. */
+uint64_t store_unknown(const store_t *store);
+bool store_room(const store_t *store); /* false: the journal lags; stop reading from publishers */
 /* Streams whose visible end moved since the last call to this; NULL when no more. */
 store_stream_t *store_advanced_next(store_t *store);
 
@@ -199,7 +202,7 @@ void store_ahead_end(store_ahead_t *ahead);
 LEAF_MUST_USE status_t store_last_by_subject(store_stream_t *stream, bytes_t pattern, uint64_t upto,
                                              stored_message_t *out);
 /* The first message with stamp >= ts. STATUS_AGAIN: it is not below *seq, but more than `budget` deleted ones lie
- * before it. STATUS_NOT_FOUND: there is none. */
+ * before it. STATUS_NOT_FOUND: there is none. STATUS_IO: it is not known, nor where more than that are damaged. */
 LEAF_MUST_USE status_t store_seq_at_time(store_stream_t *stream, int64_t ts, uint32_t budget, uint64_t *seq);
 
 /* Walks through many subjects or messages come in slices, which may lie ticks apart, with whatever is written in

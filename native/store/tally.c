@@ -206,12 +206,16 @@ static bool step_chain(store_tally_t *tally, uint32_t budget) {
         if (status_unknown(status)) {
             return false; /* it is tried again */
         }
-        if (status != STATUS_OK) {
+        if (status == STATUS_NOT_FOUND) {
             tally_settle(tally, tally->counted);
             return true;
         }
+        if (status == STATUS_CORRUPT || found.message.previous >= tally->at) { /* where it leads is not known */
+            tally_scan(tally, TALLY_AFTER, tally->from, stream->log.last_seq);
+            return false;
+        }
         tally->counted += (found.message.flags & MESSAGE_GONE) == 0;
-        tally->at = found.message.previous < tally->at ? found.message.previous : 0;
+        tally->at = found.message.previous;
     }
     return false;
 }
@@ -317,6 +321,7 @@ store_tally_t *store_tally_open(store_stream_t *stream, filters_t filters, uint6
     }
     store_tally_t *tally = malloc(sizeof *tally + size);
     if (tally == NULL) {
+        store_note_unknown(stream->store);
         return NULL;
     }
     uint8_t *text = (uint8_t *)(tally->patterns + filters.count);

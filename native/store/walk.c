@@ -440,6 +440,7 @@ status_t store_walk_step(store_walk_t *walk, uint32_t budget, subject_visit_t vi
 store_walk_t *store_walk_open(store_stream_t *stream, bytes_t pattern) {
     store_walk_t *walk = malloc(sizeof *walk + pattern.size);
     if (walk == NULL) {
+        store_note_unknown(stream->store);
         return NULL;
     }
     uint8_t *text = (uint8_t *)(walk + 1);

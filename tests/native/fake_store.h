@@ -169,6 +169,11 @@ store_t *store_stream_store(const store_stream_t *stream) {
     return stream->store;
 }
 
+uint64_t store_unknown(const store_t *store) {
+    (void)store;
+    return 0; /* every question is answered */
+}
+
 const stream_config_t *store_stream_config(const store_stream_t *stream) {
     return &stream->config;
 }

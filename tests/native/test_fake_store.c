@@ -29,6 +29,7 @@
 #define store_stream_id fake_store_stream_id
 #define store_stream_state fake_store_stream_state
 #define store_stream_store fake_store_stream_store
+#define store_unknown fake_store_unknown
 #define store_stream_stop fake_store_stream_stop
 #define store_stream_visible fake_store_stream_visible
 #define store_subjects fake_store_subjects
@@ -61,6 +62,7 @@
 #undef store_stream_id
 #undef store_stream_state
 #undef store_stream_store
+#undef store_unknown
 #undef store_stream_stop
 #undef store_stream_visible
 #undef store_subjects

@@ -5,6 +5,8 @@
  *
  * Each run has every ninth place, from a drawn one on; LEAFD_TEST_STRIDE=1 has all.
  */
+#include <limits.h>
+
 #include "plane_reads.h"
 #include "text/time_text.h"
 
@@ -134,7 +136,7 @@ static void hear_answer(bool batch) {
         bool refused = strstr(reply, "NATS/1.0 503") != NULL || strstr(reply, "NATS/1.0 404") != NULL;
         if (refused || strstr(reply, batch ? "204 EOB" : "Nats-Sequence: ") != NULL) return;
         READS_CHECK(turns < 20000);
-        rig_turn(plane);
+        sleep_a_turn();
         usleep(50);
     }
 }
@@ -310,6 +312,83 @@ static void a_consumer_begins_at_its_time(void) {
     play((scene_t){"a consumer by time", 0, -1, put_nine, consume_from_five, seqs});
 }
 
+/* ---- what cannot be read for long -------------------------------------------------------------------------------- */
+
+static unsigned said; /* that reading fails */
+static bool purged;
+
+static void hear_alarms(void) {
+    plane_event_t event;
+    while (exchange_poll(&plane->exchange, &event, 1) != 0) {
+        said += event.kind == EVENT_ALARM && strstr((const char *)event.payload, "fails") != NULL;
+        purged |= event.kind == EVENT_DONE && event.token == 5;
+        exchange_release(&plane->exchange, 1);
+    }
+}
+
+#define LONG_NS (10 * NS_PER_SECOND)
+#define LONG_TURNS 250 /* a job is tried some 17 times in ten seconds; ten times a second are others' looks */
+
+static void sleep_long(void) {
+    int64_t end_ns = plane->now.mono_ns + LONG_NS;
+    for (unsigned turns = 0; plane->now.mono_ns < end_ns; turns++) {
+        READS_CHECK(turns < LONG_TURNS);
+        int64_t sleeps_ns = core_sleep_ns(plane);
+        plane->more = false;
+        pass(sleeps_ns < LONG_NS ? sleeps_ns : LONG_NS);
+        hear_alarms();
+    }
+}
+
+/* A purge and a consumer that counts, when no read works from that one on. true: the purge waited for one, and was not
+ * refused. */
+static bool waits(unsigned from) {
+    static const char *const filter[] = {"s.a"};
+    static const char *const consumer[] = {"C", "{}", "", "", "", "", "s.b"};
+    failing_at = from;
+    published = 0;
+    config = rig_stream;
+    (void)rig_new_directory();
+    begin(false);
+    preparing = true;
+    put_nine();
+    preparing = false;
+    pass(21 * NS_PER_SECOND);
+    rig_settle(plane);
+    rig_close(plane);
+    begin(true);
+    reader = rig_consumer;
+    reader.deliver_policy = DELIVER_BY_START_SEQUENCE;
+    reader.opt_start_seq = 4;
+    hear_alarms();
+    said = 0;
+    purged = false;
+    failing_reads((failing_reads_t){.from = from, .times = UINT_MAX / 2, .error = EIO});
+    rig_run_with(plane, (plane_command_t){.op = COMMAND_CONSUMER_PUT, .target = 1, .arg = 1, .token = 2}, &reader,
+                 sizeof reader, consumer, 7);
+    rig_run_with(plane, (plane_command_t){.op = COMMAND_STREAM_PURGE, .target = 1, .token = 5}, NULL, 0, filter, 1);
+    say("PUB $JS.API.CONSUMER.MSG.NEXT.S.C _I.d 12\r\n{\"batch\":20}\r\n");
+    sleep_long();
+    READS_CHECK(said == 1);
+    bool waited = !purged;
+    failing_reads((failing_reads_t){0});
+    for (unsigned turns = 0; waited && !purged; turns++) {
+        READS_CHECK(turns < 100);
+        pass(20 * NS_PER_MS);
+        usleep(1000);
+        hear_alarms();
+    }
+    rig_close_and_remove(plane);
+    return waited;
+}
+
+static void nobody_turns_for_what_cannot_be_read(void) {
+    unsigned waited = 0;
+    for (unsigned from = 1; from <= 9; from++) waited += waits(from);
+    printf("%u of 9 purges waited\n", waited);
+    CHECK(waited > 0);
+}
+
 int main(void) {
     RUN("a direct get is answered with what is there or refused, whichever read failed", a_get_is_answered_or_refused);
     RUN("a schedule ends with the message that was acknowledged, whichever read failed",
@@ -317,5 +396,6 @@ int main(void) {
     RUN("a schedule of one time fires once, whichever read failed", a_schedule_fires_once);
     RUN("a bucket has the newest of each key, whichever read failed", a_bucket_has_the_newest_of_each_key);
     RUN("a consumer begins at its time, whichever read failed", a_consumer_begins_at_its_time);
+    RUN("nobody turns for what cannot be read for long, and it is said once", nobody_turns_for_what_cannot_be_read);
     return TEST_RESULT();
 }

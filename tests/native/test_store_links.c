@@ -1,5 +1,6 @@
-/* test_store_links.c: the links along a subject's messages, and one of them that damage took: what is asked of the
- * older ones is found all the same. Limits that go along them: test_store_damage.c.
+/* test_store_links.c: the links along a subject's messages, and messages that damage took: what is asked of those
+ * around them is found all the same, by link, number and time, or is not known. Limits that go along links:
+ * test_store_damage.c.
  */
 #include "disk/env.h"
 #include "store_rig.h"
@@ -7,16 +8,18 @@
 static rig_t rig;
 
 /* Of stream 1, while the store is closed. */
-static void spoil_message(uint64_t seq) {
+static void spoil_messages(uint64_t from, uint64_t upto) {
     env_t *env;
     char reason[RIG_REASON];
     uint8_t bytes[100];
     store_key_t key;
     memset(bytes, 0xa5, sizeof bytes);
-    key_message(&key, 1, seq);
     CHECK_EQ_I64(STATUS_OK, env_open(rig.directory, 64 << 20, false, &env, reason, sizeof reason));
     CHECK_EQ_I64(STATUS_OK, env_write_begin(env));
-    CHECK_EQ_I64(STATUS_OK, env_write_raw(env, DB_MESSAGES, key_bytes(&key), bytes_of(bytes, sizeof bytes)));
+    for (uint64_t seq = from; seq <= upto; seq++) {
+        key_message(&key, 1, seq);
+        CHECK_EQ_I64(STATUS_OK, env_write_raw(env, DB_MESSAGES, key_bytes(&key), bytes_of(bytes, sizeof bytes)));
+    }
     CHECK_EQ_I64(STATUS_OK, env_write_commit(env));
     env_close(env);
 }
@@ -39,7 +42,7 @@ static void older_ones_are_found_behind_a_damaged_one(void) {
     rig_put(&rig, stream, "dam.a", "newest");
     rig_checkpoint(&rig);
     store_close(rig.store);
-    spoil_message(4);
+    spoil_messages(4, 4);
     rig_start(&rig);
     stream = rig_stream(&rig, 1, rig_config());
     newest_at(stream, "dam.a", 5, STATUS_OK, 5);
@@ -50,7 +53,78 @@ static void older_ones_are_found_behind_a_damaged_one(void) {
     rig_close(&rig);
 }
 
+/* Every tenth one is the subject's, so a count goes along its links. */
+static void a_count_goes_on_behind_a_damaged_one(void) {
+    rig = (rig_t){0};
+    rig_open(&rig);
+    store_stream_t *stream = rig_stream(&rig, 1, rig_config());
+    for (uint32_t i = 1; i <= 60; i++) {
+        rig_put(&rig, stream, i % 10 == 0 ? "dam.a" : "dam.other", "payload");
+    }
+    rig_checkpoint(&rig);
+    store_close(rig.store);
+    spoil_messages(40, 40);
+    rig_start(&rig);
+    stream = rig_stream(&rig, 1, rig_config());
+    bytes_t pattern = text("dam.a");
+    store_tally_t *tally = store_tally_open(stream, (filters_t){.patterns = &pattern, .count = 1}, 15);
+    CHECK(tally != NULL);
+    for (uint32_t steps = 0; !store_tally_step(tally, 100); steps++) {
+        CHECK(steps < 100);
+    }
+    CHECK_EQ_U64(4, store_tally_now(tally)); /* 20, 30, 50, 60 */
+    store_tally_close(tally);
+    rig_close(&rig);
+}
+
+#define TIMED 400u
+#define SPOILED_FROM 100u
+#define SPOILED_UPTO 299u
+
+static bool is_spoiled(uint64_t seq) {
+    return seq >= SPOILED_FROM && seq <= SPOILED_UPTO;
+}
+
+/* By the second of each message. The first that can be read is found, or so much of the way: none that can be read lies
+ * between there and it. */
+static void find_each_time(store_stream_t *stream, uint32_t budget, bool known) {
+    for (uint64_t wanted = 1; wanted <= TIMED; wanted++) {
+        uint64_t seq = 0;
+        status_t status = store_seq_at_time(stream, RIG_START + (int64_t)(wanted - 1) * NS_PER_SECOND, budget, &seq);
+        uint64_t right = is_spoiled(wanted) ? SPOILED_UPTO + 1 : wanted;
+        CHECK(status == STATUS_OK || status == STATUS_AGAIN || (!known && status == STATUS_IO));
+        if (status == STATUS_OK) {
+            CHECK_EQ_U64(right, seq);
+        } else if (status == STATUS_AGAIN) {
+            CHECK(seq == right || (seq < right && is_spoiled(seq) && is_spoiled(right - 1)));
+        }
+    }
+}
+
+static void a_time_is_found_behind_damaged_ones_or_not_known(void) {
+    rig = (rig_t){0};
+    rig_open(&rig);
+    store_stream_t *stream = rig_stream(&rig, 1, rig_config());
+    rig.now.wall_ns = RIG_START;
+    for (uint32_t i = 0; i < TIMED; i++) {
+        rig_put(&rig, stream, "dam.a", "payload");
+        rig_pass(&rig, NS_PER_SECOND);
+    }
+    rig_checkpoint(&rig);
+    store_close(rig.store);
+    spoil_messages(SPOILED_FROM, SPOILED_UPTO);
+    rig_start(&rig);
+    stream = rig_stream(&rig, 1, rig_config());
+    find_each_time(stream, 10, false);
+    find_each_time(stream, 100, false);
+    find_each_time(stream, 1000, true);
+    rig_close(&rig);
+}
+
 int main(void) {
     RUN("behind a damaged message its subject's older ones are found", older_ones_are_found_behind_a_damaged_one);
+    RUN("a count goes on behind a damaged message of its subject", a_count_goes_on_behind_a_damaged_one);
+    RUN("a time is found behind many damaged messages, or is not known: never another one's",
+        a_time_is_found_behind_damaged_ones_or_not_known);
     return TEST_RESULT();
 }
