@@ -145,6 +145,11 @@ class Copier:
     """Its consumer is there now."""
     seen_s: float
     """Seconds since its consumer was last there."""
+    oldest_s: float | None = None
+    """Age of the first message that it has not stored; None: not known."""
+    ready_s: float | None = None
+    """Seconds until none is missing, at the pace of late; None: not known."""
+    pace: float | None = None
     held: str = ""
     """What waits here for the budget of the link to it, if anything does."""
 
@@ -470,6 +475,9 @@ def copiers(jsz: Page) -> Iterator[Copier]:
                 bytes_behind=one["behind_bytes"],
                 asks=one["asks"],
                 seen_s=one["seen"] / 1e9,
+                oldest_s=_seconds(one.get("oldest")),
+                ready_s=_seconds(one.get("level_in")),
+                pace=one.get("pace"),
                 held=HELD.get(one.get("held") or "", ""),
             )
 

@@ -36,6 +36,8 @@ UNDER_WAY_S = 4.0
 UNDER_WAY = 200
 """Messages in the window, and those of which the hub has not said that it stored them: 16 KB each at most."""
 PART = 0.05
+LOOK_S = 2.0
+"""A look takes less."""
 SAMPLE_S = 0.4
 """Between two counts, at most; meanwhile a block of a hundred messages may have come."""
 
@@ -66,6 +68,8 @@ class World:
     leaf: Process
     seen: list[Moment] = field(default_factory=list)
     silent: tuple[float, float] = (0.0, 0.0)
+    published: list[tuple[float, float, int]] = field(default_factory=list)
+    """Messages at the leaf: from when to when, and how many."""
 
     @contextlib.contextmanager
     def silence(self) -> Iterator[None]:
@@ -81,8 +85,8 @@ class World:
         began, ended = self.silent
         return UNDER_WAY_S + (ended - began if began <= then <= ended + 2 * UNDER_WAY_S else 0)
 
-    def ask(self, place: int, subject: str, body: object) -> None:
-        """A request to the API, whose answer is of no interest but for its errors."""
+    def ask(self, place: int, subject: str, body: object) -> dict[str, Any]:
+        """A request to the API, whose answer is no error."""
         with self.joined.at(place), socket.create_connection(("127.0.0.1", self.server(place).port), 20) as client:
             payload = json.dumps(body).encode()
             client.sendall(b'CONNECT {"verbose":false}\r\nSUB _INBOX.x%d 1\r\n' % place)
@@ -90,10 +94,13 @@ class World:
             lines = client.makefile("rb")
             while not (line := lines.readline()).startswith(b"MSG"):
                 assert line, "the server closed the connection"
-            assert b'"error"' not in lines.readline()
+            answer: dict[str, Any] = json.loads(lines.readline())
+        assert "error" not in answer
+        return answer
 
     def publish(self, count: int) -> None:
         """At the leaf, all at once."""
+        began = time.monotonic()
         with self.joined.at(LEAF), socket.create_connection(("127.0.0.1", self.leaf.port), 20) as client:
             for number in range(count):
                 body = f'{{"n":{number},"pad":"{"x" * SIZE}'[: SIZE - 2] + '"}'
@@ -102,6 +109,15 @@ class World:
             lines = client.makefile("rb")
             while lines.readline() != b"PONG\r\n":
                 pass
+        self.published.append((began, time.monotonic(), count))
+
+    def age_of(self, sequence: int, at: float) -> tuple[float, float]:
+        """How old a message of the leaf was then, at least and at most."""
+        for began, ended, count in self.published:
+            if sequence <= count:
+                return at - ended - LOOK_S, at - began + LOOK_S
+            sequence -= count
+        raise AssertionError(sequence)
 
     def wait_for_api(self) -> None:
         """Until the hub knows that the leaf answers for its domain."""
@@ -166,6 +182,16 @@ class World:
             if one.copier is not None:
                 truths = [one.stored - was.copied for was in self.between(one.at - self.under_way_s(one.at), one.at)]
                 near(one, one.copier["behind"], truths, UNDER_WAY)
+                self.judge_age(one, one.copier)
+
+    def judge_age(self, one: Moment, told: dict[str, Any]) -> None:
+        """Of the first message that is not stored at the hub, by what the leaf says that is missing."""
+        if not told["behind"]:
+            assert told["oldest"] == told["behind"]
+            return
+        low, high = self.age_of(one.stored - told["behind"] + 1, one.at)
+        assert told["oldest"] is not None
+        assert low <= told["oldest"] / 1e9 <= high, (low, high, one)
 
 
 def near(one: Moment, told: int | None, truths: list[int], slack: int) -> None:
@@ -222,6 +248,10 @@ def test_both_ends_tell_what_is_missing_while_a_backlog_drains_is_flooded_and_st
         assert len(known) > 0.7 * len(both.seen)
         paces, fastest = [one.source["leafd"]["pace"] for one in known[-10:] if one.source], both.fastest(began)
         assert all(pace is not None and abs(pace) <= 1.2 * fastest + 10 for pace in paces), (fastest, paces)
+        there = [one.copier for one in both.seen[-10:] if one.copier]
+        steps = UNDER_WAY / PACE_SPAN_S  # by which answers tell it
+        assert all(one["pace"] is not None and abs(one["pace"]) <= 1.2 * fastest + steps for one in there), there
+        assert all(one["level_in"] is not None for one in there if one["pace"] > 0), there
         settled(both)
 
 
@@ -283,6 +313,11 @@ def test_while_the_hub_is_gone_the_box_knows_what_it_has_not_taken_and_the_hub_s
         # The hub's last words of what it has stored may have been under way, or not said yet.
         slack = max(PART * 3000, UNDER_WAY)
         assert 3000 - copied[-1] - slack <= copier["behind"] <= 3000 - copied[0] + slack
+        assert copier["level_in"] is None
+        both.judge_age(both.seen[-1], copier)
+        (told_by_info,) = both.ask(LEAF, "$JS.API.STREAM.INFO.T", {})["leafd"]["copiers"]
+        moving = ("oldest", "seen")
+        assert {**told_by_info, **dict.fromkeys(moving)} == {**copier, **dict.fromkeys(moving)}
         both.joined.change(SILENT)
         with both.joined.at(HUB):
             both.hub.start()

@@ -202,7 +202,7 @@ def _show_status(found: Status) -> None:
         say("")
         show(
             "Copied elsewhere",
-            ("stream", "kind", "in", ">has not stored", ">bytes", "asked"),
+            ("stream", "kind", "in", ">has not stored", ">bytes", "oldest", "level in", "asked"),
             [(one.stream, one.kind, one.copy or "-", *_not_stored(one)) for one in found.copiers],
         )
     say("")
@@ -273,10 +273,14 @@ def _how_far(copy: Copy) -> tuple[object, str, str, str]:
     return copy.behind, _about(copy.bytes_behind), oldest, ready
 
 
-def _not_stored(copier: Copier) -> tuple[object, str, str]:
-    behind = "not known" if copier.behind is None else copier.behind
+def _not_stored(copier: Copier) -> tuple[object, str, str, str, str]:
+    """Messages, bytes, age of the oldest, when it is level, and when it asked; what is not known is no number."""
     asked = "now" if copier.asks else f"{lasting(copier.seen_s)} ago"
-    return behind, _about(copier.bytes_behind), f"{asked}; {copier.held}" if copier.held and copier.behind else asked
+    if not copier.behind:
+        return "not known" if copier.behind is None else 0, "", "", "", asked
+    oldest = "" if copier.oldest_s is None else lasting(copier.oldest_s)
+    ready = copier.held or ("not known" if copier.ready_s is None else f"about {lasting(copier.ready_s)}")
+    return copier.behind, _about(copier.bytes_behind), oldest, ready, asked
 
 
 def _about(count: int | None) -> str:

@@ -153,6 +153,8 @@ class Stream:
     """.. and to which subjects it does not, since its author may not."""
     names: list[str] = field(default_factory=list)
     """Of the consumers that clients may see, in their order."""
+    searched: int = 0
+    """How many these were when they were searched for those of copies (copiers.py)."""
     counted: int = 0
     """Consumers that limits see."""
     unfiltered: int = 0

@@ -6,7 +6,8 @@ have left the box, seen from the box.
 
 A copy begins behind what it has stored, and its answers to flow control say how far it has come since. When its
 consumer is gone, as while the link is cut, it stays known up to where it had come then. COPIERS_MAX are kept, the
-latest; they are forgotten with a restart. A copy that asks again for the consumer that it asked for is given that one.
+latest; they are forgotten with a restart. How fast one comes nearer follows from what was told of it before, so who
+asks for the first time is not told. A copy that asks again for the consumer that it asked for is given that one.
 Not here: consumers (consumers.py), what is shown of it (leafd.status).
 """
 
@@ -19,6 +20,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from leafd import native_types as t
+from leafd.gotime import now_ns
 from leafd.jetstream.catalogue import Catalogue, Consumer, Stream
 from leafd.jetstream.models.consumer import ConsumerConfig
 from leafd.native_commands import Commands
@@ -27,6 +29,10 @@ from leafd.records import dataclass
 COPIERS_MAX: Final = 1024
 """With names of some hundred bytes each."""
 NAME_MAX: Final = 256
+READ_MAX: Final = 64 << 10
+"""Mean size of a stream's messages beyond which none is read to tell its age."""
+PACE_SPAN_S: Final = (2.0, 60.0)
+"""Between two looks that tell a pace. What is longer tells none of late."""
 _KINDS: Final = {"mirror": "_nats.mirror.", "source": "_nats.src."}
 
 
@@ -48,6 +54,14 @@ class Copier:
     """It has stored all messages up to that sequence."""
     seen_s: float
     """When its consumer last existed."""
+    next_after: int = -1
+    """The first message behind that sequence .."""
+    next_ts: int = 0
+    """.. has this stamp; 0: that is not known."""
+    mark: tuple[float, int] | None = None
+    """When the pace's span began, and how many messages were missing then."""
+    pace: float | None = None
+    """Messages a second that it came nearer in the span before; None: not known."""
 
 
 def is_of_a_copy(config: ConsumerConfig) -> bool:
@@ -139,8 +153,8 @@ class Copiers:
         return self._known
 
     async def of(self, account: str, name: str) -> list[dict[str, Any]]:
-        """Each copy of a stream that is known, for monitoring: how many messages it has not stored; null: nobody can
-        know."""
+        """Each copy of a stream that is known: how many messages it has not stored, how old the first of them is, and
+        when none will be missing; null: nobody can know. Times are ns."""
         known = self._catalogue.by_name.get(account)
         stream = known.streams.get(name) if known is not None else None
         if stream is None:
@@ -155,6 +169,7 @@ class Copiers:
             if now is not None:
                 copier.stored, copier.seen_s = now.taken, time.monotonic()
             behind = now.pending + now.untaken if now is not None else _missing(copier, state)
+            pace = _pace(copier, behind if now is not None else None)
             found.append(
                 {
                     "kind": copier.kind,
@@ -165,14 +180,45 @@ class Copiers:
                     "stored": copier.stored,
                     "behind": behind,
                     "behind_bytes": _bytes(behind, state),
+                    "oldest": await self._oldest(stream, copier, behind, state),
+                    "level_in": _level_in(behind, pace),
+                    "pace": pace,
                     "held": (self._held(stream.account.id, copier.domain) if copier.domain else "") or None,
                     "seen": int((time.monotonic() - copier.seen_s) * 1e9),
                 }
             )
         return found
 
+    async def _oldest(self, stream: Stream, copier: Copier, behind: int | None, state: t.StreamState) -> int | None:
+        """The age of the first message that it has not stored. One that was removed since counts until it stores
+        more."""
+        if not behind:
+            return behind
+        if copier.filtered:
+            return None  # to look for the first one that is for it may take long
+        stamp = state.first_ts
+        if state.first_seq <= copier.stored:
+            if copier.next_after != copier.stored:
+                few = state.bytes <= READ_MAX * state.messages
+                copier.next_ts = await self._stamp_behind(stream, copier.stored) if few else 0
+                copier.next_after = copier.stored
+            stamp = copier.next_ts
+        return max(now_ns() - stamp, 0) if stamp else None
+
+    async def _stamp_behind(self, stream: Stream, sequence: int) -> int:
+        try:
+            found = await self._plane.message_get(
+                stream.id, t.Query.NEXT_BY_SUBJECT, sequence=sequence + 1, subject=">"
+            )
+        except t.PlaneError:
+            return 0  # it cannot be read now, or the stream has gone
+        return found.ts if found is not None else 0
+
     def _find_durable(self, stream: Stream) -> None:
         """Finds the durable consumers that were there before the start: the others are made anew."""
+        if stream.searched == len(stream.names):
+            return  # a stream may have thousands, and be asked for its info all the time
+        stream.searched = len(stream.names)
         for name in stream.names:
             consumer = stream.consumers[name]
             if consumer.config.sourcing:
@@ -194,6 +240,25 @@ def _missing(copier: Copier, state: t.StreamState) -> int | None:
     if copier.filtered:
         return None
     return min(state.messages, state.last_seq - max(copier.stored, state.first_seq - 1))
+
+
+def _pace(copier: Copier, behind: int | None) -> float | None:
+    """The pace of a copy of which so much is missing now. None: it is away, and so comes no nearer."""
+    now_s = time.monotonic()
+    passed_s = now_s - copier.mark[0] if copier.mark is not None else 0.0
+    if behind is None:
+        copier.mark = copier.pace = None
+    elif copier.mark is None or passed_s > PACE_SPAN_S[1]:
+        copier.mark, copier.pace = (now_s, behind), None
+    elif passed_s >= PACE_SPAN_S[0]:
+        copier.mark, copier.pace = (now_s, behind), (copier.mark[1] - behind) / passed_s
+    return copier.pace
+
+
+def _level_in(behind: int | None, pace: float | None) -> int | None:
+    if not behind:
+        return behind
+    return int(behind * 1e9 / pace) if pace is not None and pace > 0 else None
 
 
 def _bytes(behind: int | None, state: t.StreamState) -> int | None:

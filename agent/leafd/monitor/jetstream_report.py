@@ -384,11 +384,9 @@ async def _stream(wanted: _Detail, account: JetStreamAccountFacts, name: str) ->
     if wanted.config:
         detail["config"] = _as_stored(info["config"])
     detail["state"] = info.get("state")
-    for part in ("mirror", "sources"):
+    for part in ("mirror", "sources", "leafd"):
         if part in info:
             detail[part] = info[part]
-    if copiers := await wanted.jetstream.copiers.of(account.name, name):
-        detail["leafd"] = {"copiers": copiers}
     if wanted.consumers and stream is not None:
         cluster = info.get("cluster") if stream.group is not None else _cluster_of_lone(wanted.facts)
         detail["consumer_detail"] = await _consumers(wanted, stream, cluster, hidden=False)

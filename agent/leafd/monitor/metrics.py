@@ -350,10 +350,18 @@ def _stream(found: _Families, labels: Labels, stream: Report) -> None:
         if one["behind"] is not None:
             text = "Messages of the stream that a mirror or source elsewhere has not stored"
             found.gauge("leafd_copier_behind", text, taken, one["behind"])
+        for member, (name, text, unit) in _NOT_STORED.items():
+            if one.get(member) is not None:
+                found.gauge(f"leafd_copier_{name}", text, taken, one[member] / unit)
         text = "Seconds since a mirror or source elsewhere was there, 0: it is there now"
         found.gauge("leafd_copier_away_seconds", text, taken, 0 if one["asks"] else one["seen"] / SECOND)
 
 
+_NOT_STORED: Final = {
+    "behind_bytes": ("behind_bytes", "Bytes of those messages, by the mean of the stream's", 1),
+    "oldest": ("oldest_seconds", "Age of the first of those messages", SECOND),
+    "level_in": ("level_in_seconds", "When none will be missing, at the pace of late", SECOND),
+}
 _FAR: Final = {
     "behind_bytes": ("behind_bytes", "Bytes behind the origin, by the mean of what came", 1),
     "oldest": ("oldest_seconds", "How old the oldest missing message can be", SECOND),

@@ -387,12 +387,6 @@ class CatalogueFacts(Protocol):
     def by_name(self) -> Mapping[str, JetStreamAccountFacts]: ...
 
 
-class CopiersFacts(Protocol):
-    """The mirrors and sources elsewhere that copy streams of this server."""
-
-    async def of(self, account: str, name: str) -> list[dict[str, Any]]: ...
-
-
 class PlainConsumerFacts(Protocol):
     """A consumer and its counters."""
 
@@ -447,7 +441,5 @@ class JetStreamFacts(Protocol):
     @property
     def tight(self) -> Mapping[tuple[str, str, int], int]: ...
     async def look(self, account: str, request: str) -> dict[str, Any]: ...
-    @property
-    def copiers(self) -> CopiersFacts: ...
     @property
     def plain(self) -> PlainsFacts: ...

@@ -6,8 +6,10 @@ from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
 
+import pytest
 import trio
 from leafd import native_types as t
+from leafd.jetstream import copiers
 from leafd.jetstream.catalogue import Consumer, Stream
 from leafd.jetstream.copiers import COPIERS_MAX, Copiers
 from leafd.jetstream.models.consumer import ConsumerConfig
@@ -21,8 +23,13 @@ class World:
 
     def __init__(self) -> None:
         self.states: dict[int, t.ConsumerState] = {}
+        self.stamps: dict[int, int] = {}
+        """Of messages that can be read, by their sequences."""
+        self.read: list[int] = []
         self.state = t.StreamState(100, 20_000, 1, 100, 0, 0, 1, 0, 0, 0, 0)
-        self.stream = cast(Stream, SimpleNamespace(id=7, consumers={}, names=[], account=SimpleNamespace(id=3)))
+        self.stream = cast(
+            Stream, SimpleNamespace(id=7, consumers={}, names=[], searched=0, account=SimpleNamespace(id=3))
+        )
         account = SimpleNamespace(streams={"T": self.stream})
         self.held: dict[tuple[int, str], str] = {}
         catalogue = cast(Any, SimpleNamespace(by_name={"A": account}))
@@ -33,6 +40,12 @@ class World:
 
     async def consumer_state(self, stream: int, consumer: int) -> t.ConsumerState:
         return self.states[consumer]
+
+    async def message_get(self, stream: int, mode: int, *, sequence: int, subject: str) -> t.StoredMessage | None:
+        assert (stream, mode, subject) == (7, t.Query.NEXT_BY_SUBJECT, ">")
+        self.read.append(sequence)
+        behind = [one for one in self.stamps if one >= sequence]
+        return t.StoredMessage(min(behind), self.stamps[min(behind)], b"t.a", b"", b"") if behind else None
 
     def begins(self, number: int, taken: int, **config: Any) -> Consumer:
         made = ConsumerConfig(name=f"JS_SRC_{number}", direct=True, sourcing=True, **{"metadata": COPY} | config)
@@ -111,3 +124,91 @@ def test_who_looks_at_a_copy_is_told_what_the_budget_of_its_link_lets_go() -> No
     assert trio.run(world.copiers.of, "A", "T")[0]["held"] is None
     world.held = {(3, "hub"): "normal", (4, "hub"): "none", (3, "other"): "high"}
     assert trio.run(world.copiers.of, "A", "T")[0]["held"] == "normal"
+
+
+class Clock:
+    """The time, as a test sets it, in seconds."""
+
+    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+        self.s = 1_000
+        patch.setattr(copiers, "now_ns", lambda: self.s * 10**9)
+        patch.setattr(copiers, "time", SimpleNamespace(monotonic=lambda: float(self.s)))
+
+    def row(self, world: World) -> tuple[Any, ...]:
+        (found,) = trio.run(world.copiers.of, "A", "T")
+        return found["behind"], found["oldest"], found["level_in"], found["pace"]
+
+
+def test_the_first_message_that_is_not_stored_there_has_an_age_also_while_the_copy_is_away(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It is read once for as long as the copy comes no further. Sequence 61 was deleted. What the stream has lost
+    counts no more, and then its own first message tells."""
+    clock, world = Clock(monkeypatch), World()
+    world.stamps = {50: 700 * 10**9, 62: 800 * 10**9, 100: 990 * 10**9}
+    consumer = world.begins(1, 40)
+    world.states[1] = replace(EMPTY, pending=30, taken=60, untaken=10)
+    assert clock.row(world)[:2] == (40, 200 * 10**9)
+    world.ends(consumer, 60)
+    clock.s += 7
+    assert clock.row(world)[:2] == (40, 207 * 10**9)
+    assert world.read == [61]
+    world.state = replace(world.state, messages=10, bytes=2_000, first_seq=91, first_ts=950 * 10**9)
+    assert clock.row(world)[:2] == (10, 57 * 10**9)
+    assert world.read == [61]
+
+
+def test_when_a_copy_will_be_level_follows_from_what_it_came_nearer_of_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not from one look, nor from looks far apart, nor while it is away; when it falls behind it never will."""
+    clock, world = Clock(monkeypatch), World()
+    consumer = world.begins(1, 0)
+
+    def later(seconds: int, behind: int) -> tuple[Any, ...]:
+        clock.s += seconds
+        world.states[1] = replace(EMPTY, pending=behind, taken=100 - behind)
+        return clock.row(world)[2:]
+
+    assert later(0, 90) == (None, None)
+    assert later(1, 88) == (None, None)
+    assert later(3, 50) == (5 * 10**9, 10.0)
+    assert later(1, 40) == (4 * 10**9, 10.0)
+    assert later(3, 70) == (None, -5.0)
+    assert later(61, 20) == (None, None)
+    assert later(2, 0) == (0, 10.0)
+    world.ends(consumer, 100)
+    world.state = replace(world.state, messages=130, last_seq=130)
+    assert clock.row(world)[2:] == (None, None)
+
+
+def test_of_large_messages_and_of_those_that_are_not_read_nobody_knows_the_age(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a copy with filters neither: it may take long to find the first one that is for it."""
+    clock, world = Clock(monkeypatch), World()
+    world.states[1] = replace(EMPTY, pending=30, taken=60)
+    world.begins(1, 60)
+    assert clock.row(world)[:2] == (30, None)  # none is found there
+    world.stamps = {61: 800 * 10**9}
+    world.state = replace(world.state, bytes=100 * (copiers.READ_MAX + 1))
+    world.states[1] = replace(EMPTY, pending=29, taken=61)
+    assert clock.row(world)[:2] == (29, None)
+    filtered = World()
+    filtered.states[1] = replace(EMPTY, pending=30, taken=60)
+    filtered.stamps = {61: 800 * 10**9}
+    filtered.begins(1, 60, filter_subject="t.a")
+    assert clock.row(filtered)[:2] == (30, None)
+    assert world.read + filtered.read == [61]
+
+
+def test_a_streams_consumers_are_searched_for_those_of_copies_once_and_when_there_are_others() -> None:
+    """Those that were there before the start are found. A stream may have thousands, and be asked for its info all the
+    time."""
+    world = World()
+    made = ConsumerConfig(name="DURABLE", sourcing=True, metadata=COPY)
+    plain = Consumer(2, "PLAIN", ConsumerConfig(name="PLAIN"), 0)
+    world.stream.consumers |= {"DURABLE": Consumer(1, made.name, made, 0), "PLAIN": plain}
+    world.stream.names.append("PLAIN")
+    assert world.told() == []
+    world.states[1] = replace(EMPTY, pending=5, taken=95)
+    world.stream.names.append("DURABLE")
+    assert world.told() == [(True, 5, 1_000)]
+    world.stream.consumers = cast(Any, {"DURABLE": world.stream.consumers["DURABLE"]})  # PLAIN would be missed
+    assert world.told() == [(True, 5, 1_000)]

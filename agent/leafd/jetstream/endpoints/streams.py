@@ -451,7 +451,8 @@ async def remove_unserved(plane: Commands, stream_id: int, name: str, definition
 
 @endpoint("STREAM.INFO.*", "stream_info_response", StreamInfoRequest, body=Body.IF_JSON, failed=_NO_PAGE)
 async def info(call: Call, request: StreamInfoRequest) -> dict[str, Any]:
-    """A stream's configuration and state; on request its deleted sequences and its subjects, a page at a time."""
+    """A stream's configuration and state, and the copies of it elsewhere that are known; on request its deleted
+    sequences and its subjects, a page at a time."""
     stream = call.stream(call.name(2))
     if call.asker is not SERVER:  # whose reports tell of what is here, led or not
         check_led(stream)
@@ -472,7 +473,9 @@ async def info(call: Call, request: StreamInfoRequest) -> dict[str, Any]:
         # One message has them all: where that would be more than its reader may have waiting, the page ends sooner.
         cut = 0 < listed < min(SUBJECTS_LIMIT, state.subjects_matched - offset)
         page = {"total": state.subjects_matched, "offset": offset, "limit": listed if cut else SUBJECTS_LIMIT}
-    return page | await stream_info(call.context, stream, state, cluster=True)
+    told = page | await stream_info(call.context, stream, state, cluster=True)
+    copiers = await call.context.copiers.of(stream.account.name, stream.name)
+    return told | ({"leafd": {"copiers": copiers}} if copiers else {})
 
 
 async def gathered(questions: list[Callable[[], Awaitable[_State]]]) -> list[_State | None]:

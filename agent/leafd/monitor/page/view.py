@@ -184,9 +184,7 @@ async def _detail(jetstream: JetStreamFacts, account: str, name: str) -> dict[st
     if not info:
         return None
     config = info.get("config") or {}
-    detail: dict[str, Any] = {name: info[name] for name in ("state", "mirror", "sources") if name in info}
-    if copiers := await jetstream.copiers.of(account, name):
-        detail["leafd"] = {"copiers": copiers}
+    detail: dict[str, Any] = {name: info[name] for name in ("state", "mirror", "sources", "leafd") if name in info}
     if "raft_group" in (cluster := info.get("cluster") or {}):
         detail["cluster"] = cluster
     shown = {"storage": config.get("storage", ""), "subjects": config.get("subjects") or ()}
@@ -319,6 +317,9 @@ def _copier(copier: Copier) -> dict[str, Any]:
         "copy": _cut(copier.copy),
         "behind": copier.behind,
         "bytes": copier.bytes_behind,
+        "missing_s": _whole(copier.oldest_s),
+        "ready_s": _whole(copier.ready_s),
+        "rate": round(copier.pace or 0, 1),
         "asks": copier.asks,
         "seen_s": _whole(copier.seen_s),
         "held": copier.held,
