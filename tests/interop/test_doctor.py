@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from leafd.cli.doctor import examined
 from leafd.doctor.findings import Check, Finding, Level
 
 from tests import servers
+from tests.rig.waiting import eventually
 
 HUB = """
 listen: "127.0.0.1:{port}"
@@ -77,6 +78,35 @@ def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
         yield Pair(hub, leaf)
 
 
+@pytest.fixture(params=servers.KINDS)
+def apart(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[str], dict[Check, Finding]]]:
+    """Examines a leaf of a hub that keeps leaves apart, with these words in the leaf's remote, once it is linked."""
+    text = HUB.replace('{leaf_port}"', '{leaf_port}", isolate_leafnode_interest: true')
+    (tmp_path / "hub").mkdir()
+    hub = servers.make(request.param, text, tmp_path / "hub")
+    with contextlib.ExitStack() as stack:
+        hub.start()
+        stack.callback(hub.stop)
+
+        def examined_with(remote: str) -> dict[Check, Finding]:
+            folder = tmp_path / "leaf"
+            folder.mkdir()
+            leaf = servers.make(
+                servers.LEAFD,
+                LEAF.replace('{hub_port}"', f'{{hub_port}}"{remote}'),
+                folder,
+                hub_port=hub.ports["leaf_port"],
+            )
+            leaf.start()
+            stack.callback(leaf.stop)
+            return eventually(
+                lambda: found if level(found := findings(folder / "server.conf"), Check.LINK) == Level.WELL else None,
+                "no link",
+            )
+
+        yield examined_with
+
+
 def listening(said: bytes, stack: contextlib.ExitStack) -> int:
     """The port of somebody who takes every connection, says this, and then nothing."""
     listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
@@ -114,6 +144,22 @@ def test_a_link_that_works_is_proven_both_ways(pair: Pair) -> None:
     found = findings(pair.leaf.directory / "server.conf")
     assert {Level.WELL} == {found[check].level for check in (Check.FLOW_UP, Check.FLOW_DOWN, Check.DOMAIN)}
     assert found[Check.HUB_LOGIN].text == "logged in to the account BOXES"
+
+
+def test_a_hub_that_keeps_leaves_apart_is_no_fault(apart: Callable[[str], dict[Check, Finding]]) -> None:
+    """As `leafd init hub` makes it. Both ways are proven without the hub's telling one leaf of another."""
+    found = apart("")
+    proven = (Check.FLOW_UP, Check.FLOW_DOWN, Check.API_UP, Check.API_DOWN)
+    assert {Level.WELL} == {found[check].level for check in proven}, found
+    assert "apart" in found[Check.FLOW_UP].text
+
+
+def test_a_box_that_such_a_hub_cannot_ask_is_a_fault(apart: Callable[[str], dict[Check, Finding]]) -> None:
+    """The remote denies what the hub asks; all else is proven as ever."""
+    found = apart(', deny_imports: ["$JS.edge.API.>"]')
+    assert {Level.WELL} == {found[check].level for check in (Check.FLOW_UP, Check.FLOW_DOWN, Check.API_UP)}, found
+    assert Level.FAULT == found[Check.API_DOWN].level
+    assert "deny_imports" in found[Check.API_DOWN].owner
 
 
 def test_the_command_says_all_is_well_by_its_exit_code_and_as_json(pair: Pair) -> None:

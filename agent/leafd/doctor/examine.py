@@ -283,17 +283,19 @@ class _Examination:
         here = [one for one in self.streams if one.account == hub.remote.account]
         needed = any(pull.domain == hub.domain for pull in copies.all_pulls(here))
         answered = await flows.api_up(hub, client, self.report, needed=needed)
-        if self.jetstream:
-            await flows.api_down(hub, self.own, self.report)
         listing = f"$JS.{hub.domain}.API.STREAM.LIST"
-        if answered and not held_back(hub, up=(listing,)):
+        if answered.there and not held_back(hub, up=(listing,)):
             rows = await pages(hub.session, listing)
             theirs = self.theirs[id(hub)] = [stream_of(one, hub.account, hub=True) for one in rows]
             self.report_all(streams.twice(hub, here, theirs, self.own))
             self.report_all(streams.limits([one.stream for one in copies.taken_from(theirs, self.own)], here=False))
+        isolates = False
         if client is not None:
             known = [*self.streams, *self.theirs.get(id(hub), [])]
-            await flows.probes(hub, client, [subject for one in known for subject in one.subjects], self.report)
+            subjects = [subject for one in known for subject in one.subjects]
+            isolates = await flows.probes(hub, client, subjects, answered, self.report)
+        if self.jetstream:
+            await flows.api_down(hub, self.own, self.report, listener=client if isolates else None)
 
     def report_all(self, found: Iterable[Finding]) -> None:
         """Several."""

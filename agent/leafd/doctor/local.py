@@ -56,7 +56,8 @@ def login_of(server: ServerConfig | None, account: str, file: Path | None) -> Lo
     found = sorted(_candidates(server, account), key=lambda one: one.limited)
     if not found:
         raise NoLogin(
-            f"the configuration has no login in plain for the account {account}: name a user's seed with --creds"
+            f"the configuration has no login in plain for the account {account}: "
+            "name the file of a user's key or credentials with --creds"
         )
     return found[0]
 
