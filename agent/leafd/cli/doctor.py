@@ -62,14 +62,14 @@ def told(found: Sequence[Finding], *, json: bool) -> bool:
     if json:
         as_json(Summary(count[Level.FAULT], count[Level.WARNING], count[Level.UNPROVEN], tuple(found)))
     else:
-        show("", ("", "check", "about", ""), [(one.level, one.check, one.about, one.text) for one in found])
+        show("", ("", "check", ""), [(one.level, one.check, f"{one.about}: {one.text}") for one in found])
         for whose, lines in (
-            ("This box's owner", [(one.check, one.about, one.owner) for one in found if one.owner]),
-            ("The hub's operator", [(one.check, one.about, one.operator) for one in found if one.operator]),
+            ("This box's owner", [(one.check, f"{one.about}: {one.owner}") for one in found if one.owner]),
+            ("The hub's operator", [(one.check, f"{one.about}: {one.operator}") for one in found if one.operator]),
         ):
             if lines:
                 say("")
-                show(whose, ("", "", ""), lines)
+                show(whose, ("", ""), lines)
         say("")
         say(
             f"{count[Level.FAULT]} faults, {count[Level.WARNING]} warnings, {count[Level.UNPROVEN]} not proven, "

@@ -233,7 +233,7 @@ def _leaf(plan: Plan) -> Made:
     if plan.authority:
         login += f", tls {{ ca_file: {_quoted(plan.authority)} }}"
     text = (
-        f"# A leaf of {url}, written by `leafd init`. configs/reference.conf explains every key.\n"
+        f"# A leaf of {url}, written by `leafd init`. `man leafd.conf` explains every key.\n"
         "listen: 127.0.0.1:4222\n" + _common(plan) + f"leafnodes {{\n{_remote(plan, url, login)}}}\n"
     )
     hub = PROFILES[plan.link].hub if plan.link else ""
@@ -284,7 +284,7 @@ def _hub(plan: Plan) -> Made:
     url = f"nats-leaf://{_host(plan.addresses[0])}:{LEAF_PORT}" if plan.addresses else ""
     reached = f", url: {_quoted(url)}" if url else ""
     text = (
-        "# A hub of leaf nodes, written by `leafd init`. configs/reference.conf explains every key.\n"
+        "# A hub of leaf nodes, written by `leafd init`. `man leafd.conf` explains every key.\n"
         "listen: 127.0.0.1:4222\n"
         + _common(plan)
         + f"leafnodes {{\n  listen: 0.0.0.0:{LEAF_PORT}\n{secured}"

@@ -87,12 +87,16 @@ def _show_blocks(console: Console, title: str, names: Sequence[str], cells: Iter
     """Each row as its first cell, and a line for each other one that is not empty."""
     if title:
         console.print(Text(title, style="italic"))
-    wide = max(map(cell_len, names))
     for row in cells:
         console.print(Text(row[0], style="bold"), overflow="fold")
+        block = Table(box=None, pad_edge=False, show_header=False, padding=(0, GAP, 0, 0))
+        block.add_column(no_wrap=True)
+        block.add_column(overflow="fold")
         for name, one in zip(names[1:], row[1:], strict=True):
             if one:
-                console.print(Text(f"  {name:{wide}}  {one}"), overflow="fold")
+                block.add_row(Text(f"  {name}"), Text(one))
+        if block.row_count:
+            console.print(block)
 
 
 def say(line: str) -> None:

@@ -320,7 +320,7 @@ def _show_links(found: Sequence[Link]) -> None:
     if measured:
         say("")
         show(
-            "As they are",
+            "As measured",
             ("to", "account", ">carries", ">round trip", ">sent again", ">under way", "heard"),
             [(one.peer or one.address, one.account, *_line(one)) for one in measured],
         )
