@@ -15,7 +15,6 @@ import shutil
 import socket
 import ssl
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -26,7 +25,7 @@ import nats
 import pytest
 
 from tests import servers
-from tests.rig.waiting import PATIENCE_S
+from tests.rig.waiting import PATIENCE_S, eventually
 
 ROOT: Final = Path(__file__).resolve().parents[2]
 START: Final = "\n## A hub and a box in five minutes\n"
@@ -61,8 +60,8 @@ class Site:
     directory: Path
     requests: list[str]
 
-    def nats(self, words: list[str]) -> str:
-        """A command of nats, at the box; with a key at the hub."""
+    def nats(self, words: list[str], *, fails: bool = False) -> str:
+        """A command of nats, at the box; with a key at the hub. fails: it may."""
         there, seed = self.box, ""
         if words[0] == "--nkey":
             there, seed = self.hub, str(self.directory / "hub" / Path(words[1]).name)
@@ -73,8 +72,23 @@ class Site:
         key = ["--nkey", seed] if seed else []
         line = [NATS, "--server", there.url, *key, "--timeout", f"{PATIENCE_S:g}s", *words]
         done = subprocess.run(line, capture_output=True, text=True, timeout=PATIENCE_S, cwd=self.directory)
-        assert 0 == done.returncode, f"{line}: {done.stdout}{done.stderr}"
+        assert fails or 0 == done.returncode, f"{line}: {done.stdout}{done.stderr}"
         return done.stdout + done.stderr
+
+    def read(self, line: str) -> list[str]:
+        """What a line of README that reads a message prints, sooner or later; the last of it is the payload."""
+        *key, get, stream, _, subject = shlex.split(line)[1:]
+        assert "get" == get
+        return eventually(lambda: self._read(key[:-1], stream, subject), f"{line}: no message")
+
+    def _read(self, key: list[str], stream: str, subject: str) -> list[str]:
+        """Empty while there is none."""
+        if NATS is not None:
+            said = self.nats([*key, "stream", "get", stream, "--last-for", subject], fails=True)
+            return said.split() if said.startswith("Item: ") else []
+        asked = json.dumps({"last_by_subj": subject})
+        found = json.loads(self.nats([*key, "request", f"$JS.API.STREAM.MSG.GET.{stream}", asked])).get("message")
+        return [found["subject"], base64.b64decode(found["data"]).decode()] if found else []
 
     def typed(self, line: str) -> dict[str, Any]:
         """A request of README; what is answered, around which the command line has words of its own."""
@@ -165,19 +179,8 @@ def collecting(found: Site) -> None:
 
 
 def linked(box: servers.Server) -> None:
-    end = time.monotonic() + PATIENCE_S
-    while leafd("links", "--url", f"127.0.0.1:{box.ports['http_port']}").returncode:
-        assert time.monotonic() < end, box.log
-
-
-def eventually(site: Site, line: str) -> dict[str, Any]:
-    """The message that a request for one finds, sooner or later."""
-    end = time.monotonic() + PATIENCE_S
-    while "message" not in (answer := site.typed(line)):
-        assert time.monotonic() < end, answer
-        time.sleep(0.2)
-    message: dict[str, Any] = answer["message"]
-    return message
+    url = f"127.0.0.1:{box.ports['http_port']}"
+    eventually(lambda: leafd("links", "--url", url).returncode == 0, lambda: box.log)
 
 
 def test_the_start_of_readme_works_as_it_stands(site: Site) -> None:
@@ -187,11 +190,11 @@ def test_the_start_of_readme_works_as_it_stands(site: Site) -> None:
         assert "error" not in site.typed(made)
     answer = site.typed(measured)
     assert ("TELEMETRY", 1) == (answer["stream"], answer["seq"])
-    message = eventually(site, read)
-    assert ("telemetry.box-0001.temperature", b"21.5") == (message["subject"], base64.b64decode(message["data"]))
+    said = site.read(read)
+    assert ("21.5", True) == (said[-1], "telemetry.box-0001.temperature" in said)
     assert "COMMANDS" == site.typed(ordered)["stream"]
-    message = eventually(site, arrived)
-    assert ("commands.box-0001.interval", b"60") == (message["subject"], base64.b64decode(message["data"]))
+    said = site.read(arrived)
+    assert ("60", True) == (said[-1], "commands.box-0001.interval" in said)
 
 
 def refused(port: int, authority: Path | None = None) -> bytes:
