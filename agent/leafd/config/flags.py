@@ -72,74 +72,100 @@ _TRUE: Final = frozenset({"1", "t", "true"})
 _FALSE: Final = frozenset({"0", "f", "false"})
 
 REFUSED: Final = {
-    "help_tls": "the keys of a tls block are in configs/reference.conf",
+    "help_tls": "`man leafd.conf` tells the keys of a tls block",
     "profile": "there is no profiling port in this build",
 }  # fmt: skip
 
 SIGNALS: Final = ("stop", "quit", "term", "reload", "reopen", "ldm")
 
 HELP: Final = """
-Usage: leafd [options]                  serve
-       leafd run [options]              the same, spelt out
-       leafd <command> [options]        check, status, doctor, links, streams, consumers, store, init,
-                                        completion (each has --help)
+Usage: leafd [options]             serve
+       leafd run [options]         the same, spelt out
+       leafd <command> --help      what a command takes
+
+At a box:
+    init leaf                      Write the configuration of a box
+    check                          Find mistakes in a configuration
+    status                         What needs attention
+    links, streams, consumers      One of these in more detail
+    doctor                         Prove each flow between a box and its hub
+    store                          Look after the streams on the disk
+
+At a hub:
+    init hub                       Write the configuration of a hub
+    enrol                          Tokens, by which boxes enrol themselves
+    hub                            Boxes by their keys, the hub's certificate
+    boxes                          Enrolled boxes: link, last seen, backlog
+
+Also:
+    cluster                        Look after a group of servers
+    completion                     Completion for a shell
 
 Server options:
-    -a, --addr, --net <host>         Address for clients (default: 0.0.0.0)
-    -p, --port <port>                Port for clients (default: 4222; -1: any free port)
+    -a, --addr, --net <host>       Address for clients (default: 0.0.0.0)
+    -p, --port <port>              Port for clients (default: 4222; -1: any)
     -n, --name
-        --server_name <name>         Name of this server (default: its id)
-    -P, --pid <file>                 File that gets the process id
-    -m, --http_port <port>           Port for monitoring over HTTP
-    -ms,--https_port <port>          Port for monitoring over HTTPS
-    -c, --config <file>              Configuration file
-    -t                               Check the configuration and exit
-    -sl,--signal <signal>[=<pid>]    Send a signal to a running server: ldm, stop, quit, term, reopen, reload
-                                     <pid> is a process id or the name of a pid file
-        --client_advertise <host:port>  Address that is announced to clients
-        --ports_file_dir <dir>       Directory of a file that tells the ports (nats-server_<pid>.ports)
+        --server_name <name>       Name of this server (default: its id)
+    -P, --pid <file>               File that gets the process id
+    -m, --http_port <port>         Port for monitoring over HTTP
+    -ms,--https_port <port>        Port for monitoring over HTTPS
+    -c, --config <file>            Configuration file
+    -t                             Check the configuration and exit
+    -sl,--signal <signal>[=<pid>]  Send a signal to a running server: ldm, stop,
+                                   quit, term, reopen, reload. <pid> is a
+                                   process id or the name of a pid file
+        --client_advertise <host:port>
+                                   Address that is announced to clients
+        --ports_file_dir <dir>     Directory of a file that tells the ports
+                                   (nats-server_<pid>.ports)
 
 Logging options:
-    -l, --log <file>                 File of the log (default: standard error)
-        --log_size_limit <bytes>     Size at which that file is set aside
-    -s, --syslog                     To this machine's syslog
-    -r, --remote_syslog <url>        To that one: udp://host:port, tcp://host:port, unix:///path
-    -T, --logtime                    Times in the log (default: true)
-        --logtime_utc                These in UTC (default: false)
-    -D, --debug                      Debug lines
-    -V, --trace                      Protocol lines
-    -VV                              Those of the system account too
-    -DV                              Debug and protocol lines
-    -DVV                             Debug and all protocol lines
-        --max_traced_msg_len <bytes> How much of each message is logged with them
+    -l, --log <file>               File of the log (default: standard error)
+        --log_size_limit <bytes>   Size at which that file is set aside
+    -s, --syslog                   To this machine's syslog
+    -r, --remote_syslog <url>      To another one: udp://host:port,
+                                   tcp://host:port, unix:///path
+    -T, --logtime                  Times in the log (default: true)
+        --logtime_utc              These in UTC (default: false)
+    -D, --debug                    Debug lines
+    -V, --trace                    Protocol lines
+    -VV                            Those of the system account too
+    -DV                            Debug and protocol lines
+    -DVV                           Debug and all protocol lines
+        --max_traced_msg_len <bytes>
+                                   How much of each message is logged with them
 
 Cluster options:
-        --cluster, --cluster_listen <url>  Where other servers of the cluster connect to: nats://host:6222
-        --cluster_name <name>        Name of the cluster
-        --routes <url, url>          Servers of the cluster that are dialled
-        --cluster_advertise <host:port>  Address that other servers are told to dial
-        --no_advertise               Clients are not told of other servers
-        --connect_retries <number>   Attempts to dial a server that others told of
+        --cluster, --cluster_listen <url>
+                                   Where other servers of the cluster connect
+                                   to: nats://host:6222
+        --cluster_name <name>      Name of the cluster
+        --routes <url, url>        Servers of the cluster that are dialled
+        --cluster_advertise <host:port>
+                                   Address that other servers are told to dial
+        --no_advertise             Clients are not told of other servers
+        --connect_retries <number> Attempts to dial a server that others told of
 
 JetStream options:
-    -js, --jetstream                 Serve JetStream
-    -sd, --store_dir <dir>           Directory of the store
+    -js, --jetstream               Serve JetStream
+    -sd, --store_dir <dir>         Directory of the store
 
 Authorization options:
-        --user <user>                User that connections need
-        --pass <password>            Its password
-        --auth <token>               Token that connections need
+        --user <user>              User that connections need
+        --pass <password>          Its password
+        --auth <token>             Token that connections need
 
 TLS options:
-        --tls                        TLS for clients (needs --tlscert and --tlskey); --tls=false: without
-        --tlscert <file>             Certificate
-        --tlskey <file>              Its private key
-        --tlsverify                  Clients have to show a certificate
-        --tlscacert <file>           Whom to trust
+        --tls                      TLS for clients, with --tlscert and --tlskey;
+                                   --tls=false: without
+        --tlscert <file>           Certificate
+        --tlskey <file>            Its private key
+        --tlsverify                Clients have to show a certificate
+        --tlscacert <file>         Authorities to trust
 
 Common options:
-    -h, --help                       Show this text
-    -v, --version                    Show the version
+    -h, --help                     Show this text
+    -v, --version                  Show the version
 """
 
 

@@ -9,7 +9,8 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
-from leafd.config.flags import Flags, parse_flags
+from leafd.cli import COMMANDS
+from leafd.config.flags import _SPELLINGS, HELP, Flags, parse_flags
 from leafd.config.load import load
 from leafd.config.schema.base import SECOND
 from leafd.errors import ConfigError, UsageError
@@ -154,3 +155,16 @@ def test_flags_of_a_cluster_that_do_not_fit_are_refused(words: list[str]) -> Non
     """In nats-server's words where it has some."""
     with pytest.raises(ConfigError, match=r"cluster capabilities|an address is expected|expected cluster password"):
         load(parse_flags(words))
+
+
+def test_the_help_fits_a_screen_and_names_every_command() -> None:
+    """Whoever types `leafd --help` finds what README types, at 80 columns."""
+    assert [] == [line for line in HELP.splitlines() if len(line) > 80]
+    words = set(re.findall(r"[\w-]+", HELP))
+    assert set() == set(COMMANDS) - words
+    fields = {name for name in _SPELLINGS.values() if not any(word in words for word in spelt(name))}
+    assert set() == fields
+
+
+def spelt(field: str) -> list[str]:
+    return [dashes + word for word, name in _SPELLINGS.items() if name == field for dashes in ("-", "--")]
