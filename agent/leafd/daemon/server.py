@@ -2,20 +2,21 @@
 
     open: store -> plane -> rooms -> stored definitions
     start: pump -> accounts -> streams -> links -> listeners -> ready
-    an event of the plane --one table--> room        stop: listeners -> plane (all durable) -> end
+    an event of the plane --dispatch.py--> room      stop: listeners -> plane (all durable) -> end
 
 Each room gets what it needs when it is made, in an order in which most of that is there already. What comes later is
 handed over as a method of this class. Every task lives in one nursery; what fails travels up and ends the process. Not
-here: decisions of any room; listeners (listening.py); how a reload takes effect (takeover.py).
+here: decisions of any room; the plane's opening (opening.py), who takes which event (dispatch.py), listeners
+(listening.py), how a reload takes effect (takeover.py).
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Awaitable, Callable, Mapping
-from functools import partial
+from collections.abc import Awaitable, Callable
+from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeGuard
+from typing import TYPE_CHECKING, Any
 
 import trio
 
@@ -29,27 +30,18 @@ from leafd.daemon import on_demand, records
 from leafd.daemon.about import VERSION, about
 from leafd.daemon.alarms import Alarms
 from leafd.daemon.authors import AuthorRights, Authors
-from leafd.daemon.compiled import SECOND, Compiled, compile_config, jetstream_settings
-from leafd.daemon.current import Current
+from leafd.daemon.compiled import SECOND, compile_config, jetstream_settings
+from leafd.daemon.dispatch import Dispatch, Take
 from leafd.daemon.farewell import Farewell
 from leafd.daemon.listening import Listeners
 from leafd.daemon.measurements import Descriptions, Measurements, reached
-from leafd.daemon.store import (
-    MemoryDirectory,
-    check_members,
-    enrol_directory,
-    explain,
-    make_directory,
-    plane_limits,
-    store_directory,
-    store_keys,
-)
+from leafd.daemon.opening import open_plane
+from leafd.daemon.store import enrol_directory, explain
 from leafd.daemon.takeover import Takeover
 from leafd.daemon.tenants import Tenants
 from leafd.errors import StartError
 from leafd.guard import Guard
-from leafd.host import memory, start_signals
-from leafd.host.listeners import LEAF_LISTENER, WEB_LISTENER, Sockets
+from leafd.host.listeners import Sockets
 from leafd.host.log import Log
 from leafd.links.leaf import Identity, Later, Login, Refused
 from leafd.links.leafs import Leafs
@@ -57,14 +49,13 @@ from leafd.links.link import Link
 from leafd.links.origin import hash8
 from leafd.links.replicas import Replicas
 from leafd.links.sending import Sending
-from leafd.logins.arrivals import Arrivals, Event as Arriving
+from leafd.logins.arrivals import Arrivals
 from leafd.logins.clients import Clients
 from leafd.logins.handshakes import Handshakes
 from leafd.logins.leaf_logins import LeafLogins
 from leafd.monitor.closed import ClosedConnections
 from leafd.monitor.events import Events
 from leafd.monitor.facts import Facts
-from leafd.native_plane import Plane
 from leafd.versions import own_version
 
 if TYPE_CHECKING:
@@ -97,9 +88,8 @@ class Server:
         self._key = new_seed(PREFIX_SERVER) if compiled.judges_elsewhere else ""
         server_id = sign(self._key, "")[0] if self._key else new_server_id()
         self.about = about(server_id, config, sockets, compiled.domain)
-        self._loop_subjects: dict[int, str] = {}
-        self._memory: MemoryDirectory | None = None
-        self.plane, self.current = self._open_plane(compiled)
+        self._opened = open_plane(compiled, log, self.guard)
+        self.plane, self.current = self._opened.plane, self._opened.current
         # Logins and links
         self.callouts: Callouts | None = None
         self.book: AccountBook | None = None
@@ -110,7 +100,7 @@ class Server:
         )
         self.clients = self._make_clients()
         self.leafs = self._make_leafs()
-        self.arrivals = Arrivals(self._leaf_event, self.plane.settled, self.leafs.turn_away)
+        self.arrivals = Arrivals(self._arrived, self.plane.settled, self.leafs.turn_away)
         self.boxes = self._make_boxes()
         self.leaf_logins = self._make_leaf_logins()
         self.webs = self._make_webs()
@@ -131,7 +121,7 @@ class Server:
         self.takeover = self._make_takeover(numbers)
         self.book = self._make_book() if compiled.operated is not None else None
         self.farewell = Farewell(self.plane, self.clients, self.leafs, self.current, self._leave)
-        self._rows = self._make_rows()
+        self._dispatch = self._make_dispatch()
         self._join()
 
     def info(self) -> dict[str, Any]:
@@ -159,29 +149,6 @@ class Server:
         from leafd.daemon.boxes import open_journal
 
         return open_journal(directory, self.log)
-
-    def _open_plane(self, compiled: Compiled) -> tuple[Plane, Current]:
-        Plane.hide()  # passwords, keys and seeds are in memory from here on
-        config, store, temporary, keys = compiled.config, None, False, None
-        if compiled.serves_jetstream:
-            keys = store_keys(config)
-            store, temporary = store_directory(config)
-            make_directory(store)
-            check_members(store)
-            self._memory = MemoryDirectory()
-        limits = plane_limits(config, store)
-        if text := memory.warning(limits):
-            self.log.warning(text)
-        if temporary:
-            self.log.warning(f"Temporary storage directory used, data could be lost on system reboot: {store}")
-        memory_path = self._memory.path if self._memory else None
-        try:
-            with start_signals.watched():
-                plane = Plane.open(limits, store, memory_path, self.guard, keys)
-        except t.PlaneError as error:
-            self._remove_memory()
-            raise explain(error, store or Path()) from error
-        return plane, Current(compiled, limits, store, self.guard)
 
     def _make_together(self) -> Together | None:
         if self.sockets.route is None and self.sockets.gateway is None:
@@ -223,7 +190,7 @@ class Server:
             ),
             self.log,
             authenticate=self._authenticate,
-            loop_subject=self._loop_subject,
+            loop_subject=cache(lambda _account: f"$LDS.{secrets.token_hex(11)}"),
             nonce=lambda: secrets.token_urlsafe(11),
             reconnect_s=reconnect_ns / SECOND,
             guard=self.guard,
@@ -391,13 +358,11 @@ class Server:
 
     # ---- who hears of what
 
-    def _make_rows(self) -> Mapping[type[t.Event], Callable[[Any], object]]:
-        """The plane's events, and who takes those of each type. Routes and gateways come before all of them."""
+    def _make_dispatch(self) -> Dispatch:
         jetstream, measurements = self.jetstream, self._measurements
         named = jetstream.named if jetstream is not None else lambda stream: {}
         authors = Authors(self.plane, self.current, AuthorRights(self.current), self.log, named)
-        rows: dict[type[t.Event], Callable[[Any], object]] = {
-            **dict.fromkeys((t.Opened, t.Proxied, t.Secured, t.Line, t.Closed, t.Refused), self._connection_event),
+        rows: dict[type[t.Event], Take] = {
             t.Came: self.clients.handle,
             t.LeafError: self.leafs.handle,
             t.LeafInfo: self.leafs.handle,
@@ -415,7 +380,7 @@ class Server:
         if jetstream is not None:
             rows |= {t.ConsumerGone: jetstream.consumer_gone, t.Advisory: jetstream.advisory}
             rows |= {t.Allowance: jetstream.allowance, t.Led: jetstream.led}
-        return rows
+        return Dispatch(rows, self.together, self.webs, self.arrivals, self.clients, self.leafs, self.leaf_logins)
 
     def _join(self) -> None:
         """Joins the rooms: the calls by which they tell each other of changes, in this order."""
@@ -448,37 +413,6 @@ class Server:
         if self.together.gateways is not None:
             self.together.gateways.on_joined += [events.cluster_grew, self._descriptions.others_changed]
 
-    def _event(self, event: t.Event) -> None:
-        if self.together is not None and self.together.handle(event):
-            return
-        take = self._rows.get(type(event))
-        if take is not None:
-            take(event)
-
-    def _connection_event(self, event: t.Opened | t.Proxied | t.Secured | t.Line | t.Closed | t.Refused) -> None:
-        """The first takes it whose connection it is: over WebSocket, a leaf node at its login, a client, a link."""
-        if self.webs is not None and (not isinstance(event, t.Opened) or event.listener == WEB_LISTENER):
-            taken = self.webs.handle(event)
-            if taken or isinstance(event, t.Opened):
-                return
-        if not (self._arrives(event) and self.arrivals.put(event)) and not self.clients.handle(event):
-            self._leaf_event(event)
-
-    def _arrives(self, event: t.Opened | t.Proxied | t.Secured | t.Line | t.Closed | t.Refused) -> TypeGuard[Arriving]:
-        """Whether it is of a leaf node that logs in here, and can wait for its turn."""
-        if isinstance(event, t.Opened):
-            return event.listener == LEAF_LISTENER
-        if self.arrivals.waits(event.connection):
-            return isinstance(event, t.Secured | t.Line | t.Closed)
-        return isinstance(event, t.Line) and self.leafs.logging_in(event.connection, accepted=True)
-
-    def _leaf_event(self, event: t.Event) -> None:
-        if isinstance(event, t.Opened) and event.listener == LEAF_LISTENER and not self.leafs.secure:
-            self.leaf_logins.opened(event.connection)
-        if isinstance(event, t.Secured) and self.leafs.accepted(event.connection):
-            self.leaf_logins.opened(event.connection)
-        self.leafs.handle(event)
-
     def _link_came(self, link: Link) -> None:
         self.events.link_came(link.status(), link.opened_ns)
 
@@ -487,6 +421,9 @@ class Server:
         self.events.link_went(link.status(), closed, link.opened_ns)
 
     # ---- what rooms ask of others that are made later
+
+    def _arrived(self, event: t.Event) -> None:
+        self._dispatch.leaf(event)
 
     def _authenticate(self, link: Link, connect: dict[str, Any], nonce: str) -> Login | Refused | Later | None:
         return self.leaf_logins.authenticate(link, connect, nonce)
@@ -507,18 +444,13 @@ class Server:
         other = self.together.log_name(connection) if self.together is not None else None
         return client.log_name if client is not None else other or self.leafs.log_name(connection)
 
-    def _loop_subject(self, account: int) -> str:
-        if account not in self._loop_subjects:
-            self._loop_subjects[account] = f"$LDS.{secrets.token_hex(11)}"
-        return self._loop_subjects[account]
-
     # ---- serving
 
     async def start(self, nursery: trio.Nursery, declared: Declared | None) -> None:
         """Brings everything up but the clients' port, which may be opened then. declared: by the configuration."""
         compiled = self.current.compiled
         self.plane.start()
-        nursery.start_soon(self.plane.run, self._event)
+        nursery.start_soon(self.plane.run, self._dispatch.take)
         await self._start_callouts(nursery)
         self.current.followers.append(partial(self._start_callouts, nursery))
         await nursery.start(self.clients.run)
@@ -585,12 +517,6 @@ class Server:
 
     def close(self) -> None:
         """Frees the plane and what lay in memory."""
-        self.plane.close()
-        self._remove_memory()
+        self._opened.close()
         if self.boxes is not None:
             self.boxes.close()
-
-    def _remove_memory(self) -> None:
-        if self._memory is not None:
-            self._memory.remove()
-            self._memory = None
