@@ -15,7 +15,7 @@ from typing import Any, Final
 import pytest
 
 from tests.hostile.wires import Asker, Wire
-from tests.rig.waiting import PATIENCE_S
+from tests.rig.waiting import PATIENCE_S, eventually
 from tests.servers import KINDS, LEAFD, Server, running
 
 CONFIGURATION: Final = """
@@ -180,10 +180,8 @@ def stored(server: Server, stream: str, sequences: tuple[int, ...]) -> tuple[int
 
 def becomes(server: Server, stream: str, sequences: tuple[int, ...], count: int) -> None:
     """These are stored, and no others."""
-    deadline = time.monotonic() + PATIENCE_S
-    while (now := stored(server, stream, sequences)) != (count, list(sequences)) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert (count, list(sequences)) == now
+    wanted = (count, list(sequences))
+    eventually(lambda: stored(server, stream, sequences) == wanted, lambda: stored(server, stream, sequences))
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import socket
 import ssl
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
@@ -19,6 +18,7 @@ from tests.certificates import Authority
 from tests.hostile.wires import PATIENCE_S, Wire
 from tests.interop.test_proxied import CONFIGURATION, SIGNATURE, V4, connections, second
 from tests.interop.test_tls import Files, serving_first
+from tests.rig.waiting import eventually
 from tests.servers import KINDS, LEAFD, REFERENCE, Server, running
 
 OWN: Final = "its own"
@@ -109,9 +109,7 @@ def shown(server: Server, header: bytes) -> str:
         own = tuple(peer.socket.getsockname()[:2])
         told = connections(server)
     assert 1 == len(told), told
-    deadline = time.monotonic() + PATIENCE_S
-    while connections(server) and time.monotonic() < deadline:
-        time.sleep(0.01)
+    eventually(lambda: not connections(server), lambda: connections(server))
     return OWN if told[0] == own else told[0][0]
 
 
@@ -168,9 +166,7 @@ def test_thousands_of_headers_that_lie_or_never_end_keep_nobody_out(server: Serv
             while (line := peer.line()) != b"PONG\r\n":
                 assert line
             assert tuple(peer.socket.getsockname()[:2]) in connections(server)
-    deadline = time.monotonic() + PATIENCE_S
-    while connections(server) and time.monotonic() < deadline:
-        time.sleep(0.01)
+    eventually(lambda: not connections(server), lambda: connections(server))
     assert OWN == shown(server, b"")
 
 

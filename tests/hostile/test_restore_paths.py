@@ -14,10 +14,11 @@ from typing import Any, Final
 
 import pytest
 
-from tests.hostile.test_restore_api import PATIENCE_S, client, message, unharmed, whole
+from tests.hostile.test_restore_api import client, message, unharmed, whole
 from tests.hostile.wires import Asker
 from tests.interop.test_backup import END, MAGIC, s2, state
 from tests.interop.test_declared import reloaded
+from tests.rig.waiting import eventually
 from tests.servers import KINDS, LEAFD, REFERENCE, Server, running
 
 BOX: Final = """
@@ -87,11 +88,8 @@ def linked(kind: str, more: str = "") -> Iterator[tuple[Server, Server]]:
 
 
 def until_linked(hub: Server) -> None:
-    deadline = time.monotonic() + PATIENCE_S
     with client(hub) as one:
-        while b"account_info" not in (one.ask("$JS.box.API.INFO") or b""):
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
+        eventually(lambda: b"account_info" in (one.ask("$JS.box.API.INFO") or b""))
 
 
 @contextlib.contextmanager
@@ -167,13 +165,12 @@ def test_an_archive_that_comes_twice_is_taken_once(name: str) -> None:
 
 def until_free(one: Asker, name: str = "T") -> None:
     """The name can be used again, at the latest some seconds after the restore fell silent."""
-    deadline = time.monotonic() + PATIENCE_S
-    while True:
+
+    def free() -> bool:
         one.asked(f"$JS.API.STREAM.DELETE.{name}")
-        if not one.err_code(f"$JS.API.STREAM.CREATE.{name}", {"name": name, "subjects": [name]}):
-            break
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+        return not one.err_code(f"$JS.API.STREAM.CREATE.{name}", {"name": name, "subjects": [name]})
+
+    eventually(free, f"the name {name} is not free")
     assert one.asked(f"$JS.API.STREAM.DELETE.{name}")["success"]
 
 

@@ -100,7 +100,7 @@ def apart(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Callable[[
             leaf.start()
             stack.callback(leaf.stop)
             return eventually(
-                lambda: found if level(found := findings(folder / "server.conf"), Check.LINK) == Level.WELL else None,
+                lambda: found if level(found := findings(folder / "server.conf"), Check.LINK) == Level.WELL else {},
                 "no link",
             )
 

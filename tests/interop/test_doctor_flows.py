@@ -91,14 +91,13 @@ class Pair:
     def linked(self, account: str) -> None:
         """Returns when the daemon says so."""
         url = f"http://127.0.0.1:{self.leaf.ports['http_port']}/varz"
-        end = time.monotonic() + PATIENCE_S
-        while True:
+
+        def connected() -> list[bool]:
             with urllib.request.urlopen(url, timeout=10) as answer:
                 remotes = json.load(answer)["leafd"]["remotes"]
-            if [True] == [one["connected"] for one in remotes if one["account"] == account]:
-                return
-            assert time.monotonic() < end
-            time.sleep(0.05)
+            return [one["connected"] for one in remotes if one["account"] == account]
+
+        eventually(lambda: connected() == [True], connected)
 
     def until(self, check: Check, about: str, level: Level, word: str = "") -> Finding:
         """The finding about something; it may take its time until both sides know of what was just done."""

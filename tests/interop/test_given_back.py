@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import socket
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +11,7 @@ import pytest
 
 from tests import servers
 from tests.bench.process import Api
-from tests.rig.waiting import PATIENCE_S
+from tests.rig.waiting import PATIENCE_S, eventually
 
 CONFIGURATION = 'listen: "127.0.0.1:{port}"\njetstream { store_dir: "{store}" }\n'
 SIZE = 64 << 10
@@ -60,16 +59,10 @@ def test_a_purge_gives_the_disk_back_and_what_is_left_stays(server: servers.Serv
     with running(server) as api:
         api.must("$JS.API.STREAM.CREATE.GIVEN", {"name": "GIVEN", "subjects": ["given"]})
         fill(server.port, COUNT, b"before..")
-        deadline = time.monotonic() + PATIENCE_S
-        while taken(tmp_path) < COUNT * SIZE and time.monotonic() < deadline:
-            time.sleep(0.2)
+        eventually(lambda: taken(tmp_path) >= COUNT * SIZE, lambda: taken(tmp_path), seconds=PATIENCE_S)
         full = taken(tmp_path)
-        assert full >= COUNT * SIZE
         api.must("$JS.API.STREAM.PURGE.GIVEN", {"keep": LEFT})
-        deadline = time.monotonic() + PATIENCE_S
-        while taken(tmp_path) > full // 2 and time.monotonic() < deadline:
-            time.sleep(0.5)
-        assert taken(tmp_path) <= full // 2
+        eventually(lambda: taken(tmp_path) <= full // 2, lambda: taken(tmp_path), seconds=PATIENCE_S)
         begins = {payload_begins(api, seq) for seq in range(COUNT - LEFT + 1, COUNT + 1)}
         assert len(begins) == 1
     with running(server) as api:  # and a start does not take it again

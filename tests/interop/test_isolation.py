@@ -6,7 +6,6 @@ The leaves are bare connections, so that every line that they hear can be looked
 from __future__ import annotations
 
 import json
-import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +13,7 @@ from contextlib import contextmanager
 import pytest
 
 from tests.hostile.wires import Wire
+from tests.rig.waiting import eventually
 from tests.servers import KINDS, Server, running, subscribed
 
 HUB = """
@@ -55,11 +55,14 @@ class Leaf(Wire):
     def told(self, until: str = "") -> set[str]:
         """What came since the last call, but for the conversation of the link itself and what its server wants. until:
         a line that has to come."""
-        deadline = time.monotonic() + 20
         self.acted_on()
-        while until and until not in self.heard and time.monotonic() < deadline:
-            time.sleep(0.02)
+
+        def came() -> bool:
             self.acted_on()
+            return until in self.heard
+
+        if until:
+            eventually(came, lambda: f"no {until!r} in {self.heard}")
         found, self.heard = self.heard, set()
         return found
 

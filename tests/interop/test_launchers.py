@@ -9,13 +9,13 @@ import errno
 import json
 import re
 import socket
-import time
 from pathlib import Path
 
 import pytest
 
 from tests import servers
 from tests.certificates import Authority
+from tests.rig.waiting import eventually
 
 LISTENERS = """
 host: {host}
@@ -30,14 +30,13 @@ ports_file_dir: "{directory}"
 
 def ports_of(server: servers.Server) -> dict[str, list[str]]:
     """The file that tells the ports, once it is whole."""
-    deadline = time.monotonic() + servers.START_SECONDS_MAX
-    while time.monotonic() < deadline:
-        for path in server.directory.glob("*.ports"):
-            if text := path.read_text():
-                found: dict[str, list[str]] = json.loads(text)
-                return found
-        time.sleep(0.05)
-    raise AssertionError(f"no file of ports:\n{server.log}")
+
+    def text() -> str:
+        return next((text for path in server.directory.glob("*.ports") if (text := path.read_text())), "")
+
+    said = eventually(text, lambda: f"no file of ports:\n{server.log}", seconds=servers.START_SECONDS_MAX)
+    found: dict[str, list[str]] = json.loads(said)
+    return found
 
 
 @pytest.mark.parametrize("secure", [False, True])

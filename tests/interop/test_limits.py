@@ -3,8 +3,6 @@ there afterwards. The rows are tests/limits_table.py's, the attacks limit_attack
 
 from __future__ import annotations
 
-import time
-
 import pytest
 
 from tests.interop.jwt_peer import Peer, close_all
@@ -75,7 +73,6 @@ def test_what_a_new_jwt_grants_counts_at_once_and_after_a_restart(kind: str) -> 
         system = Peer(server, operator.system.user("s"))
 
         def grant(most: int) -> None:
-            time.sleep(1.1)  # a JWT of the same second is not newer
             account.limits["disk_storage"] = most
             assert "jwt updated" == push(system, account)["message"]
 

@@ -18,6 +18,7 @@ import pytest
 
 from tests.interop.jwt_peer import HEAD, VIOLATION, Peer, close_all
 from tests.jwts import Account, Key, Operator, User, encode
+from tests.rig.waiting import eventually
 from tests.servers import KINDS, LEAFD, Server, running
 
 
@@ -237,10 +238,7 @@ def test_connections_of_an_account(kind: str) -> None:
         text = "-ERR 'maximum account active connections exceeded'"
         assert [text, "closed"] == Peer(server, account.user("c")).lines()
         first.socket.close()
-        deadline = time.monotonic() + 5
-        while Peer(server, account.user("c")).lines() and time.monotonic() < deadline:
-            time.sleep(0.05)
-        assert time.monotonic() < deadline
+        eventually(lambda: Peer(server, account.user("c")).lines() == [], "its place is not given to the next")
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -293,10 +291,9 @@ def reload(server: Server, configuration: str) -> str:
     (server.directory / "server.conf").write_text(configuration.replace("{port}", str(server.port)))
     assert server.process is not None
     server.process.send_signal(signal.SIGHUP)
-    deadline = time.monotonic() + 10
-    while not (found := re.search(r"(Reloaded|Failed to reload) server configuration.*", server.log[before:])):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    outcome = re.compile(r"(Reloaded|Failed to reload) server configuration.*")
+    found = eventually(lambda: outcome.search(server.log[before:]), lambda: server.log[before:])
+    assert found is not None
     return found[0]
 
 

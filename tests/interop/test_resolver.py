@@ -22,7 +22,8 @@ import pytest
 from tests.certificates import Authority
 from tests.interop.jwt_peer import HEAD, VIOLATION, Peer, close_all
 from tests.interop.test_operator import reload, with_token
-from tests.jwts import Account, Key, Operator, encode
+from tests.jwts import Account, Key, Operator, encode, issued
+from tests.rig.waiting import eventually
 from tests.servers import KINDS, LEAFD, REFERENCE, Server, ServerDied, running
 
 both = pytest.mark.parametrize("kind", KINDS)
@@ -166,8 +167,7 @@ def test_users_feel_a_new_jwt_at_once(kind: str) -> None:
         assert [[], [], []] == [first.lines(), second.lines(), service.lines()]
         service.say("SUB svc 1")
         assert [] == service.lines()
-        time.sleep(1.1)  # an update in the same second is not newer
-        account.nats["revocations"] = {revoked.key.public: int(time.time())}
+        account.nats["revocations"] = {revoked.key.public: issued()}
         account.imported(other, "svc", local_subject="mine")
         assert updated(account) == push(system, account)
         assert ["-ERR 'User Authentication Revoked'", "closed"] == first.lines()
@@ -220,7 +220,6 @@ def test_deleted_accounts(kind: str) -> None:
         assert (server.directory / "jwt" / f"{account.public}.jwt.deleted").exists()
         assert not (server.directory / "jwt" / f"{account.public}.jwt").exists()
         assert [VIOLATION, "closed"] == Peer(server, user).lines()
-        time.sleep(1.1)  # the reference does not take the very same JWT again
         assert updated(account) == push(system, account)
         assert [] == Peer(server, user).lines()
 
@@ -325,8 +324,7 @@ def test_a_memory_resolver_takes_updates_of_what_it_has(kind: str) -> None:
         assert [] == client.lines()
         subject = f"$SYS.REQ.ACCOUNT.{unknown.public}.CLAIMS.UPDATE"
         assert "jwt update skipped" == answer(system, subject, unknown.token())["message"]
-        time.sleep(1.1)
-        account.nats["revocations"] = {user.key.public: int(time.time())}
+        account.nats["revocations"] = {user.key.public: issued()}
         subject = f"$SYS.REQ.ACCOUNT.{account.public}.CLAIMS.UPDATE"
         assert updated(account) == answer(system, subject, account.token())
         assert ["-ERR 'User Authentication Revoked'", "closed"] == client.lines()
@@ -495,10 +493,7 @@ def test_a_box_with_a_cache_asks_its_hub(hub_kind: str, tmp_path: Path) -> None:
     with running(hub_kind, full(operator) + 'leafnodes { listen: "127.0.0.1:{leaf_port}" }\n') as hub:
         push(Peer(hub, operator.system.user("s")), account)
         with running(LEAFD, linked(operator, hub, creds)) as box:
-            deadline = time.monotonic() + 15
-            while (lines := Peer(box, user).lines()) and time.monotonic() < deadline:
-                time.sleep(1.1)
-            assert [] == lines
+            eventually(lambda: Peer(box, user).lines() == [], lambda: box.log)
             assert (box.directory / "jwt" / f"{account.public}.jwt").exists()
             hub.stop()
             box.stop()
@@ -556,19 +551,14 @@ def test_two_full_resolvers_come_to_have_the_same(hub_kind: str, tmp_path: Path)
         configuration = linked(operator, hub, creds).replace("type: cache", 'type: full, interval: "1s"')
         with running(LEAFD, configuration) as box:
 
-            def has(account: Account) -> bool:
-                deadline = time.monotonic() + 15
-                while not (box.directory / "jwt" / f"{account.public}.jwt").exists():
-                    if time.monotonic() > deadline:
-                        return False
-                    time.sleep(0.1)
-                return True
+            def until_it_has(account: Account) -> None:
+                eventually((box.directory / "jwt" / f"{account.public}.jwt").exists, lambda: box.log)
 
-            assert has(early), box.log
+            until_it_has(early)
             system.say(
                 "SUB _INBOX.all 1", f"PUB $SYS.REQ.CLAIMS.UPDATE _INBOX.all {len(late.token())}\r\n{late.token()}"
             )
-            assert has(late), box.log
+            until_it_has(late)
             assert [] == Peer(box, late.user("u")).lines()
 
 
@@ -591,9 +581,7 @@ def test_streams_wait_for_their_account(tmp_path: Path) -> None:
         assert [VIOLATION, "closed"] == Peer(server, user).lines()
         with account_server(operator) as (url, _):
             assert "Reloaded" in reload(server, unreachable.replace("http://127.0.0.1:1/", url))
-            deadline = time.monotonic() + 15
-            while Peer(server, user).lines() and time.monotonic() < deadline:
-                time.sleep(0.3)
+            eventually(lambda: Peer(server, user).lines() == [], lambda: server.log)
             peer = Peer(server, user)
             info = json.loads(peer.ask("$JS.API.STREAM.INFO.S")[0])
             assert (1, 1) == (info["state"]["messages"], info["state"]["consumer_count"])

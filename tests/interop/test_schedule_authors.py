@@ -21,7 +21,7 @@ from tests.interop.test_backup import api
 from tests.interop.test_names_attacks import Hub
 from tests.interop.test_operator import reload, with_token
 from tests.jwts import Operator
-from tests.rig.waiting import until
+from tests.rig.waiting import eventually, until
 from tests.servers import KINDS, Server, make, running
 
 CONFIGURATION = """
@@ -178,10 +178,8 @@ def test_a_revoked_user_schedules_nothing_more(kind: str) -> None:
 
     with running(kind, text + with_token(operator, token)) as server:
         peers = [Peer(server, user) for user in users]
-        deadline = time.monotonic() + 10
-        while "error" in (made := peers[0].ask("$JS.API.STREAM.CREATE.S", json.dumps(STREAM))[0]).decode():
-            assert time.monotonic() < deadline, made  # nats-server may still be making the account's directory (10049)
-            time.sleep(0.1)
+        # nats-server may still be making the account's directory (10049).
+        eventually(lambda: b"error" not in peers[0].ask("$JS.API.STREAM.CREATE.S", json.dumps(STREAM))[0])
 
         def count() -> dict[str, int]:
             body = json.dumps({"subjects_filter": ">"})
@@ -191,10 +189,8 @@ def test_a_revoked_user_schedules_nothing_more(kind: str) -> None:
             return found
 
         def wait_for(name: str, more: int) -> None:
-            first, deadline = count().get(name, 0), time.monotonic() + 10
-            while count().get(name, 0) < first + more:
-                assert time.monotonic() < deadline
-                time.sleep(0.05)
+            first = count().get(name, 0)
+            eventually(lambda: count().get(name, 0) >= first + more, count)
 
         for peer, name in zip(peers, "uv", strict=True):
             header = f"NATS/1.0\r\nNats-Schedule: {EVERY}\r\nNats-Schedule-Target: s.{name}\r\n\r\n"

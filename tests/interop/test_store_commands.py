@@ -15,7 +15,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -27,6 +26,7 @@ from leafd.cli.store import Place
 from leafd.errors import LeafdError
 
 from tests import servers
+from tests.rig.waiting import eventually
 
 CONFIGURATION = """
 listen: 127.0.0.1:{port}
@@ -111,15 +111,13 @@ async def contents(server: servers.Server, upto: int) -> dict[str, Any]:
 
 def checkpointed(server: servers.Server) -> Any:
     """What stat says when data.mdb has all that filled() made."""
-    end = time.monotonic() + 60
-    while True:
+
+    def all_of_it() -> Any:
         code, found = command("stat", "--store", stored(server))
         streams = {one["name"]: (one["messages"] >= MESSAGES - 1, one["consumers"]) for one in found["streams"]}
-        if streams == {"TEL": (True, 1), "COPY": (True, 0)}:
-            assert code == 0
-            return found
-        assert time.monotonic() < end, streams
-        time.sleep(0.3)
+        return found if (code, streams) == (0, {"TEL": (True, 1), "COPY": (True, 0)}) else None
+
+    return eventually(all_of_it, lambda: command("stat", "--store", stored(server)))
 
 
 @pytest.fixture(scope="module")

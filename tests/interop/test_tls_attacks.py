@@ -31,6 +31,7 @@ from tests.interop.test_tls import (
     shaken,
     wait_for,
 )
+from tests.rig.waiting import eventually
 
 pytestmark = pytest.mark.anew  # its memory is looked at
 
@@ -97,10 +98,7 @@ def storm(server: servers.Server, files: Files, count: int) -> tuple[float, int]
             if number % (count // 10) == count // 10 - 1:
                 worst_s = max(worst_s, honest(server, files))
                 worst_bytes = max(worst_bytes, server.memory_bytes("RssAnon"))
-        deadline = time.monotonic() + 30
-        while descriptors(server) > before and time.monotonic() < deadline:
-            time.sleep(0.1)
-        assert descriptors(server) <= before
+        eventually(lambda: descriptors(server) <= before, lambda: f"{descriptors(server)} descriptors, {before} before")
     finally:
         for one in strangers:
             one.close()

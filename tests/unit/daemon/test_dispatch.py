@@ -79,11 +79,12 @@ def test_who_connects_is_taken_by_the_room_of_the_listener() -> None:
 
 def test_a_leaf_node_whose_turn_it_is_begins_its_login_once() -> None:
     """Without TLS when it connects, with it when that is there."""
-    for secure, events, begins in (
+    cases: list[tuple[bool, list[t.Event], list[bool]]] = [
         (False, [opened(LEAF, LEAF_LISTENER)], [True]),
         (True, [opened(LEAF, LEAF_LISTENER), secured(LEAF)], [False, True]),
         (True, [secured(LINK)], [False]),
-    ):
+    ]
+    for secure, events, begins in cases:
         rooms = Rooms(secure=secure)
         for event, begun in zip(events, begins, strict=True):
             rooms.taken.clear()
