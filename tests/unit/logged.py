@@ -32,7 +32,7 @@ MADE: Final[dict[str, tuple[str, ...]]] = {
     "daemon/placing.py:_warn_once": ("daemon/placing.py:_settle", "daemon/placing.py:_adopt"),
     "daemon/reload.py:_adopt": ("daemon/reload.py:merged",),
     "daemon/server.py:__init__": ("daemon/operator.py:compile_operator", "accounts/claims.py:_imports"),
-    "daemon/server.py:_open_plane": ("host/memory.py:warning",),
+    "daemon/opening.py:open_plane": ("host/memory.py:warning",),
     "jetstream/service.py:_answered": (),  # a subject, and the plane's word for why
     "daemon/start.py:start": (
         "host/descriptors.py:warning", "config/bind.py:section", "config/bind.py:_support", "config/tree.py:_put",

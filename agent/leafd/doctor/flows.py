@@ -36,7 +36,7 @@ Report = Callable[[Finding], None]
 
 
 class Answered(NamedTuple):
-    """Who got an answer of the hub's JetStream: the leaf at the hub, and the client here."""
+    """The sides that got an answer of the hub's JetStream: the leaf at the hub, and the client here."""
 
     there: bool = False
     here: bool = False
