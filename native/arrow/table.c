@@ -1,4 +1,5 @@
-/* A row into its columns. Everything is written behind what counts, which is moved on when all of it found room. */
+/* table.c: adds a row to the columns of a batch. The row is written behind the last one that counts. It counts from the
+ * moment at which all its parts have found room, so a row that did not fit leaves nothing behind. */
 #include "arrow/table.h"
 
 #include "text/decimal.h"

@@ -3,9 +3,9 @@
  * What has to go through many subjects, or over many deleted messages, is a survey, made in steps before the consumer
  * counts what is left for it: nothing is delivered and no start is written down until it is over, and retention keeps
  * everything for the consumer.
- * As of when: what comes meanwhile lies behind `resume` and is delivered after the selection; a subject whose newest
- * message moved there before it was looked at has no older one in the selection. What leaves meanwhile is taken out at
- * the end.
+ * A message that comes meanwhile lies behind `resume`, and is delivered after the selection. A subject whose newest
+ * message moved there before the survey came to it has no older one in the selection. A message that leaves meanwhile
+ * is taken out at the end.
  *
  *     TIME (by start time) > FIRST ----------------------------> start
  *     LAST ----------------------------------------------------> start

@@ -40,7 +40,8 @@ def test_reasons_that_the_standard_leaves_open(server: servers.Server) -> None:
         most = peer.welcome.properties["receive_maximum"]
         peer.send(b"".join(mqtt.publish("q", level=5, qos=2, id=one + 1) for one in range(most + 1)))
         end = peer.ended()
-        assert end is not None and (DISCONNECT, 0x93) == (end.kind, end.reason)
+        assert end is not None
+        assert (DISCONNECT, 0x93) == (end.kind, end.reason)
 
 
 # ---- properties and headers

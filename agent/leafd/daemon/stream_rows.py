@@ -42,8 +42,9 @@ def shared(
     fills: bool = False,
 ) -> StreamRow:
     """With the servers that are to keep it, as many as its configuration says, without `but`. leader: of its group,
-    0: it is new. fills: or as many as there are, and not more. away: members that are not there, as far as it is known of what kind
-    they are: a majority begins without them. spread: how this server's configuration has it. Raises ApiError."""
+    0: it is new. fills: or as many as there are, and not more. away: members that are not there, as far as it is known
+    of what kind they are: a majority begins without them. spread: how this server's configuration has it. Raises
+    ApiError."""
     config = config_of(row)
     count, there = max(config.num_replicas, 1), len(row.members) or 1
     if leader and count == there and not but:
