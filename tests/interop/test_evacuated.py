@@ -17,12 +17,14 @@ import pytest
 from nats.aio.client import Client
 
 from tests import servers
-from tests.interop.test_meta_group import L, R, leader_of, led
+from tests.interop.test_meta_group import CONFIG as CONFIG_OF_SERVERS, L, R, leader_of, led
 from tests.interop.test_scaled_streams import CONFIG, kept_by, said, settled
 from tests.rig.official import one_each
 from tests.rig.waiting import until
 
 MESSAGES = 6
+MOVING, RECONFIGURED = 10124, 10226
+"""A change of a nats-server's stream waits until the one before is carried out."""
 CONSUMER = {"durable_name": "d", "ack_policy": "explicit", "ack_wait": 10**9}
 
 
@@ -41,7 +43,7 @@ async def published(client: Client, count: int) -> None:
 
 async def leader_of_stream(client: Client) -> str:
     info = await said(client, "STREAM.INFO.S")
-    leader: str = info["cluster"]["leader"]
+    leader: str = info["cluster"].get("leader", "")
     return leader
 
 
@@ -94,7 +96,7 @@ def test_a_stream_leaves_a_server_as_at_nats_servers(tmp_path: Path) -> None:
     for kind in (R, L):
         with led(kind, tmp_path) as made:
             found.append(asyncio.run(evacuated(made)))
-    assert found[0] == found[1]
+    assert found[1] == found[0]
 
 
 @pytest.mark.parametrize("kind", [R, L])
@@ -147,6 +149,70 @@ def test_a_stream_that_moves_arrives_whoever_dies_on_the_way(tmp_path: Path, vic
     """What it had is there: it is kept by both until the other server has all of it."""
     with led(L, tmp_path) as made:
         asyncio.run(moving(made, victim))
+
+
+TAGGED = CONFIG_OF_SERVERS.replace("server_name:", 'server_tags: [ "at:{name}" ]\nserver_name:')
+
+
+async def placed(made: list[servers.Server]) -> list[object]:
+    """A stream of one server and one of two are asked to be elsewhere."""
+    found: list[object] = []
+
+    async def edit(client: Client, replicas: int, **placement: object) -> None:
+        answer: dict[str, Any] = {}
+
+        async def heard() -> bool:
+            answer.clear()
+            config = CONFIG | {"num_replicas": replicas, "placement": placement}
+            answer.update(await said(client, "STREAM.UPDATE.S", config))
+            return answer.get("error", {}).get("err_code") not in (MOVING, RECONFIGURED)
+
+        await until(heard, "the change before is not carried out")
+        found.append(answer["error"]["description"] if "error" in answer else answer["config"]["placement"])
+
+    async def arrived(client: Client, *names: str) -> None:
+        async def there() -> bool:
+            return sorted(await settled(client, made, len(names), MESSAGES)) == sorted(names)
+
+        await until(there, f"it is not at {names}")
+
+    async with one_each(made) as (first, second, third):
+        await said(first, "STREAM.CREATE.S", CONFIG | {"num_replicas": 1})
+        await said(second, "CONSUMER.DURABLE.CREATE.S.d", {"stream_name": "S", "config": CONSUMER})
+        await published(third, MESSAGES)
+        await edit(first, 1, tags=["nope"])
+        await edit(second, 1, cluster="NOPE")
+        await edit(second, 2, tags=["at:s2"])  # both at once
+        for name in ("s2", "s1"):
+            await edit(third, 1, tags=[f"at:{name}"])
+            await arrived(first, name)
+        await edit(third, 1, cluster="C")  # where it is
+        await edit(first, 2, cluster="C")
+        await settled(first, made, 2, MESSAGES)
+        for name in ("s0", "s1", "s2"):
+            await edit(second, 2, tags=[f"!at:{name}"])
+            await arrived(third, *({"s0", "s1", "s2"} - {name}))
+        leader = await leader_of_stream(first)
+        for placement in ({"tags": ["nope"]}, {"cluster": "NOPE"}, {"tags": [f"at:{leader}"]}):
+            answer = await said(first, "STREAM.LEADER.STEPDOWN.S", {"placement": placement})
+            found.append(answer["error"]["description"])
+        other = ({"s0", "s1"} - {leader}).pop()
+        found.append(told(await said(first, "STREAM.LEADER.STEPDOWN.S", {"placement": {"tags": [f"at:{other}"]}})))
+
+        async def led_by_other() -> bool:
+            return await leader_of_stream(first) == other
+
+        await until(led_by_other, f"{other} does not lead")
+    return found
+
+
+def test_a_stream_goes_where_its_placement_says_as_at_nats_servers(tmp_path: Path) -> None:
+    """When that is changed, with its messages; or the change is refused. A lead goes to a server with the tags."""
+    found = []
+    for kind in (R, L):
+        with led(kind, tmp_path, TAGGED) as made:
+            found.append(asyncio.run(placed(made)))
+    assert found[1] == found[0]
 
 
 def test_what_a_cluster_of_leafd_does_not_do(tmp_path: Path) -> None:

@@ -64,11 +64,11 @@ def three(kind: str, folder: Path, config: str = CONFIG) -> Iterator[list[server
 
 
 @contextlib.contextmanager
-def led(kind: str, folder: Path) -> Iterator[list[servers.Server]]:
+def led(kind: str, folder: Path, config: str = CONFIG) -> Iterator[list[servers.Server]]:
     """Three servers of that kind, in a folder of theirs, that are up and have a leader."""
     place = folder / kind
     place.mkdir()
-    with three(kind, place) as made:
+    with three(kind, place, config) as made:
         for server in made:
             server.start()
         leader_of(made)

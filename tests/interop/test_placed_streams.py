@@ -293,6 +293,36 @@ def test_messages_are_published_read_and_acknowledged_at_any_server(both: dict[s
     assert theirs == ours
 
 
+def test_a_stream_moves_to_another_cluster_when_its_placement_says_so(both: dict[str, Three]) -> None:
+    """With its messages, and back; a cluster that there is not is refused."""
+
+    async def walk(three: Three) -> list[object]:
+        found: list[object] = []
+        async with one_each(three.servers) as clients:
+            await clients[0].jetstream().add_stream(name="MV", subjects=["mv.>"])
+            for count, cluster in enumerate(("west", "nowhere", "central", "east"), start=1):
+                await published(clients[0].jetstream(), "mv.a", b"x")
+
+                async def there(client: Client = clients[1], count: int = count, cluster: str = cluster) -> bool:
+                    config = stream("MV", "mv.>", placement={"cluster": cluster})
+                    said = members(await asked(client, "STREAM.UPDATE.MV", config, 10))
+                    info = members(await asked(client, "STREAM.INFO.MV", None, 10))
+                    refused = said.get("error", {}).get("err_code") == 10005
+                    state = (info.get("cluster", {}).get("leader"), info.get("state", {}).get("messages"))
+                    wanted = f"n{CLUSTERS.index(cluster) + 1}" if cluster in CLUSTERS else ""
+                    if refused or state == (wanted, count):
+                        found.append(said["error"] if refused else state)
+                        return True
+                    return False
+
+                await until(there, lambda: found)
+            await clients[2].jetstream().delete_stream("MV")
+        return found
+
+    ours, theirs = (asyncio.run(walk(both[kind])) for kind in (L, R))
+    assert ours == theirs
+
+
 def test_a_restored_stream_is_taken_in_by_the_group(both: dict[str, Three]) -> None:
     """Backed up at one server, deleted, restored at another one, found at the third."""
 

@@ -176,6 +176,8 @@ def test_each_server_that_keeps_a_consumer_names_it_whoever_leads(kind: str, tmp
         eventually(
             lambda: [one.items() >= everywhere.items() for one in shown(made)] == [True] * 3, lambda: shown(made)
         )
+        left = [row["consumer_detail"][0]["num_pending"] for one in made for row in details(one, "&consumers=1")[:1]]
+        assert kind == R or sorted(left, key=str) == [1, None, None]
         for server in made:
             assert report(server, "healthz?account=A&stream=S&consumer=C")["status"] == "ok"
         counts = sorted(report(server, "jsz")["consumers"] for server in made)

@@ -573,7 +573,10 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "Events on $SYS": ("interop/test_events.py::test_the_same_is_heard_of_what_happens",),
     "A stream of several servers whose": ("interop/test_replicated_memory.py::test_memory_outlives_all_its_servers",),
-    "A consumer of a stream of": ("interop/test_replicated_consumers.py::test_a_consumer_goes_on_at_the_next_leader",),
+    "A consumer of a stream of": (
+        "interop/test_replicated_consumers.py::test_a_consumer_goes_on_at_the_next_leader",
+        "interop/test_replicated_reports.py::test_each_server_that_keeps_a_consumer_names_it_whoever_leads",
+    ),
     # ---- not yet
     "A stream that never had replicas": ("interop/test_replicated_streams.py::test_what_replicas_lack_is_refused",),
 }  # fmt: skip

@@ -32,6 +32,10 @@ HEARD_NS: Final = int(AWAY_S * 1_000_000_000)
 """A member that was heard so lately is there. (-1: it was not heard at all by this leader.)"""
 
 
+MEMBERS_MAX: Final = 9
+"""RAFT_MEMBERS_MAX of native/raft/raft.h."""
+
+
 class Change(NamedTuple):
     """LEARN, PROMOTE or REMOVE, of a server's disk."""
 
@@ -48,9 +52,11 @@ def next_change(members: Collection[Seen], wanted: Mapping[int, int], own: int) 
     for peer, disk in there:
         if wanted.get(peer, 0) not in (0, disk) and peer != own and (peer, disk) not in heard:
             return Change(REMOVE, peer, disk)
-    for peer, disk in wanted.items():
-        if disk != 0 and (peer, disk) not in there:
-            return Change(LEARN, peer, disk)
+    missing = [(peer, disk) for peer, disk in wanted.items() if disk != 0 and (peer, disk) not in there]
+    if missing and len(there) >= MEMBERS_MAX:  # five others take the place of five
+        return next((Change(REMOVE, peer, disk) for peer, disk in there if peer not in wanted and peer != own), None)
+    if missing:
+        return Change(LEARN, *missing[0])
     for (peer, disk), voter in there.items():
         if not voter and peer in wanted:
             return Change(PROMOTE, peer, disk)

@@ -77,6 +77,11 @@ class Wish:
         return "" if any(tag.removeprefix("!").lower().startswith(begin) for tag in self.tags) else begin
 
 
+def fits(site: Site, wish: Wish, cluster: str) -> bool:
+    """Whether a server that keeps a stream is one of those where the stream asks to be."""
+    return site.cluster == cluster and NO_STREAMS not in site.tags and not _missed(site, wish.tags)
+
+
 def choose(wish: Wish, own: Site, others: Iterable[Site]) -> Site | str:
     """The server; or what is wrong with all of them, in nats-server's words, which may be nothing."""
     every = [one for one in (own, *others) if NO_STREAMS not in one.tags]

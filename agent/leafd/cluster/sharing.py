@@ -4,6 +4,7 @@ when one of them is to keep it no more.
     a server's alone --> kept by several   its server begins a group alone, with what it has; the others join that
     more             --> those with the fewest streams join          fewer --> the others leave
     less one         --> another one takes its place          a server's alone, less that one --> it moves
+    asked for elsewhere --> others take the places of those that are not there
     its majority lost --> one that has it keeps it alone, and others join that one
     a server is away --> a majority of as many as wanted begins without it, and it joins when it is back (refill)
 
@@ -21,7 +22,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Final
 
-from leafd.cluster.placement import Site, Wish, choose_more, lacks
+from leafd.cluster.placement import Site, Wish, choose, choose_more, fits, lacks
 from leafd.cluster.table import StreamRow
 
 FOUNDED: Final = ((0, 0),)
@@ -85,6 +86,46 @@ def moved(row: StreamRow, wish: Wish, servers: Servers, *, but: int) -> StreamRo
         return changed
     (peer,) = (one for one, _ in changed.members if one != but)
     return replace(changed, peer=peer, server=servers[peer][1].name)
+
+
+def relocated(row: StreamRow, wish: Wish, servers: Servers, count: int, *, leader: int) -> StreamRow | str:
+    """The row of a stream that asks to be elsewhere, on so many servers: who may keep it stays, others take the places
+    of the rest. In the cluster that it asks for, or in its own one, or in another one where that is possible."""
+    first, *rest = (site for _, site in servers.values())
+    if isinstance(why := choose(wish, first, rest), str):
+        return why
+    others = sorted({site.cluster for _, site in servers.values()} - {row.cluster})
+    found: list[StreamRow | str] = []
+    for cluster in (wish.cluster,) if wish.cluster else (row.cluster, *others):
+        found.append(_relocated(replace(row, cluster=cluster), wish, servers, count, leader))
+        if not isinstance(found[-1], str):
+            return found[-1]
+    return found[0]
+
+
+def _relocated(row: StreamRow, wish: Wish, servers: Servers, count: int, leader: int) -> StreamRow | str:
+    unfit = [peer for peer in row.peers if peer not in servers or not fits(servers[peer][1], wish, row.cluster)]
+    if not unfit:
+        return row
+    if not row.members:
+        return moved(row, wish, servers, but=row.peer)
+    free = {peer: one for peer, one in servers.items() if peer not in unfit}
+    there = replace(row, members=tuple(one for one in row.members if one[0] not in unfit))
+    changed = resize(there, wish, free, count, leader=leader) if there.members else _elsewhere(row, wish, free, count)
+    if isinstance(changed, str):
+        return changed
+    leaving = {*row.leaving, *row.peers} - set(changed.peers)
+    return replace(changed, group=row.group, founders=FOUNDED, leaving=tuple(sorted(leaving)))
+
+
+def _elsewhere(row: StreamRow, wish: Wish, free: Servers, count: int) -> StreamRow | str:
+    """None of its servers stays."""
+    gone = {peer for peer, created in row.gone if created == row.created}
+    chosen = _more(wish, row.cluster, {peer: one for peer, one in free.items() if peer not in gone}, count, ())
+    if isinstance(chosen, str):
+        return chosen
+    members = tuple((peer, free[peer][0]) for peer in chosen)
+    return replace(row, members=members, peer=chosen[0], server=free[chosen[0]][1].name)
 
 
 def thinned(row: StreamRow, count: int) -> StreamRow:

@@ -39,7 +39,7 @@ from leafd.daemon.replicas import FOREIGN, Replicas
 from leafd.daemon.sought import Sought
 from leafd.daemon.stored import StoredElsewhere
 from leafd.daemon.stream_rescue import StreamRescue
-from leafd.daemon.stream_rows import check_account, config_of, group_of, shared, shown, spread_of, wish_of
+from leafd.daemon.stream_rows import Sharing, check_account, config_of, group_of, shown, spread_of, wish_of
 from leafd.gojson import JsonError, dump, written
 from leafd.jetstream import errors
 from leafd.jetstream.catalogue import Group, Stream
@@ -94,7 +94,7 @@ class Placing:
         self._warned: set[tuple[str, str]] = set()
         self._nursery: trio.Nursery | None = None
         self._letters = Letters(plane.meta_send, self._serve, self._heard, guard)
-        self.replicas = Replicas(plane, meta, jetstream.catalogue, jetstream.settings)
+        self.replicas = Replicas(plane, meta, jetstream.catalogue, jetstream.settings, self._site_of)
         self.join, self.step_down = self.replicas.join, self.replicas.step_down
         self.cluster_of, self.begun, self.alone = self.replicas.cluster_of, self.replicas.begun, self.replicas.alone
         self._sought = Sought(jetstream.catalogue, self.go_on, lambda: self._news.set())
@@ -427,7 +427,7 @@ class Placing:
                 found = await self._checked(row, wish)
                 if not wish.get("brought"):
                     await self._check_limits(found)
-                return await self._write(self._shared(found))
+                return await self._write(self._shared(found, Sharing()))
             case "change":
                 if not is_there or wish["created"] != row.created or wish["peer"] not in (*row.peers, *row.leaving):
                     raise errors.STREAM_NOT_FOUND.error()
@@ -436,7 +436,7 @@ class Placing:
                     wish = {**wish, "peer": row.peer, "server": row.server, "cluster": row.cluster}
                 found = await self._checked(row, wish)
                 await self._check_limits(found, row)
-                return await self._write(self._shared(found, leader=leader))
+                return await self._write(self._shared(found, Sharing(leader, before=row)))
             case "drop":
                 if not is_there or wish["created"] not in (0, row.created):
                     return OK
@@ -444,7 +444,7 @@ class Placing:
             case "without":
                 if not is_there or wish["created"] != row.created:
                     raise errors.STREAM_NOT_FOUND.error()
-                changed = self._shared(row, leader=int(wish["leader"]), but=int(wish["peer"]))
+                changed = self._shared(row, Sharing(int(wish["leader"]), int(wish["peer"])))
                 return await self._write(changed) if wish["peer"] in row.peers else OK
             case "members" | "alone" | "fill":
                 if not is_there or (wish["created"], wish["group"]) != (row.created, row.group):
@@ -466,18 +466,18 @@ class Placing:
             case "alone":
                 there = [(one.peer, one.disk) for one in self._meta.members if self.reaches(one.peer)]
                 return alone(row, (wish["peer"], wish["disk"]), wish["server"], there)
-        return self._shared(row, leader=int(wish["peer"]), fills=True)
+        return self._shared(row, Sharing(int(wish["peer"]), fills=True))
 
     async def _check_limits(self, row: StreamRow, before: StreamRow | None = None) -> None:
         account = await self._jetstream.catalogue.known(row.account)
         check_account(account, self.table.streams.get(row.account, {}), row, before)
 
-    def _shared(self, row: StreamRow, *, leader: int = 0, but: int = 0, fills: bool = False) -> StreamRow:
+    def _shared(self, row: StreamRow, how: Sharing) -> StreamRow:
         """With the servers that are to keep it, of those that are there: as stream_rows.shared. Raises ApiError."""
         members = self._meta.members
         servers = {one.peer: (one.disk, site) for one in members if (site := self._site_of(one.peer)) is not None}
         away = [self._presence.last_site(one.peer) for one in members if one.peer not in servers]
-        return shared(row, servers, away, spread_of(self._current.config), leader=leader, but=but, fills=fills)
+        return how.found(row, servers, away, spread_of(self._current.config))
 
     async def _checked(self, row: StreamRow, wish: Mapping[str, Any]) -> StreamRow:
         wanted = {name: wish[name] for name in ("peer", "server", "cluster", "created", "author", "config")}

@@ -18,6 +18,7 @@ import trio
 
 from leafd import native_types as t
 from leafd.cluster.membership import Change, next_change
+from leafd.cluster.placement import Site, Wish, fits
 from leafd.gotime import format_time
 from leafd.jetstream import errors
 from leafd.jetstream.followed import Followed
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from leafd.daemon.meta_group import MetaGroup
     from leafd.guard import Guard
     from leafd.jetstream.catalogue import Catalogue, Group, Settings, Stream
+    from leafd.jetstream.models.stream import Placement
     from leafd.native_plane import Plane
 
 FOREIGN: Final = t.Status.INVALID
@@ -43,7 +45,16 @@ ALONE_ATTEMPTS: Final = 40
 class Replicas:
     """This server's part in streams of several."""
 
-    def __init__(self, plane: Plane, meta: MetaGroup, catalogue: Catalogue, settings: Settings) -> None:
+    def __init__(
+        self,
+        plane: Plane,
+        meta: MetaGroup,
+        catalogue: Catalogue,
+        settings: Settings,
+        site: Callable[[int], Site | None],
+    ) -> None:
+        """site: what is known of a server that is there."""
+        self._site = site
         self._plane, self._meta, self._catalogue, self._settings = plane, meta, catalogue, settings
         self.followed = Followed(plane)
         self._joined: set[int] = set()
@@ -199,19 +210,32 @@ class Replicas:
         leader = await self.leader(stream)
         return stream.led if leader == self._meta.peer else leader != 0
 
-    async def step_down(self, stream: Stream, preferred: str = "") -> None:
-        """Another server leads: the one of that name, or any. Raises ApiError."""
+    async def step_down(self, stream: Stream, wanted: Placement) -> None:
+        """Another server leads: the one that is preferred, or any in that cluster and with these tags. Raises
+        ApiError."""
         assert stream.group is not None
         look, members = await self.look(stream)
+        preferred = wanted.preferred
         peers = {self._meta.named(one.peer): one.peer for one in members}
         if preferred and preferred not in peers:
             raise errors.NO_SUITABLE_PEERS_FOR.error(why=f'preferred server "{preferred}" not known')
         if preferred and peers[preferred] == look.leader:
             raise errors.NO_SUITABLE_PEERS_FOR.error(why=f'preferred server "{preferred}" is already leader')
+        heir = peers.get(preferred, 0)
+        if not preferred and (wanted.cluster or wanted.tags):
+            others = [one for one in members if one.peer != look.leader and one.voter]
+            fitting = [one for one in others if self._fits(one.peer, wanted)]
+            if not fitting:
+                raise errors.NO_SUITABLE_PEERS_FOR.error(why="no replacement peer connected")
+            heir = min(fitting, key=lambda one: one.lag).peer
         try:
-            await self._plane.stream_group_transfer(stream.id, peers.get(preferred, 0))
+            await self._plane.stream_group_transfer(stream.id, heir)
         except t.PlaneError:
             raise errors.CLUSTER_NOT_AVAILABLE.error() from None
+
+    def _fits(self, peer: int, wanted: Placement) -> bool:
+        site = self._site(peer)
+        return site is not None and fits(site, Wish(tags=wanted.tags), wanted.cluster or site.cluster)
 
     async def cluster_of(self, stream: Stream) -> dict[str, Any]:
         """The cluster member of the stream's info, as its leader answers: without the leader among the replicas."""

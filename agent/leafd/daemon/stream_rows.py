@@ -8,10 +8,10 @@ from __future__ import annotations
 import json
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from leafd.cluster.placement import OFFLINE, Site, Spread, Wish, might
-from leafd.cluster.sharing import Servers, enlarge, moved, refill, resize, share, thinned
+from leafd.cluster.sharing import Servers, enlarge, moved, refill, relocated, resize, share, thinned
 from leafd.gojson import decode
 from leafd.jetstream import errors
 from leafd.jetstream.catalogue import Group
@@ -31,49 +31,63 @@ def group_of(row: StreamRow) -> Group | None:
     return Group(row.group, row.founders or row.members) if row.members else None
 
 
-def shared(
-    row: StreamRow,
-    servers: Servers,
-    away: Collection[Site | None],
-    spread: Spread,
-    *,
-    leader: int = 0,
-    but: int = 0,
-    fills: bool = False,
-) -> StreamRow:
-    """With the servers that are to keep it, as many as its configuration says, without `but`. leader: of its group,
-    0: it is new. fills: or as many as there are, and not more. away: members that are not there, as far as it is known
-    of what kind they are: a majority begins without them. spread: how this server's configuration has it. Raises
-    ApiError."""
-    config = config_of(row)
-    count, there = max(config.num_replicas, 1), len(row.members) or 1
-    if leader and count == there and not but:
-        return row
-    if not leader and count == 1:
-        return replace(row, group=0, members=(), founders=(), leaving=())
-    tags = config.placement.tags if config.placement is not None else ()
-    wish = Wish("", tags, max(config.max_bytes, 0), config.storage != MEMORY, count > 1, spread)
-    alone = servers.get(row.peer) if leader and count > 1 and not row.members else None
-    if alone is not None and 0 < spread.most <= alone[1].shared:
-        raise errors.INSUFFICIENT_RESOURCES.error()
-    if fills and there > count:
-        return thinned(row, count)
-    if fills:
-        return refill(row, wish, servers, count, leader=leader)
-    one_cluster = len({site.cluster for _, site in servers.values()}) == 1
-    absent = sum(might(wish, row.cluster, one) if one is not None else one_cluster for one in away)
-    if not leader:
-        changed = share(row, wish, servers, count, away=absent)
-    elif but and not row.members:
-        changed = moved(row, wish, servers, but=but)
-    elif but:
-        changed = resize(row, wish, servers, count, leader=leader, but=but)
-    else:
-        changed = enlarge(row, wish, servers, count, leader=leader, away=absent)
-    if isinstance(changed, str):
-        too_few = leader and changed == OFFLINE and not absent
-        raise errors.PEER_REMAP.error() if but else errors.NO_SUITABLE_PEERS.error(why="" if too_few else changed)
-    return changed
+class Sharing(NamedTuple):
+    """How the servers of a stream are to be found. leader: of its group, 0: it is new. but: without that one. fills: or
+    as many as there are, and not more. before: the row as it was, which may have asked for other servers."""
+
+    leader: int = 0
+    but: int = 0
+    fills: bool = False
+    before: StreamRow | None = None
+
+    def found(self, row: StreamRow, servers: Servers, away: Collection[Site | None], spread: Spread) -> StreamRow:
+        """With the servers that are to keep it, as many as its configuration says. away: members that are not there, as
+        far as it is known of what kind they are: a majority begins without them. spread: how this server's
+        configuration has it. Raises ApiError."""
+        leader, but = self.leader, self.but
+        config = config_of(row)
+        count, there = max(config.num_replicas, 1), len(row.members) or 1
+        before = config_of(self.before) if self.before is not None else None
+        moves = before is not None and _asks_elsewhere(config, before)
+        moving = before is not None and there > count == max(before.num_replicas, 1)  # it goes on
+        if leader and (count == there or moving) and not but and not moves:
+            return row
+        if not leader and count == 1:
+            return replace(row, group=0, members=(), founders=(), leaving=())
+        tags = config.placement.tags if config.placement is not None else ()
+        cluster = config.placement.cluster if moves and config.placement is not None else ""
+        wish = Wish(cluster, tags, max(config.max_bytes, 0), config.storage != MEMORY, count > 1, spread)
+        alone = servers.get(row.peer) if leader and count > 1 and not row.members else None
+        if alone is not None and 0 < spread.most <= alone[1].shared:
+            raise errors.INSUFFICIENT_RESOURCES.error()
+        if self.fills and there > count:
+            return thinned(row, count)
+        if self.fills:
+            return refill(row, wish, servers, count, leader=leader)
+        one_cluster = len({site.cluster for _, site in servers.values()}) == 1
+        absent = sum(might(wish, row.cluster, one) if one is not None else one_cluster for one in away)
+        if moves:
+            changed = relocated(row, wish, servers, count, leader=leader)
+        elif not leader:
+            changed = share(row, wish, servers, count, away=absent)
+        elif but and not row.members:
+            changed = moved(row, wish, servers, but=but)
+        elif but:
+            changed = resize(row, wish, servers, count, leader=leader, but=but)
+        else:
+            changed = enlarge(row, wish, servers, count, leader=leader, away=absent)
+        if isinstance(changed, str):
+            too_few = leader and changed == OFFLINE and not absent
+            raise errors.PEER_REMAP.error() if but else errors.NO_SUITABLE_PEERS.error(why="" if too_few else changed)
+        return changed
+
+
+def _asks_elsewhere(config: StreamConfig, before: StreamConfig) -> bool:
+    """Raises ApiError: it asks for another number of servers at once."""
+    moves = config.placement is not None and config.placement != before.placement
+    if moves and config.num_replicas != before.num_replicas:
+        raise errors.STREAM_MOVE_AND_SCALE.error()
+    return moves
 
 
 def wish_of(wanted: Wanted, spread: Spread) -> Wish:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
     from leafd.jetstream.catalogue import Group, JetStreamAccount, Stream
-    from leafd.jetstream.models.stream import StreamConfig
+    from leafd.jetstream.models.stream import Placement, StreamConfig
 
 
 class SourceStatus(Protocol):
@@ -180,8 +180,8 @@ class Placing(Protocol):
     async def begun(self, stream: Stream) -> None:
         """Returns when this server, if it leads the stream's group, has all that belongs to it; or not for long."""
 
-    async def step_down(self, stream: Stream, preferred: str = "") -> None:
-        """Another server leads the stream's group: the one of that name, or any."""
+    async def step_down(self, stream: Stream, wanted: Placement) -> None:
+        """Another server leads the stream's group: the one that is preferred, or any that is like that."""
 
     async def without(self, stream: Stream, server: str, *, moves: bool = ...) -> None:
         """Another server keeps the stream in the place of the one of that name. moves: also one that this server has

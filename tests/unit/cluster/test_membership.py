@@ -35,6 +35,12 @@ WANTED = {A: 10, B: 20, C: 31}
         pytest.param(three(Member(C, 30, heard_ns=HEARD_NS)), WANTED, (REMOVE, C, 30), id="not heard lately"),
         pytest.param(three(Member(C, 30, heard_ns=1)), WANTED, (LEARN, C, 31), id="a disk that is heard is not gone"),
         pytest.param(three(), WANTED, (LEARN, C, 31), id="the new disk learns"),
+        pytest.param(
+            [Member(peer, 10) for peer in range(1, 10)],
+            dict.fromkeys(range(5, 11), 10),
+            (REMOVE, B, 10),
+            id="where a group is full one that is not wanted makes room",
+        ),
         pytest.param(three(Member(C, 31, 0)), WANTED, (PROMOTE, C, 31), id="who has learnt votes"),
         pytest.param(three(), {A: 10, B: 20, C: 0}, None, id="a server without a known disk is waited for"),
         pytest.param(three(Member(C, 30)), {A: 10, B: 20, C: 0}, None, id="what is not known takes nobody out"),

@@ -13,6 +13,7 @@ from leafd.cluster.sharing import (
     enlarge,
     moved,
     refill,
+    relocated,
     resize,
     settled,
     share,
@@ -196,3 +197,25 @@ def test_a_stream_of_one_server_moves_by_being_kept_by_two_until_the_other_one_h
     assert (gone.members, gone.leaving, gone.gone) == (((B, 20),), (), ((A, 7),))
     assert moved(alone(), Wish(), servers(A), but=A) == ", peer offline"
     assert moved(alone(), Wish(), servers(B, C), but=A) == ", peer offline"  # nobody has it but one that is away
+
+
+def test_a_stream_that_asks_to_be_elsewhere_keeps_the_servers_that_fit() -> None:
+    """Others take the places of the rest, which leave when those vote. A server's alone is kept by both until then."""
+    row = resized(alone(), 3, there=(A, B, C))
+    kinds = {A: "x", B: "y", C: "x", D: "y", E: "y"}
+    there = {peer: (10 * peer, Site(f"s{peer}", "c", (tag,), free=100)) for peer, tag in kinds.items()}
+    there[6] = (60, Site("s6", "d", ("y",), free=100))
+    changed = relocated(row, Wish(tags=("y",)), there, 3, leader=A)
+    assert isinstance(changed, StreamRow)
+    assert (set(changed.members), changed.leaving) == ({(B, 20), (D, 40), (E, 50)}, (A, C))
+    assert (changed.group, changed.founders, changed.peer in changed.peers) == (row.group, FOUNDED, True)
+    assert read_row(0, write_row(changed)) == changed
+    assert relocated(row, Wish("c"), there, 3, leader=A) == row
+    assert relocated(row, Wish(tags=("z",)), there, 3, leader=A) == ", tags not matched ['z']"
+    assert isinstance(relocated(row, Wish("d"), there, 3, leader=A), str)  # it has one server
+    all_new = relocated(row, Wish(tags=("y",)), {**there, B: (20, Site("s2", "c"))}, 2, leader=A)
+    assert isinstance(all_new, StreamRow)
+    assert (set(all_new.peers), all_new.leaving, all_new.peer in (D, E)) == ({D, E}, (A, B, C), True)
+    one = relocated(alone(), Wish("d"), there, 1, leader=A)
+    assert isinstance(one, StreamRow)
+    assert (one.members, one.founders, one.peer, one.cluster) == (((A, 10), (6, 60)), ((A, 10),), 6, "d")

@@ -8,6 +8,7 @@ from leafd.gojson import JsonError, decode
 from leafd.jetstream import errors
 from leafd.jetstream.endpoints.streams import check_led
 from leafd.jetstream.models.requests import PeerRemoveRequest, StepDownRequest
+from leafd.jetstream.models.stream import Placement
 from leafd.jetstream.ports import Placing
 from leafd.jetstream.registry import Call, endpoint
 
@@ -19,15 +20,14 @@ def _placing(call: Call) -> Placing:
     return call.context.placing
 
 
-def _preferred(body: bytes) -> str:
-    """The server that is to lead; "": any. Raises ApiError."""
+def _wanted(body: bytes) -> Placement:
+    """The server that is to lead, or what it has to be like. Raises ApiError."""
     if not body.strip():
-        return ""
+        return Placement()
     try:
-        placement = decode(StepDownRequest, body, strict=False).placement
+        return decode(StepDownRequest, body, strict=False).placement or Placement()
     except JsonError as error:
         raise errors.INVALID_JSON.error(err=error) from None
-    return placement.preferred if placement is not None else ""
 
 
 @endpoint("STREAM.LEADER.STEPDOWN.*", "stream_leader_stepdown_response", checks=())
@@ -35,8 +35,8 @@ async def stream_step_down(call: Call, _request: None) -> dict[str, Any]:
     """Another replica leads; the only one stays the leader."""
     placing = _placing(call)
     stream = call.stream(call.name(3))
-    if stream.group is not None:
-        await placing.step_down(stream, _preferred(call.body))
+    if stream.group is not None and stream.config.num_replicas > 1:
+        await placing.step_down(stream, _wanted(call.body))
     return {"success": True}
 
 
@@ -47,8 +47,8 @@ async def consumer_step_down(call: Call, _request: None) -> dict[str, Any]:
     stream = call.stream(call.name(3))
     check_led(stream)
     call.consumer(stream, call.name(4))
-    if stream.group is not None:
-        await placing.step_down(stream, _preferred(call.body))
+    if stream.group is not None and stream.config.num_replicas > 1:
+        await placing.step_down(stream, _wanted(call.body))
     return {"success": True}
 
 
