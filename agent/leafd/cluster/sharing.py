@@ -119,7 +119,7 @@ def _relocated(row: StreamRow, wish: Wish, servers: Servers, count: int, leader:
 
 
 def _elsewhere(row: StreamRow, wish: Wish, free: Servers, count: int) -> StreamRow | str:
-    """None of its servers stays."""
+    """A row whose servers all leave, for others of its cluster."""
     gone = {peer for peer, created in row.gone if created == row.created}
     chosen = _more(wish, row.cluster, {peer: one for peer, one in free.items() if peer not in gone}, count, ())
     if isinstance(chosen, str):

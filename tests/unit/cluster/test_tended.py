@@ -33,7 +33,9 @@ class World:
         stream = SimpleNamespace(id=1, group=object(), led=True, lead=3)
         catalogue = SimpleNamespace(streams=lambda: [stream])
         meta = SimpleNamespace(peer=OWN)
-        self.replicas = Replicas(cast("Any", self), cast("Any", meta), cast("Any", catalogue), cast("Any", None))
+        self.replicas = Replicas(
+            cast("Any", self), cast("Any", meta), cast("Any", catalogue), cast("Any", None), lambda peer: None
+        )
         self.replicas.look = self.look  # type: ignore[method-assign]
 
     async def look(self, stream: Stream) -> Any:
