@@ -87,7 +87,7 @@ async def all_servers(made: list[servers.Server]) -> list[object]:
     async def heard(message: Msg) -> None:
         told.append((message.subject.removeprefix("$JS.EVENT.ADVISORY."), json.loads(message.data)))
 
-    for what in ("DOMAIN.>", "SERVER.>"):
+    for what in ("DOMAIN.>", "SERVER.>", "API"):
         await client.subscribe(f"$JS.EVENT.ADVISORY.{what}", cb=heard)
     await client.flush()
     shown = await ask_all(client, "$SYS.REQ.SERVER.PING", answers=3)
@@ -105,8 +105,16 @@ async def all_servers(made: list[servers.Server]) -> list[object]:
     assert "error" not in await asked(client, "SERVER.REMOVE", {"peer": goes})
     await until(lambda: found("SERVER.REMOVED"), lambda: told)
     removed = found("SERVER.REMOVED")[-1]
+    orders = ("$JS.API.META.LEADER.STEPDOWN", "$JS.API.SERVER.REMOVE")
+
+    def audited() -> dict[str, dict[str, Any]]:
+        return {event["subject"]: event for event in found("API") if event["subject"] in orders}
+
+    await until(lambda: len(audited()) == len(orders), lambda: told)
     await client.close()
     return [
+        *((one, sorted(audited()[one]), audited()[one]["type"], audited()[one].get("request")) for one in orders[:1]),
+        (sorted(audited()[orders[1]]), goes in audited()[orders[1]]["request"]),
         sorted(elected),
         (elected["type"], elected["cluster"], members[elected["leader"]] == leader, sorted(members.values())),
         sorted(removed),

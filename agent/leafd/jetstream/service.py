@@ -440,7 +440,8 @@ class JetStream:
                 account.api_errors += int(answered.error)
             if message.reply:
                 self._plane.publish(account.id, message.reply, body, header=answered.header)
-            if answered.counted and not account.system:
+            ordered = account.system and message.subject.removeprefix(API).split(".") in _ORDERS
+            if answered.counted and (ordered or not account.system):
                 await self._context.advisories.audit(account, message.subject, asker, message.payload, body)
 
     async def answer(
@@ -584,10 +585,8 @@ _ORDERS: Final = (["META", "LEADER", "STEPDOWN"], ["SERVER", "REMOVE"], ["SERVER
 def _unheard(tokens: list[str], header: bytes) -> bool:
     """Whether the system account hears nothing of what it asks, as from the reference."""
     moves = tokens[:3] in (["ACCOUNT", "STREAM", "MOVE"], ["ACCOUNT", "STREAM", "CANCEL_MOVE"]) and len(tokens) == 5
-    if moves or tokens in _ORDERS:
-        return True
     answered = tokens == ["INFO"] or (tokens[:2] == ["ACCOUNT", "PURGE"] and len(tokens) == 3)
-    return answered and not fits_level(header)
+    return moves or tokens in _ORDERS or (answered and not fits_level(header))
 
 
 def _asker(message: t.Message) -> tuple[int, int]:
