@@ -19,7 +19,7 @@ import pytest
 from tests.crash.histories.aging import Aged
 from tests.crash.histories.clocks import Clock, before, built
 from tests.crash.histories.judge import Counted, Verdict, build, judged, miscounted, silences
-from tests.crash.histories.pulling import Delivery
+from tests.crash.histories.pulling import Delivery, delivery
 from tests.crash.histories.workload import CONSUMERS, Append, History, Touch
 from tests.servers import LEAFD
 
@@ -143,6 +143,9 @@ def test_a_number_that_is_asked_for_and_comes_after_its_confirmed_acknowledgemen
 def test_a_number_that_is_delivered_and_not_in_the_stream_is_found() -> None:
     assert consumed([*PULLED, Delivery("H", 4, 5, 80)]).phantoms == [4]
     assert consumed([*PULLED, Delivery("H", 3, 2, 80)]).phantoms == [3], "at another sequence"
+    for stream in ("H", "Q"):
+        assert consumed([*PULLED, delivery(stream, b"v3", 2, 80)]).phantoms == [-2], "a register's value, and no number"
+        assert delivery(stream, b"3", 2, 80) == Delivery(stream, 3, 2, 80)
 
 
 def test_numbers_of_the_work_queue_are_known_by_deliveries_alone() -> None:

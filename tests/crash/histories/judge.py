@@ -182,7 +182,7 @@ def _judge_consumers(history: History, stored: dict[int, int], verdict: Verdict)
     verdict.again = [one.number for one in history.deliveries if one.pulled > first.get(one.number, one.pulled)]
     for one in history.deliveries:
         there = stored if one.stream == CONSUMERS["H"].stream else named
-        if there.get(one.number, one.seq if there is named else 0) != one.seq:
+        if one.number < 0 or there.get(one.number, one.seq if there is named else 0) != one.seq:
             verdict.phantoms.append(one.number)
 
 

@@ -83,8 +83,13 @@ async def pull_until(drained: asyncio.Event, client: Client, consumer: Consumer,
 
 
 def _delivery(consumer: Consumer, message: Msg, pulled: int) -> Delivery:
-    seq = int(message.reply.split(".")[SEQUENCE_TOKEN])
-    return Delivery(consumer.stream, int(message.data), seq, pulled)
+    return delivery(consumer.stream, message.data, int(message.reply.split(".")[SEQUENCE_TOKEN]), pulled)
+
+
+def delivery(stream: str, payload: bytes, seq: int, pulled: int) -> Delivery:
+    """Consumers want numbers alone: what is none, as a register's value that has come to be at a sequence which was
+    another message's, has a negative one, which nobody published."""
+    return Delivery(stream, int(payload) if payload.isdigit() else -seq, seq, pulled)
 
 
 async def _acknowledge(client: Client, message: Msg, delivery: Delivery) -> None:
