@@ -202,7 +202,7 @@ def test_a_token_comes_with_the_command_of_the_page(tmp_path: Path) -> None:
         stack.callback(walk.servers["hub"].stop)
         hub = str(tmp_path / "hub" / "leafd.conf")
         printed = servers.leafd("enrol", "token", "--name", "box-0001", "-c", hub).stderr
-        typed = printed.splitlines()[0].partition("on the box:")[2].split()
+        typed = next(line for line in printed.splitlines() if line.startswith("    ")).split()
         expected = walk.commands[2].split()
 
         assert [word for word in expected if "://" not in word] == [word for word in typed if "://" not in word]

@@ -58,10 +58,13 @@ def _token(context: click.Context, name: str, expires: str, uses: int, config: P
         return
     click.echo(ticket.text)
     url, who = made["url"] or f"nats-leaf://THIS-HOST:{LEAF_PORT}", name if "*" not in name else "NAME"
-    note = f"Until {_clock(made['expires'])}, on the box:  leafd init leaf --name {who} --enrol {url} TOKEN --force"
+    note = (
+        f"\nUntil {_clock(made['expires'])}, on the box, with the token in the place of TOKEN:\n\n"
+        f"    leafd init leaf --name {who} --enrol {url} TOKEN --force\n"
+    )
     if not is_secure(server, url):
         note += (
-            "\nThe leaf listener has no TLS: whoever listens on the way learns the token, and may be faster with it."
+            "\nThe leaf listener has no TLS: whoever listens on the way learns the token,\nand may be faster with it."
         )
     print(note, file=sys.stderr)
 

@@ -297,9 +297,11 @@ def _hub(plan: Plan) -> Made:
         + f"enrol {{ account: {_quoted(plan.account)}{reached} }}\n"
     )
     advice = (
-        f"{said}\n"
-        f"For each box: leafd enrol token --name NAME. It prints a token, and what to type at the box.\n"
-        f"Programs at the hub log in with the key in {key}: nats --nkey {key} ..."
+        f"{said}\n\n"
+        "For each box. It prints a token, and what to type at the box:\n\n"
+        "    leafd enrol token --name NAME\n\n"
+        "Programs at the hub log in with a key:\n\n"
+        f"    nats --nkey {key} ..."
     )
     return Made({**files, key: (seed + "\n", SECRET), plan.directory / "leafd.conf": (text, PLAIN)}, advice)
 
@@ -307,14 +309,15 @@ def _hub(plan: Plan) -> Made:
 def _secured(plan: Plan) -> tuple[dict[Path, tuple[str, int]], str, str]:
     """Files of the leaf listener's TLS, its lines of the configuration, and what is said of it. Raises LeafdError."""
     if not plan.tls:
-        return {}, "", "No TLS: whoever is on the way between a box and this hub reads and changes all that passes."
+        return {}, "", "No TLS: whoever is on the way between a box and this hub reads and changes all."
     if not authority.is_possible():
         return (
             {},
             "",
-            "NO TLS: there is no openssl command here to make certificates with. Whoever is on the way between a box "
-            "and this hub reads and changes all that passes. Install openssl and run this again with --force, or give "
-            "the leafnodes block certificates that you have: tls { cert_file: FILE, key_file: FILE }",
+            "NO TLS: there is no openssl command here to make certificates with.\n"
+            "Whoever is on the way between a box and this hub reads and changes all.\n"
+            "Install openssl and run this again with --force, or give the leafnodes\n"
+            "block certificates that you have: tls { cert_file: FILE, key_file: FILE }",
         )
     place = authority.paths(plan.directory, plan.name)
     addresses = plan.addresses or authority.usual_addresses()
@@ -324,8 +327,10 @@ def _secured(plan: Plan) -> tuple[dict[Path, tuple[str, int]], str, str]:
         files |= {place.authority: (issued.authority, PLAIN), place.authority_key: (issued.authority_key, OWNERS)}
     lines = f"  tls {{ cert_file: {_quoted(str(place.certificate))}, key_file: {_quoted(str(place.key))} }}\n"
     said = (
-        f"TLS: boxes check this hub by {place.authority}; a token brings it along. The certificate is for "
-        f"{', '.join(addresses)}; where boxes reach it by another name: leafd hub certificate --address NAME"
+        f"TLS: boxes check this hub by {place.authority}.\n"
+        f"A token brings it along. The certificate is for {', '.join(addresses)}.\n"
+        "Where boxes reach the hub by another name:\n\n"
+        "    leafd hub certificate --address NAME"
     )
     return files, lines, said
 

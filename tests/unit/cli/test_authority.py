@@ -107,5 +107,6 @@ def test_a_hub_without_tls_is_said_to_be_one(
     monkeypatch.setattr(authority, "is_possible", lambda: there)
     made = hub(tmp_path, "hub.example.org", tls=tls)
     assert made.advice.startswith(said)
+    assert [] == [line for line in made.advice.splitlines() if len(line) > 80 and str(tmp_path) not in line]
     assert {"leafd.conf", "hub-programs.nk"} == {one.name for one in tmp_path.iterdir()}
     assert "tls {" not in (tmp_path / "leafd.conf").read_text()
