@@ -239,8 +239,7 @@ typedef struct store_newest {
 LEAF_MUST_USE status_t store_newest(store_stream_t *stream, store_newest_t *newest, bytes_t pattern, uint64_t upto,
                                     uint32_t budget, uint64_t *seq);
 void store_newest_end(store_newest_t *newest);
-/* The newest of one subject at or below upto, back along its chain. *at: 0 at first, then as it was left; *budget: less
- * each step. */
+/* The newest of one subject at or below upto, by its chain. *at: 0 at first, then as left; *budget: less each step. */
 LEAF_MUST_USE status_t store_newest_of(store_stream_t *stream, bytes_t subject, uint64_t upto, uint32_t *budget,
                                        uint64_t *at);
 

@@ -20,8 +20,7 @@ import pytest
 from tests import servers
 from tests.certificates import Authority, Issued
 from tests.hostile.wires import Asker
-from tests.interop.test_tls import wait_for
-from tests.rig.waiting import PATIENCE_S
+from tests.rig.waiting import PATIENCE_S, logged
 
 SECRET: Final = b"n0body-hears-this"
 BOX: Final = """
@@ -147,5 +146,5 @@ def test_only_the_hub_hears_who_the_box_is(kind: str, tmp_path_factory: pytest.T
         certificates = list(heard)[9:]
         assert {name: heard[name] for name in certificates} == dict.fromkeys(certificates, b"")
         for reason in REASONS[kind]:
-            wait_for(box, reason)
+            logged(box, reason)
         assert not [line for line in box.log.splitlines() if not line.startswith("[")]

@@ -11,7 +11,7 @@ import socket
 import threading
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import nats
@@ -20,6 +20,7 @@ import pytest
 
 from tests import servers
 from tests.certificates import Authority
+from tests.rig.waiting import eventually, logged
 
 HUB = """
 server_name: hub
@@ -119,14 +120,13 @@ def test_links_are_s2_streams_unless_told_otherwise(kinds: tuple[str, str]) -> N
 
 def link_at(hub: servers.Server, compression: str) -> int:
     """The number of the hub's link, when that is compressed like this."""
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
+
+    def number() -> int:
         with urllib.request.urlopen(f"http://127.0.0.1:{hub.ports['monitor_port']}/leafz", timeout=5) as answer:
-            for one in json.load(answer).get("leafs") or []:
-                if one.get("compression") == compression:
-                    return int(one["id"])
-        time.sleep(0.05)
-    raise AssertionError(f"no link with {compression}: {leafz(hub)}\n{hub.log[-2000:]}")
+            links = json.load(answer).get("leafs") or []
+        return next((int(one["id"]) for one in links if one.get("compression") == compression), 0)
+
+    return eventually(number, lambda: f"no link with {compression}: {leafz(hub)}\n{hub.log[-2000:]}")
 
 
 @pytest.mark.parametrize("kinds", LINE_UPS[::2], ids="-".join)
@@ -204,15 +204,6 @@ class Delay:
                 end.shutdown(socket.SHUT_RDWR)
 
 
-def eventually(ask: Callable[[], bool], seconds: float = 15) -> bool:
-    deadline = time.monotonic() + seconds
-    while not ask():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.1)
-    return True
-
-
 @pytest.mark.parametrize("kinds", [kinds for kinds in LINE_UPS if servers.LEAFD in kinds], ids="-".join)
 def test_the_level_follows_the_round_trip(kinds: tuple[str, str]) -> None:
     """Over a slow line both ends compress better, and less again when it is fast; messages pass all the while."""
@@ -230,12 +221,12 @@ def test_damage_ends_the_link_with_a_reason_and_it_comes_back() -> None:
     """One line in the log says it; nothing of what was damaged is heard."""
     kinds, fast = (servers.LEAFD, servers.LEAFD), "compression: s2_fast"
     with Delay(0) as delay, linked(kinds, fast, fast, by=delay.port) as (hub, leaf):
-        assert eventually(lambda: leafz(hub) == ["s2_fast"])
+        eventually(lambda: leafz(hub) == ["s2_fast"], lambda: leafz(hub))
         delay.damaged = True
         asyncio.run(one_message(leaf))
-        assert eventually(lambda: "compressed stream: " in hub.log), hub.log
+        logged(hub, "compressed stream: ")
         delay.damaged = False
-        assert eventually(lambda: leafz(hub) == ["s2_fast"])
+        eventually(lambda: leafz(hub) == ["s2_fast"], lambda: leafz(hub))
         asyncio.run(asyncio.wait_for(over_the_link(hub, leaf), 60))
 
 

@@ -19,6 +19,7 @@ import pytest
 from leafd.native_plane import MEMORY_SHARES
 
 from tests import servers
+from tests.rig.waiting import eventually
 
 pytestmark = pytest.mark.anew  # its memory is looked at
 
@@ -216,12 +217,7 @@ def test_connections_that_do_nothing(server: servers.Server) -> None:
             assert b"PONG\r\n" in said
         assert b"-ERR 'maximum connections exceeded'" in logged_in()[1]
         one.close()
-        for _ in range(100):
-            if b"PONG\r\n" in logged_in()[1]:
-                break
-            time.sleep(0.05)
-        else:
-            pytest.fail("the place of a connection that has gone stays taken")
+        eventually(lambda: b"PONG\r\n" in logged_in()[1], "the place of a connection that has gone stays taken")
     assert watch.most - watch.base < LIMIT + SLACK
 
 

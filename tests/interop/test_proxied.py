@@ -10,6 +10,7 @@ import socket
 import ssl
 import time
 import urllib.request
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import pytest
 
 from tests import servers
 from tests.certificates import Authority
+from tests.rig.waiting import eventually
 
 CONFIGURATION = """
 listen: "127.0.0.1:{port}"
@@ -89,9 +91,7 @@ def test_connections_have_the_address_that_the_proxy_tells(kind: str, pieces: in
             if pieces == 1 and len(header) > 200:
                 continue
             # (What came before may still be listed: at first that which asked whether the server speaks.)
-            deadline = time.monotonic() + 15
-            while connections(server) and time.monotonic() < deadline:
-                time.sleep(0.02)
+            eventually(lambda: not connections(server), lambda: connections(server))
             with socket.create_connection(("127.0.0.1", server.port)) as stream:
                 own = stream.getsockname()[:2]
                 assert "client_ip" not in speak(stream, header, pieces)
@@ -124,6 +124,10 @@ def told(server: servers.Server) -> int:
     return server.log.count("Error reading PROXY protocol header from 127.0.0.1:") - server.log.count(": EOF")
 
 
+def more_told(server: servers.Server, before: int) -> bool:
+    return told(server) > before
+
+
 @pytest.mark.parametrize("kind", servers.KINDS)
 def test_a_bad_header_ends_the_connection_with_one_line(kind: str) -> None:
     """The log says whose it was and what is wrong; the client is told nothing but INFO."""
@@ -138,9 +142,7 @@ def test_a_bad_header_ends_the_connection_with_one_line(kind: str) -> None:
                     while piece := stream.recv(4096):
                         said += piece
             assert said.count(b"\r\n") == said.count(b"INFO"), (header, said)
-            deadline = time.monotonic() + 5
-            while told(server) == before and time.monotonic() < deadline:
-                time.sleep(0.02)
+            eventually(partial(more_told, server, before), f"nothing is told of {header!r}")
             assert before + 1 == told(server), (header, server.log[-600:])
 
 
@@ -157,8 +159,7 @@ def test_a_half_header_is_waited_for_some_seconds() -> None:
             while stream.recv(4096):
                 pass
         assert 4 < time.monotonic() - begun < 12
-        while told(server) == 0 and time.monotonic() - begun < 12:
-            time.sleep(0.02)
+        eventually(lambda: told(server) != 0, "nothing is told of it")
         assert told(server) == 1
 
 

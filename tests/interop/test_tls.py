@@ -27,7 +27,7 @@ import pytest
 
 from tests import servers
 from tests.certificates import Authority, Issued
-from tests.rig.waiting import PATIENCE_S
+from tests.rig.waiting import PATIENCE_S, logged
 
 SERVER = """
 listen: "127.0.0.1:{port}"
@@ -90,17 +90,6 @@ def rest_of(sock: socket.socket) -> bytes:
         while part := sock.recv(4096):
             found += part
     return found
-
-
-def wait_for(server: servers.Server, text: str) -> str:
-    """The log's line with that text."""
-    deadline = time.monotonic() + PATIENCE_S
-    while time.monotonic() < deadline:
-        for line in server.log.splitlines():
-            if text in line:
-                return line
-        time.sleep(0.05)
-    raise AssertionError(f"no {text!r} in:\n{server.log[-4000:]}")
 
 
 @pytest.mark.parametrize("kind", servers.KINDS)
@@ -252,7 +241,7 @@ def serving_first(kind: str, files: Files, more: str, rest: str = "") -> Iterato
             words = [*servers.command(kind), "-c", str(server.directory / "server.conf")]
             server.process = subprocess.Popen(words, stdout=output, stderr=output, cwd=server.directory)
         try:
-            wait_for(server, "Server is ready")
+            logged(server, "Server is ready")
             yield server
         finally:
             server.stop()
@@ -357,7 +346,7 @@ def test_only_pinned_certificates_get_in(kind: str, files: Files) -> None:
         log_in(server, files.trusting(showing=files.client))
         with pytest.raises((AssertionError, OSError)):
             log_in(server, files.trusting(showing=files.server))
-        assert "TLS handshake error" in wait_for(server, "not pinned")
+        assert "TLS handshake error" in logged(server, "not pinned")
 
 
 @pytest.mark.parametrize("kind", servers.KINDS)
@@ -367,7 +356,7 @@ def test_an_expired_certificate_is_told_in_one_line(kind: str, files: Files) -> 
     with serving(kind, files, more="verify: true") as server:
         with pytest.raises((AssertionError, OSError)):
             log_in(server, files.trusting(showing=expired))
-        line = wait_for(server, "expired")
+        line = logged(server, "expired")
         assert "TLS handshake error" in line
         if kind == servers.LEAFD:
             assert "CN=expired" in line
@@ -380,7 +369,7 @@ def test_an_expired_certificate_of_our_own_is_named(files: Files) -> None:
     with serving(servers.LEAFD, files, shown=expired) as server:
         with pytest.raises(ssl.SSLError):
             log_in(server, files.trusting())
-        line = wait_for(server, "our certificate has expired")
+        line = logged(server, "our certificate has expired")
         assert "TLS handshake error" in line
         assert "2021-01-31 12:34:56 UTC" in line
 
@@ -494,10 +483,10 @@ def test_a_link_that_comes_back_takes_up_its_session(files: Files) -> None:
             between(hub.ports["leaf_port"]) as wire,
             servers.running(servers.LEAFD, LOUD_LEAF, **own, hub_port=wire.port) as leaf,
         ):
-            first = wait_for(leaf, "TLS handshake complete")
+            first = logged(leaf, "TLS handshake complete")
             asyncio.run(crosses(leaf, hub))
             wire.now()
-            second = wait_for(leaf, "a session taken up again")
+            second = logged(leaf, "a session taken up again")
             full, resumed = (int(line.split(" bytes")[0].split()[-1]) for line in (first, second))
             assert resumed < full * 2 / 3, (first, second)
 
@@ -506,7 +495,7 @@ def test_a_hub_with_another_name_is_refused(files: Files) -> None:
     """A remote that is dialled by a name takes only a certificate of that name; insecure takes any."""
     odd = Files(files.authority, files.authority.issue("odd", names="DNS:elsewhere.example"), files.client)
     with linked((servers.LEAFD, servers.LEAFD), odd) as (_, leaf):
-        line = wait_for(leaf, "Error trying to connect as leafnode")
+        line = logged(leaf, "Error trying to connect as leafnode")
         assert "it is not of localhost" in line
         assert "CN=odd" in line
     with linked((servers.LEAFD, servers.LEAFD), odd, leaf_more="insecure: true") as (hub, leaf):

@@ -29,9 +29,8 @@ from tests.interop.test_tls import (
     serving,
     serving_first,
     shaken,
-    wait_for,
 )
-from tests.rig.waiting import eventually
+from tests.rig.waiting import eventually, logged
 
 pytestmark = pytest.mark.anew  # its memory is looked at
 
@@ -131,7 +130,7 @@ def test_a_handshake_has_its_time(files: Files, half: bytes) -> None:
         sock.sendall(half)
         assert b"PONG" not in rest_of(sock)
         assert 0.5 < time.monotonic() - began < 10
-        assert "TLS handshake" in wait_for(server, "handshake")
+        assert "TLS handshake" in logged(server, "handshake")
 
 
 def test_a_hello_byte_by_byte_has_no_more(files: Files) -> None:

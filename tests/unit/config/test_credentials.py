@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-import time
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from leafd.config.tree import parse_text, plain
 from leafd.errors import ConfigError
 
 from tests.certificates import Authority
+from tests.rig.waiting import logged
 from tests.servers import LEAFD, make, running
 
 SEED = "SUAIWGCODIHYRJ4YY35OF6EPHWXAJV3MDW5XX24RXB6D6YDVDBCCFJPAFM"
@@ -159,10 +159,7 @@ def test_a_link_of_secrets_by_name(credentials: Path, tmp_path: Path) -> None:
             )
             box.start()
             try:
-                deadline = time.monotonic() + 60
-                while "Leafnode connection created" not in box.log and time.monotonic() < deadline:
-                    time.sleep(0.05)
-                assert "Leafnode connection created" in box.log
+                logged(box, "Leafnode connection created")
                 assert "open sesame" not in box.log + server.log
                 assert SEED not in box.log + server.log
             finally:

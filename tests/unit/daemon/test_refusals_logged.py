@@ -6,11 +6,11 @@ import contextlib
 import json
 import re
 import socket
-import time
 import unicodedata
 
 import pytest
 
+from tests.rig.waiting import eventually
 from tests.servers import KINDS, LEAFD, REFERENCE, Server, running
 
 CONFIGURATION = """
@@ -46,12 +46,12 @@ def say(server: Server, user: str, *parts: bytes, password: str = "a", **options
 
 def told(server: Server, count: int) -> list[str]:
     """The lines of level ERR without what differs from run to run."""
-    deadline = time.monotonic() + 10
-    while True:
-        found = re.findall(r"\[ERR\] 127\.0\.0\.1:\d+ - cid:\d+ - (.*)", server.log)
-        if len(found) >= count or time.monotonic() > deadline:
-            return [re.sub(r"state=\d+, i=\d+: |\.\.\.$", "", line).replace("'", "") for line in found]
-        time.sleep(0.02)
+
+    def lines() -> list[str]:
+        return re.findall(r"\[ERR\] 127\.0\.0\.1:\d+ - cid:\d+ - (.*)", server.log)
+
+    eventually(lambda: len(lines()) >= count, lines)
+    return [re.sub(r"state=\d+, i=\d+: |\.\.\.$", "", line).replace("'", "") for line in lines()]
 
 
 @pytest.mark.parametrize(
