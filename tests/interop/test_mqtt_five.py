@@ -40,8 +40,7 @@ def test_reasons_that_the_standard_leaves_open(server: servers.Server) -> None:
         most = peer.welcome.properties["receive_maximum"]
         peer.send(b"".join(mqtt.publish("q", level=5, qos=2, id=one + 1) for one in range(most + 1)))
         end = peer.ended()
-        assert end is not None
-        assert (DISCONNECT, 0x93) == (end.kind, end.reason)
+        assert (DISCONNECT, 0x93) == ((end.kind, end.reason) if end is not None else None)
 
 
 # ---- properties and headers
@@ -336,8 +335,7 @@ def test_more_that_waits_for_its_acknowledgement_than_granted_ends_it(server: se
         assert [0x80 > peer.expect(PUBREC).reason for _ in range(most)] == [True] * most
         peer.publish("nobody/hears", b"x", qos=2)
         end = peer.ended()
-        assert end is not None
-        assert (DISCONNECT, 0x93) == (end.kind, end.reason)
+        assert (DISCONNECT, 0x93) == ((end.kind, end.reason) if end is not None else None)
 
 
 # ---- connections
