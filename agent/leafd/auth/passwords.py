@@ -28,7 +28,8 @@ def is_hash(configured: str) -> bool:
 def matches(configured: str, sent: str) -> bool:
     """Whether the client knows the password or token."""
     if (found := _MOSQUITTO.fullmatch(configured)) is not None:
-        return _knows(found, sent.encode("utf-8", "surrogatepass"))
+        # mosquitto lets nobody in without a password, also where the hash is that of none.
+        return bool(sent) and _knows(found, sent.encode("utf-8", "surrogatepass"))
     if is_hash(configured):
         import bcrypt
 

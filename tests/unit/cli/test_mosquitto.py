@@ -5,6 +5,8 @@ Hashes are those that mosquitto_passwd of mosquitto 2.0.11 made, and those in it
 
 from __future__ import annotations
 
+import hashlib
+from base64 import b64encode
 from pathlib import Path
 
 import pytest
@@ -49,6 +51,19 @@ def test_a_password_of_mosquitto_is_the_same_here(configured: str, password: str
     assert matches(configured, password)
     assert not matches(configured, password + "x")
     assert not matches(configured, configured)
+
+
+def test_a_hash_of_no_password_lets_nobody_in() -> None:
+    """As with mosquitto, whose tool makes none: such a line is somebody's mistake."""
+    salt = b"0123456789ab"
+    kinds = {
+        "6": hashlib.sha512(salt).digest(),
+        "7$101": hashlib.pbkdf2_hmac("sha512", b"", salt, 101),
+    }
+    for kind, digest in kinds.items():
+        configured = f"${kind}${b64encode(salt).decode()}${b64encode(digest).decode()}"
+        assert is_hash(configured)
+        assert not matches(configured, "")
 
 
 @pytest.mark.parametrize(
