@@ -53,6 +53,7 @@ uint8_t mqtt_return_code(mqtt_reason_t reason) {
     case MQTT_REASON_LOGIN: return 4;
     case MQTT_REASON_NOT_AUTHORIZED:
     case MQTT_REASON_BANNED:
+    case MQTT_REASON_TOO_LARGE: /* a will: mosquitto's code for it */
     case MQTT_REASON_METHOD: return 5;
     default: return 3;
     }

@@ -124,7 +124,7 @@ def test_a_will_is_no_larger_than_other_messages(level: int) -> None:
             assert 0 == peer.welcome.reason
         with Peer(found, level=level, begin=False) as peer:
             peer.send(mqtt.connect(level, "exceeds", will=Will("a", b"x" * 1025)))
-            assert (3 if level == 4 else 0x95) == peer.expect(mqtt.CONNACK).reason
+            assert (5 if level == 4 else 0x95) == peer.expect(mqtt.CONNACK).reason
             peer.ended()
 
 
