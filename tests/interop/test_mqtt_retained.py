@@ -13,7 +13,8 @@ from typing import Final
 import pytest
 
 from tests import mqtt, servers
-from tests.interop.test_mqtt_sessions import KINDS, broker
+from tests.interop.mqtt_walks import reload
+from tests.interop.test_mqtt_sessions import CONFIGURATION, KINDS, broker
 from tests.mqtt import LEVELS, PUBLISH, SUBACK, Peer
 from tests.rig.waiting import eventually
 
@@ -97,3 +98,22 @@ def test_the_will_of_the_first_client_is_retained(kind: str, level: int) -> None
                 return [one.payload for one in late.round_trip() if one.kind == PUBLISH and one.retain]
 
         eventually(lambda: heard() == [b"bye"], seconds=10)
+
+
+def test_what_was_retained_stays_when_its_publisher_may_not_say_it_any_more() -> None:
+    """Behind a reload. nats-server removes it, and mosquitto withholds it, unless `check_retain_source` is false."""
+    users = """
+authorization { users: [
+  { user: says, password: s, permissions: { publish: "kept" } }
+  { user: hears, password: h }
+] }
+"""
+    with servers.running(servers.LEAFD, CONFIGURATION + users) as server:
+        port = server.ports["mqtt_port"]
+        with Peer(port, level=4, client="says", user="says", password="s") as peer:
+            peer.publish("kept", b"said", qos=1, retain=True)
+            peer.expect(mqtt.PUBACK)
+        reload(server, '"kept"', '"other"')
+        with Peer(port, level=4, client="hears", user="hears", password="h") as peer:
+            peer.send(mqtt.subscribe(1, ("kept", 0), level=4))
+            assert [("kept", b"said")] == retained(peer, 1)

@@ -439,6 +439,9 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
     "A new subscription gets all that was retained": (
         "interop/test_mqtt_retained.py::test_what_was_retained_a_moment_ago_reaches_a_new_subscription",
     ),
+    "What was retained stays": (
+        "interop/test_mqtt_retained.py::test_what_was_retained_stays_when_its_publisher_may_not_say_it_any_more",
+    ),
     "PROXY headers are read at this": ("interop/test_mqtt_logins.py::test_a_proxy_may_say_whom_it_speaks_for",),
     "mqtt needs jetstream": ("unit/config/test_mqtt.py::test_what_does_not_fit_is_no_configuration",),
     "In a cluster of leafd one": (
