@@ -273,6 +273,9 @@ class _Reader:
     def _passwords(self, file: Path) -> None:
         for where, word, rest in _lines(file):
             name, colon, password = f"{word} {rest}".strip().partition(":")
+            if colon and not name:
+                self._leave(where, "a password", "", "it has no user")
+                continue
             if not colon or not is_hash(password):
                 self._leave(where, name, "", "its password is no hash that leafd reads: set it again")
                 continue

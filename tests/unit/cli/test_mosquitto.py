@@ -125,6 +125,14 @@ def test_users_and_acls_become_logins_and_permissions(tmp_path: Path) -> None:
         assert word in left, word
 
 
+def test_a_password_of_nobody_is_left_out(tmp_path: Path) -> None:
+    """As mosquitto does. The others are taken over."""
+    (tmp_path / "passwords").write_text(f":{ALICE}\nbob:{BOB}\n")
+    text, left = taken_over(tmp_path, f"listener 1883\npassword_file {tmp_path / 'passwords'}\n")
+    assert ["bob"] == [one.user for one in load_text(text, "leafd.conf").server.authorization.users]
+    assert "passwords:1: a password: it has no user" in left
+
+
 def test_bounds_become_those_of_the_block(tmp_path: Path) -> None:
     """Where mosquitto and leafd have the same one; what is no such number is named."""
     text, left = taken_over(
