@@ -103,8 +103,7 @@ typedef struct store_alarm {
 } store_alarm_t;
 /* false: none left. Bounded; when it overflows the newest are counted in stats, not kept. */
 bool store_alarm_next(store_t *store, store_alarm_t *alarm);
-/* Was it closed in order before this start? Then all is there that was known at its end. */
-bool store_was_closed(const store_t *store);
+bool store_was_closed(const store_t *store); /* before this start, in order: it has all that was known by then */
 void store_stats(const store_t *store, plane_stats_t *stats); /* fills in the store's members, adds to what is there */
 
 /* ---- streams ----------------------------------------------------------------------------------------------------- */
