@@ -10,6 +10,7 @@
 #include "base/clock.h"
 #include "jetstream/commands.h"
 #include "jetstream/js.h"
+#include "directory.h"
 #include "patience.h"
 #include "test.h"
 
@@ -171,8 +172,11 @@ static inline js_rig_t *js_rig_open(void) {
     js_rig_t *rig = calloc(1, sizeof(*rig));
     CHECK(rig != NULL);
     rig->now = clock_now();
-    rig->limits =
-        (plane_limits_t){.max_file_store = 64 << 20, .max_pending = 1 << 20, .max_payload = 64 << 10, .jetstream = 1};
+    rig->limits = (plane_limits_t){.max_file_store = 64 << 20,
+                                   .journal_size = DIRECTORY_JOURNAL,
+                                   .max_pending = 1 << 20,
+                                   .max_payload = 64 << 10,
+                                   .jetstream = 1};
     rig->listens_left = UINT32_MAX;
     for (uint32_t i = 0; i < JS_RIG_ACCOUNTS; i++) {
         rig->accounts[i].id = i + 1;
@@ -188,8 +192,7 @@ static inline js_rig_t *js_rig_open(void) {
                      .staged = {.limit = UINT64_MAX},
                      .held_max = UINT64_MAX,
                      .listing_max = UINT64_MAX};
-    snprintf(rig->directory, sizeof(rig->directory), "/tmp/leafd-test-XXXXXX");
-    CHECK(mkdtemp(rig->directory) != NULL);
+    directory_make(rig->directory, sizeof(rig->directory));
     char reason[PLANE_REASON_SIZE] = "";
     CHECK_EQ_I64(STATUS_OK, exchange_open(&rig->exchange, 16 << 20, 16 << 20));
     CHECK_EQ_I64(STATUS_OK, js_open(&rig->js, rig->directory, NULL, reason));
@@ -201,9 +204,7 @@ static inline void js_rig_close(js_rig_t *rig) {
     CHECK(rig->sinks == NULL);
     js_close(&rig->js);
     exchange_close(&rig->exchange);
-    char command[100];
-    snprintf(command, sizeof(command), "rm -rf %s", rig->directory);
-    CHECK(system(command) == 0);
+    directory_remove(rig->directory);
     free(rig);
 }
 

@@ -23,6 +23,7 @@
 #include "plane/publication.h"
 #include "plane/subscription.h"
 #include "driver/tick.h"
+#include "directory.h"
 #include "memory_transport.h"
 #include "test.h"
 
@@ -88,6 +89,7 @@ static inline void rig_account(plane_t *plane, uint32_t id, uint32_t flags, cons
 /* What a plane of a test has; directory NULL: without JetStream. */
 static inline plane_limits_t rig_limits(const char *directory) {
     return (plane_limits_t){.max_file_store = 64 << 20,
+                            .journal_size = DIRECTORY_JOURNAL,
                             .max_pending = 1 << 20,
                             .write_deadline_ns = 10 * NS_PER_SECOND,
                             .ping_interval_ns = 120 * NS_PER_SECOND,
@@ -107,11 +109,11 @@ static inline plane_t *rig_open_with(const char *directory, plane_limits_t limit
     return plane;
 }
 
-/* directory NULL: without JetStream. journal_size, memory_limit: 0 = as usual, no bound. */
+/* directory NULL: without JetStream. journal_size, memory_limit: 0 = DIRECTORY_JOURNAL, no bound. */
 static inline plane_t *rig_open_small(const char *directory, const char *domain, uint64_t journal_size,
                                       uint64_t memory_limit) {
     plane_limits_t limits = rig_limits(directory);
-    limits.journal_size = journal_size;
+    limits.journal_size = journal_size != 0 ? journal_size : DIRECTORY_JOURNAL;
     limits.memory_limit = memory_limit;
     plane_t *plane = rig_open_with(directory, limits);
     rig_account(plane, RIG_ACCOUNT, directory != NULL ? ACCOUNT_JETSTREAM : 0, domain);

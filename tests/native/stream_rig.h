@@ -24,8 +24,7 @@ static const char *const rig_consumer_strings[] = {"C", "{}", "", "", "", ""};
 static char rig_directory[64];
 
 static inline const char *rig_new_directory(void) {
-    snprintf(rig_directory, sizeof(rig_directory), "/tmp/leafd-test-XXXXXX");
-    CHECK(mkdtemp(rig_directory) != NULL);
+    directory_make(rig_directory, sizeof(rig_directory));
     return rig_directory;
 }
 
@@ -39,9 +38,7 @@ static inline plane_t *rig_open_again(const char *domain) {
 
 static inline void rig_close_and_remove(plane_t *plane) {
     rig_close(plane);
-    char command[100];
-    snprintf(command, sizeof(command), "rm -rf %s", rig_directory);
-    CHECK(system(command) == 0);
+    directory_remove(rig_directory);
 }
 
 /* Until no work is left, and everything that was promised is on disk. Time goes on for jobs that pause. */

@@ -10,7 +10,7 @@
 
 /* Messages on s.0 .. s.11999, twice around; one of a kind: s.rare, behind the first third. */
 static plane_t *open_filled(void) {
-    plane_t *plane = rig_open_fresh("");
+    plane_t *plane = rig_open_small(rig_new_directory(), "", 16 << 20, 0);
     stream_config_t config = rig_stream;
     config.flags = STREAM_ALLOW_DIRECT | STREAM_ALLOW_ROLLUP;
     rig_put_stream(plane, config);

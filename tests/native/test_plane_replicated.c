@@ -18,7 +18,7 @@ static uint64_t journal_size; /* 0: as usual */
 
 static void open_plane(void) {
     plane_limits_t limits = rig_limits(rig_directory);
-    limits.journal_size = journal_size;
+    limits.journal_size = journal_size != 0 ? journal_size : limits.journal_size;
     limits.clustered = CLUSTERED_ROUTES | CLUSTERED_META;
     plane = rig_open_with(rig_directory, limits);
     rig_account(plane, RIG_ACCOUNT, ACCOUNT_JETSTREAM, "");
