@@ -26,7 +26,7 @@ import pytest
 from tests import servers
 from tests.certificates import Authority, Issued, openssl
 from tests.interop.test_websocket_told import Browser
-from tests.rig.reports import links
+from tests.rig.reports import links, report
 from tests.rig.waiting import PATIENCE_S, eventually
 
 
@@ -360,3 +360,29 @@ def test_how_far_a_copy_is_behind_that_never_heard_of_its_origin(kind: str) -> N
         if kind == servers.LEAFD:
             assert found["leafd"]["behind"] is None
             assert found["leafd"]["told"] is None
+
+
+@pytest.mark.parametrize("kind", servers.KINDS)
+def test_a_streams_info_tells_how_far_a_few_copies_of_it_are_and_a_report_tells_of_all(kind: str) -> None:
+    """A hub's stream may have a mirror at each of a thousand boxes, which ask for its info over their links."""
+    with servers.running(kind, 'http: "127.0.0.1:{http_port}"\n' + STORE) as server:
+        line = Line(server)
+
+        def mirrors(count: int) -> None:
+            for number in range(count):
+                line.ask(f"$JS.API.STREAM.CREATE.M{number}", {"name": f"M{number}", "mirror": {"name": "T"}})
+            copies = range(count)
+            eventually(lambda: all(line.ask(f"$JS.API.STREAM.INFO.M{one}")["state"]["messages"] == 1 for one in copies))
+
+        line.ask("$JS.API.STREAM.CREATE.T", {"name": "T", "subjects": ["t"]})
+        line.ask("t", "x")
+        mirrors(8)
+        found = line.ask("$JS.API.STREAM.INFO.T").get("leafd", {})
+        mirrors(9)
+        more = line.ask("$JS.API.STREAM.INFO.T").get("leafd", {})
+        (account,) = report(server, "jsz?accounts=1&streams=1")["account_details"]
+        (row,) = (one for one in account["stream_detail"] if one["name"] == "T")
+        line.close()
+        told = [sorted(one["copy"] for one in at.get("copiers", ())) for at in (found, more, row.get("leafd", {}))]
+        names = [f"M{number}" for number in range(9)]
+        assert told == ([names[:8], [], names] if kind == servers.LEAFD else [[], [], []])

@@ -311,6 +311,7 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "A stream's info has more of its mirror": (
         "interop/test_named_differences.py::test_how_far_a_copy_is_behind_that_never_heard_of_its_origin",
+        "interop/test_named_differences.py::test_a_streams_info_tells_how_far_a_few_copies_of_it_are_and_a_report_tells_of_all",
         "interop/test_lag.py::test_both_ends_tell_what_is_missing_while_a_backlog_drains_is_flooded_and_stalls",
         "interop/test_lag.py::test_while_the_hub_is_gone_the_box_knows_what_it_has_not_taken_and_the_hub_says_that_it_does_not",
     ),

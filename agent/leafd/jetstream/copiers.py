@@ -28,9 +28,13 @@ from leafd.records import dataclass
 
 COPIERS_MAX: Final = 1024
 """With names of some hundred bytes each."""
+SHOWN_MAX: Final = 8
+"""In a stream's info: at a hub a thousand boxes may have a mirror of one stream, each of which asks for its info."""
 NAME_MAX: Final = 256
-READ_MAX: Final = 64 << 10
-"""Mean size of a stream's messages beyond which none is read to tell its age."""
+READ_MAX: Final = 256 << 10
+"""Bytes that are read of a stream at most to tell ages, of one message for each copy .."""
+READ_MORE: Final = 4096
+""".. with so many around it."""
 PACE_SPAN_S: Final = (2.0, 60.0)
 """Between two looks that tell a pace. What is longer tells none of late."""
 _KINDS: Final = {"mirror": "_nats.mirror.", "source": "_nats.src."}
@@ -152,18 +156,21 @@ class Copiers:
         """The streams that have a known copier, whose consumer may have gone."""
         return self._known
 
-    async def of(self, account: str, name: str) -> list[dict[str, Any]]:
+    async def of(self, account: str, name: str, most: int = COPIERS_MAX) -> list[dict[str, Any]]:
         """Each copy of a stream that is known: how many messages it has not stored, how old the first of them is, and
-        when none will be missing; null: nobody can know. Times are ns."""
+        when none will be missing; null: nobody can know. Times are ns. Where there are more than `most`, none is
+        looked at."""
         known = self._catalogue.by_name.get(account)
         stream = known.streams.get(name) if known is not None else None
         if stream is None:
             return []
         self._find_durable(stream)
-        if stream.id not in self._known:
+        copiers = list(self._known.get(stream.id, {}).values())
+        if not copiers or len(copiers) > most:
             return []
         found, state = [], await self._plane.stream_state(stream.id)
-        for copier in list(self._known.get(stream.id, {}).values()):
+        few = (state.bytes // max(state.messages, 1) + READ_MORE) * len(copiers) <= READ_MAX
+        for copier in copiers:
             served = stream.consumers.get(copier.consumer)
             now = await self._state(stream, served) if served is not None else None
             if now is not None:
@@ -180,7 +187,7 @@ class Copiers:
                     "stored": copier.stored,
                     "behind": behind,
                     "behind_bytes": _bytes(behind, state),
-                    "oldest": await self._oldest(stream, copier, behind, state),
+                    "oldest": await self._oldest(stream, copier, behind, state, few=few),
                     "level_in": _level_in(behind, pace),
                     "pace": pace,
                     "held": (self._held(stream.account.id, copier.domain) if copier.domain else "") or None,
@@ -189,7 +196,9 @@ class Copiers:
             )
         return found
 
-    async def _oldest(self, stream: Stream, copier: Copier, behind: int | None, state: t.StreamState) -> int | None:
+    async def _oldest(
+        self, stream: Stream, copier: Copier, behind: int | None, state: t.StreamState, *, few: bool
+    ) -> int | None:
         """The age of the first message that it has not stored. One that was removed since counts until it stores
         more."""
         if not behind:
@@ -199,7 +208,6 @@ class Copiers:
         stamp = state.first_ts
         if state.first_seq <= copier.stored:
             if copier.next_after != copier.stored:
-                few = state.bytes <= READ_MAX * state.messages
                 copier.next_ts = await self._stamp_behind(stream, copier.stored) if few else 0
                 copier.next_after = copier.stored
             stamp = copier.next_ts

@@ -11,7 +11,7 @@ import trio
 from leafd import native_types as t
 from leafd.jetstream import copiers
 from leafd.jetstream.catalogue import Consumer, Stream
-from leafd.jetstream.copiers import COPIERS_MAX, Copiers
+from leafd.jetstream.copiers import COPIERS_MAX, SHOWN_MAX, Copiers
 from leafd.jetstream.models.consumer import ConsumerConfig
 
 COPY = {"_nats.src.stream": "COPY", "_nats.src.acc": "A", "_nats.src.domain": "hub"}
@@ -112,6 +112,7 @@ def test_whoever_makes_consumers_fills_no_memory_with_them() -> None:
         world.ends(world.begins(number, 1, metadata={"_nats.src.stream": f"C{number}"}), 1)
     found = trio.run(world.copiers.of, "A", "T")
     assert [one["copy"] for one in found] == [f"C{number}" for number in range(50, COPIERS_MAX + 50)]
+    assert trio.run(world.copiers.of, "A", "T", SHOWN_MAX) == []
     world.copiers.removed(world.stream)
     assert world.told() == []
 
@@ -187,7 +188,7 @@ def test_of_large_messages_and_of_those_that_are_not_read_nobody_knows_the_age(m
     world.begins(1, 60)
     assert clock.row(world)[:2] == (30, None)  # none is found there
     world.stamps = {61: 800 * 10**9}
-    world.state = replace(world.state, bytes=100 * (copiers.READ_MAX + 1))
+    world.state = replace(world.state, bytes=100 * copiers.READ_MAX)
     world.states[1] = replace(EMPTY, pending=29, taken=61)
     assert clock.row(world)[:2] == (29, None)
     filtered = World()

@@ -27,6 +27,7 @@ from leafd.jetstream.catalogue import (
     stream_definition,
 )
 from leafd.jetstream.context import Context
+from leafd.jetstream.copiers import COPIERS_MAX, SHOWN_MAX
 from leafd.jetstream.endpoints.infos import stream_info
 from leafd.jetstream.endpoints.pages import cut, page_of, texts_size
 from leafd.jetstream.errors import ApiError, Row
@@ -474,7 +475,8 @@ async def info(call: Call, request: StreamInfoRequest) -> dict[str, Any]:
         cut = 0 < listed < min(SUBJECTS_LIMIT, state.subjects_matched - offset)
         page = {"total": state.subjects_matched, "offset": offset, "limit": listed if cut else SUBJECTS_LIMIT}
     told = page | await stream_info(call.context, stream, state, cluster=True)
-    copiers = await call.context.copiers.of(stream.account.name, stream.name)
+    most = COPIERS_MAX if call.asker is SERVER else SHOWN_MAX
+    copiers = await call.context.copiers.of(stream.account.name, stream.name, most)
     return told | ({"leafd": {"copiers": copiers}} if copiers else {})
 
 
