@@ -26,6 +26,7 @@ from leafd.host.listeners import (
 from leafd.links import leaf
 from leafd.links.addresses import host_port
 from leafd.links.compression import Compression
+from leafd.links.dialling import hurry
 from leafd.logins.handshakes import info_of
 
 STANDS: Final = "no full packet of this end arrives: the other one is to dial again, and is told to take small ones"
@@ -100,6 +101,7 @@ class Listeners:
         host, port = address_of(sock)
         told = not (leafnodes and leafnodes.no_advertise)
         self._leafs.listening(*leaf_place(leafnodes, host, port), told=told)
+        hurry(sock)
         self._leaf_door = sock.dup()
         self._leafs.on_doubt += [self._doubted]
         self._plane.listen(LEAF_LISTENER, sock.detach(), t.ConnKind.LEAF, secure=self._hold_leafs())
@@ -149,6 +151,7 @@ class Listeners:
             return
         host, port = self._clients.info.web_address = address_of(sock)
         secure = block is not None and block.tls is not None
+        hurry(sock)  # leaves come here, too
         self._plane.listen(WEB_LISTENER, sock.detach(), t.ConnKind.CLIENT, secure=secure, web=True)
         self._log.info(f"Listening for websocket clients on {'wss' if secure else 'ws'}://{host_port(host, port)}")
         if not secure:

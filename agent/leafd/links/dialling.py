@@ -36,6 +36,7 @@ Not here: the loop that dials (leafs.py), what is said to the hub.
 from __future__ import annotations
 
 import base64
+import contextlib
 import errno
 import socket
 import sys
@@ -78,8 +79,9 @@ ASKED_MAX: Final = 127
 TCP_RTO_MAX_MS: Final = 44
 """Of the kernel, since 6.15. An older kernel doubles the time between two packets without end: there no attempt is
 longer than 20 s."""
-RTO_MAX_MS: Final = 120_000
-"""The kernel's own."""
+HANDSHAKE_AGAIN_MS: Final = 8_000
+"""Until a link is up either end sends what was lost again after that time. The kernel would wait for three round trips
+at first, and then twice as long each time: at 5 s two losses are 45 s. Afterwards native/plane/window.c says when."""
 TCPI_RTT_AT: Final = 68
 """Where struct tcp_info has the round trip, in microseconds."""
 HEAD_MAX: Final = 16 << 10
@@ -207,7 +209,9 @@ async def _reached(
         return (await _race(places, replace(patience, again_s=SOON_S), limit))[0]
     if len(places) != 1:
         limit.deadline = soon_s
-        return await trio.open_tcp_stream(host, port)
+        stream = await trio.open_tcp_stream(host, port)
+        hurry(stream.socket)
+        return stream
     return await _asked(places[0], patience, limit, soon_s)
 
 
@@ -223,7 +227,7 @@ async def _asked(place: Place, patience: Patience, limit: trio.CancelScope, soon
     except BaseException:
         sock.close()
         raise
-    _ask_again_each(sock, RTO_MAX_MS)
+    hurry(sock)
     return trio.SocketStream(sock)
 
 
@@ -278,6 +282,13 @@ async def _race(places: Sequence[Place], patience: Patience, limit: trio.CancelS
     if found:
         return found[0]
     raise errors[0] if errors else OSError(errno.ETIMEDOUT, "no answer")
+
+
+def hurry(sock: socket.socket | trio.socket.SocketType) -> None:
+    """A handshake over this connection, or over those that this listener takes, goes on soon after a loss, where the
+    kernel can be told so."""
+    with contextlib.suppress(OSError):
+        sock.setsockopt(socket.IPPROTO_TCP, TCP_RTO_MAX_MS, HANDSHAKE_AGAIN_MS)
 
 
 def _ask_again_each(sock: trio.socket.SocketType, most_ms: int) -> bool:

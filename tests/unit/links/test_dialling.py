@@ -332,3 +332,25 @@ def test_one_of_several_servers_comes_into_reach_and_is_connected_to() -> None:
                         return which
 
             assert trio.run(play) == 1
+
+
+def test_a_handshake_goes_on_soon_after_a_loss_at_both_ends() -> None:
+    """The kernel would wait for three round trips, and then twice as long each time: at 5 s two losses are 45 s, and a
+    link had 60 for all of it. Whoever comes to the listener has what it was told."""
+
+    async def play() -> tuple[int, int]:
+        each = socket.IPPROTO_TCP, dialling.TCP_RTO_MAX_MS
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            dialling.hurry(listener)
+            stream = await dialling.connect("127.0.0.1", listener.getsockname()[1], None, patience(0, 1))
+            taken, _ = listener.accept()
+        async with stream:
+            with taken:
+                return stream.socket.getsockopt(*each), taken.getsockopt(*each)
+
+    with socket.socket() as probe:
+        try:
+            probe.getsockopt(socket.IPPROTO_TCP, dialling.TCP_RTO_MAX_MS)
+        except OSError:
+            pytest.skip("this kernel cannot be told (Linux 6.15)")
+    assert trio.run(play) == (8_000, 8_000)
