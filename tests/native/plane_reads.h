@@ -16,6 +16,7 @@ static plane_t *plane;
 static peer_t *client;
 static stream_config_t config;
 static consumer_config_t reader;
+static const char *const *reader_strings = rig_consumer_strings;
 static unsigned failing_at;
 static bool told;
 static void (*listen_to)(const char *heard); /* each of what the client hears, once */
@@ -111,7 +112,7 @@ static inline void put_consumer(bool loading) {
         rig_run_with(
             plane,
             (plane_command_t){.op = COMMAND_CONSUMER_PUT, .target = 1, .arg = 1, .token = 2, .arg2 = loading ? 1 : 0},
-            &reader, sizeof reader, rig_consumer_strings, 6);
+            &reader, sizeof reader, reader_strings, 6);
         int32_t status = answered(2);
         READS_CHECK(status != STATUS_NOT_FOUND);
         if (status == STATUS_OK) break;

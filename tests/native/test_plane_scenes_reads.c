@@ -1,6 +1,6 @@
 /* test_plane_scenes_reads.c: a read of LMDB that fails, at every place, while clients do one thing on a store that was
  * just opened: direct gets of every kind, an end of a schedule, a schedule that fires, keys of a bucket, a consumer by
- * time. What is refused is asked again. What is answered meanwhile is true, and what it leaves is what it leaves
+ * time, an atomic batch, consumers with priority groups. What is refused is asked again. What is answered meanwhile is true, and what it leaves is what it leaves
  * without the fault, after another start too. Consumers, sources and definitions: test_plane_reads.c.
  *
  * Each run has every ninth place, from a drawn one on; LEAFD_TEST_STRIDE=1 has all.
@@ -11,11 +11,13 @@
 #include "text/time_text.h"
 
 #define STAMPS 16
+#define NEXT "$JS.API.CONSUMER.MSG.NEXT.S.C"
 
 typedef struct scene {
     const char *name;
     uint32_t flags;
     int64_t per_subject;
+    int64_t window_ns; /* of duplicates */
     void (*before)(void);
     void (*during)(void);
     const uint64_t *seqs; /* that are there in the end, 0 behind the last */
@@ -86,6 +88,7 @@ static bool run(unsigned n, unsigned times, int error) {
     config = rig_stream;
     config.flags = scene->flags;
     config.max_msgs_per_subject = scene->per_subject;
+    config.duplicate_window_ns = scene->window_ns;
     (void)rig_new_directory();
     begin(false);
     preparing = true;
@@ -201,7 +204,7 @@ static void get_each(void) {
 
 static void a_get_is_answered_or_refused(void) {
     static const uint64_t seqs[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 0};
-    play((scene_t){"gets", STREAM_ALLOW_DIRECT, -1, put_nine, get_each, seqs});
+    play((scene_t){"gets", STREAM_ALLOW_DIRECT, -1, 0, put_nine, get_each, seqs});
 }
 
 /* ---- schedules --------------------------------------------------------------------------------------------------- */
@@ -219,7 +222,7 @@ static void end_schedule(void) {
 
 static void a_schedule_ends_when_that_was_acknowledged(void) {
     static const uint64_t seqs[] = {2, 3, 0};
-    play((scene_t){"an end", SCHEDULES, -1, put_schedule, end_schedule, seqs});
+    play((scene_t){"an end", SCHEDULES, -1, 0, put_schedule, end_schedule, seqs});
 }
 
 static void put_once(void) {
@@ -238,7 +241,7 @@ static void let_it_fire(void) {
 
 static void a_schedule_fires_once(void) {
     static const uint64_t seqs[] = {2, 3, 0};
-    play((scene_t){"a time", SCHEDULES, -1, put_once, let_it_fire, seqs});
+    play((scene_t){"a time", SCHEDULES, -1, 0, put_once, let_it_fire, seqs});
 }
 
 /* ---- a bucket ---------------------------------------------------------------------------------------------------- */
@@ -272,7 +275,7 @@ static void change_keys(void) {
 
 static void a_bucket_has_the_newest_of_each_key(void) {
     static const uint64_t seqs[] = {6, 7, 8, 9, 0};
-    play((scene_t){"a bucket", STREAM_ALLOW_DIRECT | STREAM_ALLOW_ROLLUP, 1, put_keys, change_keys, seqs});
+    play((scene_t){"a bucket", STREAM_ALLOW_DIRECT | STREAM_ALLOW_ROLLUP, 1, 0, put_keys, change_keys, seqs});
 }
 
 /* ---- a consumer by time ------------------------------------------------------------------------------------------ */
@@ -309,7 +312,88 @@ static void consume_from_five(void) {
 
 static void a_consumer_begins_at_its_time(void) {
     static const uint64_t seqs[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 0};
-    play((scene_t){"a consumer by time", 0, -1, put_nine, consume_from_five, seqs});
+    play((scene_t){"a consumer by time", 0, -1, 0, put_nine, consume_from_five, seqs});
+}
+
+/* ---- an atomic batch --------------------------------------------------------------------------------------------- */
+
+static void say_batched(unsigned id, unsigned at, const char *subject, const char *more) {
+    char headers[300];
+    char line[500];
+    int size = snprintf(headers, sizeof headers, "NATS/1.0\r\nNats-Batch-Id: b%u\r\nNats-Batch-Sequence: %u\r\n%s\r\n",
+                        id, at, more);
+    bool ends = strstr(more, "Nats-Batch-Commit") != NULL;
+    snprintf(line, sizeof line, "HPUB %s %s%d %d\r\n%sx\r\n", subject, ends ? "_I.p " : "", size, size + 1, headers);
+    say(line);
+}
+
+/* All of it or nothing: what is refused is sent anew, as another batch. */
+static void publish_a_batch(void) {
+    unsigned tries = 0;
+    for (unsigned id = 1;; id++) {
+        say_batched(id, 1, "s.a", "Nats-Expected-Last-Subject-Sequence: 7\r\nNats-Msg-Id: one\r\n");
+        say_batched(id, 2, "s.d", "");
+        say_batched(id, 3, "s.b", "Nats-Msg-Id: two\r\nNats-Batch-Commit: 1\r\n");
+        bool refused = false;
+        for (unsigned turns = 0; !refused; turns++) {
+            const char *heard = hear();
+            if (strstr(heard, "\"seq\":12") != NULL) return;
+            refused = strstr(heard, "error") != NULL;
+            READS_CHECK(turns < 20000);
+            sleep_a_turn();
+            usleep(50);
+        }
+        again(&tries);
+    }
+}
+
+static void a_batch_is_there_whole_or_refused(void) {
+    static const uint64_t seqs[] = {3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 0};
+    play((scene_t){"a batch", STREAM_ALLOW_ATOMIC, 3, 120 * NS_PER_SECOND, put_nine, publish_a_batch, seqs});
+}
+
+/* ---- priority groups --------------------------------------------------------------------------------------------- */
+
+static uint32_t policy;
+
+static void hear_second(const char *heard) {
+    READS_CHECK(strstr(heard, "MSG _I.second 1 $JS.ACK") == NULL);
+    count_deliveries(heard);
+}
+
+static void ask_twice(void) {
+    static const char *const grouped[] = {"C", "{}", "", "", "", "g"};
+    static const char second[] = "{\"batch\":20,\"group\":\"g\",\"priority\":5,\"expires\":60000000000}";
+    static const char first[] = "{\"batch\":20,\"group\":\"g\",\"priority\":0,\"expires\":60000000000}";
+    bool prioritized = policy == PRIORITY_PRIORITIZED;
+    char line[500];
+    memset(delivered, 0, sizeof delivered);
+    reader = rig_consumer;
+    reader.priority_policy = policy;
+    reader.priority_timeout_ns = 120 * NS_PER_SECOND;
+    reader_strings = grouped;
+    put_consumer(false);
+    reader_strings = rig_consumer_strings;
+    listen_to = hear_second;
+    snprintf(line, sizeof line, "PUB %s _I.%s %zu\r\n%s\r\nPUB %s _I.%s %zu\r\n%s\r\n", NEXT,
+             prioritized ? "second" : "first", sizeof second - 1, second, NEXT, prioritized ? "first" : "second",
+             sizeof first - 1, first);
+    say(line);
+    for (unsigned i = 0; i < 40; i++) {
+        pass(50 * NS_PER_MS);
+        (void)hear();
+    }
+    listen_to = NULL;
+    for (unsigned seq = 1; seq <= 9; seq++) READS_CHECK(delivered[seq] == 1);
+}
+
+/* One that asks later goes first by its priority; who is pinned has all. */
+static void priorities_hold(void) {
+    static const uint64_t seqs[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 0};
+    policy = PRIORITY_PRIORITIZED;
+    play((scene_t){"priorities", 0, -1, 0, put_nine, ask_twice, seqs});
+    policy = PRIORITY_PINNED;
+    play((scene_t){"a pin", 0, -1, 0, put_nine, ask_twice, seqs});
 }
 
 /* ---- what cannot be read for long -------------------------------------------------------------------------------- */
@@ -396,6 +480,9 @@ int main(void) {
     RUN("a schedule of one time fires once, whichever read failed", a_schedule_fires_once);
     RUN("a bucket has the newest of each key, whichever read failed", a_bucket_has_the_newest_of_each_key);
     RUN("a consumer begins at its time, whichever read failed", a_consumer_begins_at_its_time);
+    RUN("a batch is there whole or refused, whichever read failed", a_batch_is_there_whole_or_refused);
+    RUN("a request goes before one of a lower priority, and before one that is not pinned, whichever read failed",
+        priorities_hold);
     RUN("nobody turns for what cannot be read for long, and it is said once", nobody_turns_for_what_cannot_be_read);
     return TEST_RESULT();
 }
