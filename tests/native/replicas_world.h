@@ -208,7 +208,12 @@ static inline bool ask_batch(const append_t *messages, uint32_t count, uint64_t 
         while (before > 0 && !bytes_equal(messages[before - 1].subject, messages[i].subject)) {
             before--;
         }
-        CHECK_EQ_I64(STATUS_OK, replica_pack_batched(replicas[at], &messages[i], before, &packed));
+        status_t status = replica_pack_batched(replicas[at], &messages[i], before, &packed);
+        if (status == STATUS_NO_MEMORY) { /* where allocations fail, its client asks for nothing */
+            buffer_free(&packed);
+            return false;
+        }
+        CHECK_EQ_I64(STATUS_OK, status);
     }
     CHECK(packed.size <= sizeof bytes);
     memcpy(bytes, packed.at, packed.size);

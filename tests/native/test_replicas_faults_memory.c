@@ -1,5 +1,5 @@
-/* test_replicas_faults_memory.c: a stream of three servers while a read of LMDB or an allocation fails, or some in a
- * row, at each place: no member decides anything by it. Once it works again the stream is the same at all members, and
+/* test_replicas_faults_memory.c: a stream of three servers, which takes messages and batches, while a read of LMDB or an
+ * allocation fails, or some in a row, at each place: no member decides anything by it. Once it works again the stream is the same at all members, and
  * what was answered is there.
  */
 #include "groups_faults.h"
@@ -34,6 +34,20 @@ static void begin_kept(void) {
     world_pass(7 * NS_PER_SECOND);
 }
 
+/* Three messages, together or not at all. The first one expects what its subject has; a second batch of that number is
+ * a duplicate. */
+static void ask_three(uint64_t number) {
+    static char ids[3][24];
+    static char subjects[3][8];
+    static uint8_t payloads[3][8];
+    append_t messages[3];
+    for (uint32_t i = 0; i < 3; i++) {
+        messages[i] = message_of(1000 * number + i, ids[i], payloads[i], subjects[i]);
+    }
+    messages[0].has_expected_subject_seq = number % 8 == 0;
+    (void)ask_batch(messages, 3, number);
+}
+
 static void ask_all(void) {
     for (uint64_t number = KEPT - 5; number < KEPT + 15; number++) {
         (void)stored(number, number % 4 == 0, number % 3 == 0 ? NS_PER_SECOND : 0);
@@ -41,6 +55,7 @@ static void ask_all(void) {
             append_t append = {.subject = text("s.1")};
             (void)ask(ASK_DELETE, &append, number - 20, 0);
             (void)ask(ASK_PURGE, &append, 0, number / 10);
+            ask_three(number);
         }
         world_step();
     }
