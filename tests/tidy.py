@@ -338,10 +338,11 @@ def c_columns(tree: list[Source]) -> Iterator[Complaint]:
 
 
 def outcomes(tree: list[Source]) -> Iterator[Complaint]:
-    """The outcome of a read is judged by a switch that names all three: who compares it may forget READ_UNKNOWN."""
-    for source in filter(is_c, tree):
+    """What comes of a read is judged by a switch that names all: who compares it may forget READ_UNKNOWN, or STEP_."""
+    names = "READ_(FOUND|NONE|UNKNOWN)|STEP_(OVER|MORE|UNKNOWN)"
+    for source in (source for source in filter(is_c, tree) if source.path.startswith("native/")):
         for number, line in enumerate(source.lines, 1):
-            if re.search(r"[=!]= *READ_(FOUND|NONE|UNKNOWN)|READ_(FOUND|NONE|UNKNOWN) *[!=]=", line):
+            if re.search(rf"[=!]= *({names})|({names}) *[!=]=", line):
                 yield Complaint(source.path, number, "compares a read's outcome: switch over it, without a default")
 
 

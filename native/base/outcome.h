@@ -1,7 +1,8 @@
-/* outcome.h: the three outcomes of a read as a type of their own: there, not there, not known. A switch without a
- * default judges it, so that the compiler finds who forgot one; it is never compared (tests/tidy.py). READ_UNKNOWN
- * never reaches a write, a removal, a limit or a "not found": what asked waits, is tried again, or is refused.
- * Not here: why a read failed, and steps that go on (status.h).
+/* outcome.h: the three outcomes of a read as a type of their own: there, not there, not known; and those of a step of
+ * a look at much: it was the last one, there are more, or it got no further. A switch without a default judges them, so
+ * that the compiler finds who forgot one; they are never compared (tests/tidy.py). READ_UNKNOWN and STEP_UNKNOWN never
+ * reach a write, a removal, a limit, a "not found" or a "done": what asked waits, is tried again, or is refused.
+ * Not here: why a read failed (status.h).
  */
 #ifndef LEAFD_BASE_OUTCOME_H
 #define LEAFD_BASE_OUTCOME_H
@@ -10,8 +11,17 @@
 
 typedef enum read_outcome { READ_FOUND, READ_NONE, READ_UNKNOWN } read_outcome_t;
 
+typedef enum step_outcome { STEP_OVER, STEP_MORE, STEP_UNKNOWN } step_outcome_t;
+
 static inline read_outcome_t read_outcome(status_t status) {
     return status == STATUS_OK ? READ_FOUND : status == STATUS_NOT_FOUND ? READ_NONE : READ_UNKNOWN;
+}
+
+/* Of the next step; STATUS_NOT_FOUND: there is nothing left to look at. */
+static inline step_outcome_t step_outcome(status_t status) {
+    return status == STATUS_NOT_FOUND                      ? STEP_OVER
+           : status == STATUS_OK || status == STATUS_AGAIN ? STEP_MORE
+                                                           : STEP_UNKNOWN;
 }
 
 #endif

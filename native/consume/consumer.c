@@ -242,7 +242,12 @@ static bool count_step(consumer_t *consumer, uint32_t budget) {
     if (!consumer->tally)
         consumer->tally = store_tally_open(consumer->stream, consumer->setup.filters, consumer->cursor);
     /* no memory: tried again in the next turn */
-    if (!consumer->tally || !store_tally_step(consumer->tally, budget)) return false;
+    if (!consumer->tally) return false;
+    switch (store_tally_step(consumer->tally, budget)) {
+    case STEP_UNKNOWN: /* likewise, or later: consumer_run */
+    case STEP_MORE: return false;
+    case STEP_OVER: break;
+    }
     consumer->left = store_tally_now(consumer->tally) + consumer->selection.count - consumer->selection.next
                      - consumer->selection.lost;
     store_tally_close(consumer->tally);

@@ -174,10 +174,14 @@ static bool select_subject(void *context, bytes_t subject, uint64_t count, uint6
 static bool step_subjects(consumer_t *consumer) {
     survey_t *survey = consumer->survey;
     if (!survey->walk) survey->walk = store_walk_open(consumer->stream, filter_at(consumer, survey->filter));
-    status_t status =
-        survey->walk ? store_walk_step(survey->walk, SURVEY_STEP, select_subject, consumer) : STATUS_NO_MEMORY;
-    if (status_unknown(status) && survey->walk) return false;
-    if (status != STATUS_OK) survey->failed = true;
+    survey->failed = survey->failed || !survey->walk;
+    step_outcome_t step =
+        survey->walk ? store_walk_step(survey->walk, SURVEY_STEP, select_subject, consumer) : STEP_OVER;
+    switch (step) {
+    case STEP_UNKNOWN:
+    case STEP_MORE: return false;
+    case STEP_OVER: break;
+    }
     store_walk_close(survey->walk);
     survey->walk = NULL;
     return survey->failed || ++survey->filter == filters_of(consumer);

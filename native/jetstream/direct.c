@@ -122,7 +122,6 @@ typedef struct batch_place {
 
 /* The stored headers, then ours. place: the two further fields of a batch, or NULL. */
 static bool answer_message(const direct_t *direct, const stored_message_t *message, const batch_place_t *place) {
-    js_t *js = direct->js;
     if (direct->asked.no_header && direct->multi == NULL) { /* as in the reference, which sends these with headers */
         direct_say(direct, BYTES_NONE, message->payload);
         return true;
@@ -147,7 +146,7 @@ static bool answer_message(const direct_t *direct, const stored_message_t *messa
     bytes_t stored = message->header;
     bool whole = stored.size >= 12 && memcmp(stored.at + stored.size - 4, "\r\n\r\n", 4) == 0;
     bytes_t front = whole ? bytes_of(stored.at, stored.size - 2) : BYTES_LITERAL("NATS/1.0\r\n");
-    buffer_t *out = &js->scratch;
+    buffer_t *out = &direct->js->scratch;
     out->size = 0;
     bytes_t added = text_bytes(&fields);
     if (added.size == 0 || buffer_append(out, front.at, front.size) != STATUS_OK
@@ -208,7 +207,10 @@ static bool step_first(direct_t *direct) {
 }
 
 static bool step_count(direct_t *direct) {
-    if (store_tally_step(direct->tally, SEARCH_MESSAGES)) {
+    switch (store_tally_step(direct->tally, SEARCH_MESSAGES)) {
+    case STEP_UNKNOWN: /* the job pauses */
+    case STEP_MORE: break;
+    case STEP_OVER:
         direct->pending = store_tally_now(direct->tally);
         store_tally_close(direct->tally);
         direct->tally = NULL;
@@ -223,8 +225,7 @@ static bool end_batch(const direct_t *direct) {
 }
 
 static bool step_send(direct_t *direct) {
-    uint64_t bound = bytes_bound(direct);
-    uint64_t stop = direct->bytes + SEND_BYTES;
+    uint64_t bound = bytes_bound(direct), stop = direct->bytes + SEND_BYTES;
     for (uint32_t i = 0; i < SEND_MESSAGES && direct->bytes < stop; i++) {
         stored_message_t message;
         if ((int64_t)direct->sent >= direct->asked.batch || direct->bytes >= bound) {
@@ -238,7 +239,6 @@ static bool step_send(direct_t *direct) {
             direct->pending = direct->asked.uncounted && !status_unknown(status) ? 0 : direct->pending;
             return end_batch(direct);
         }
-        uint64_t seq = message.seq;
         bool told = direct->asked.no_header || direct->asked.uncounted; /* at the end, of all then (as the reference) */
         direct->pending -= direct->pending != 0 && !told;
         direct->bytes += stored_size(&message);
@@ -246,9 +246,9 @@ static bool step_send(direct_t *direct) {
         if (!answer_message(direct, &message, &place)) {
             return end_batch(direct);
         }
-        direct->last_seq = seq;
+        direct->last_seq = message.seq;
         direct->sent++;
-        direct->search.from = seq + 1;
+        direct->search.from = message.seq + 1;
     }
     return false;
 }
@@ -311,34 +311,36 @@ static bool next_filter(direct_t *direct, uint32_t *at, bytes_t *filter) {
 }
 
 /* One slice of the subjects of one filter. What the last one finds is sent in this turn, before others replace it. */
-static status_t walk_some(direct_t *direct) {
+static void walk_some(direct_t *direct) {
     last_seqs_t *all = direct->multi;
     bytes_t filter;
     if (all->walk == NULL) {
         all->filters_done = !next_filter(direct, &all->filters_at, &filter);
         if (all->filters_done) {
-            return STATUS_OK;
+            return;
         }
         all->literal = !subject_has_wildcard(filter);
         all->walk = store_walk_open(direct->stream->store, filter);
     }
-    status_t status =
-        all->walk != NULL ? store_walk_step(all->walk, SEARCH_SUBJECTS, collect_last, direct) : STATUS_NO_MEMORY;
-    if (status == STATUS_OK) {
-        uint32_t at = all->filters_at;
+    uint32_t at = all->filters_at;
+    step_outcome_t step =
+        all->walk != NULL ? store_walk_step(all->walk, SEARCH_SUBJECTS, collect_last, direct) : STEP_UNKNOWN;
+    switch (step) {
+    case STEP_UNKNOWN: all->failed = true; break;
+    case STEP_MORE: break;
+    case STEP_OVER:
         store_walk_close(all->walk);
         all->walk = NULL;
         all->filters_done = !next_filter(direct, &at, &filter);
     }
-    return all->failed ? STATUS_NO_MEMORY : status;
 }
 
 static bool step_walk(direct_t *direct) {
     last_seqs_t *all = direct->multi;
     uint32_t budget = MULTI_LITERALS;
     for (all->literal = true; all->literal && !all->filters_done && budget > 0; budget--) {
-        status_t status = walk_some(direct);
-        if (all->too_many || (status != STATUS_OK && status != STATUS_AGAIN)) {
+        walk_some(direct);
+        if (all->too_many || all->failed) {
             return direct_is_over(direct, all->too_many ? "413 Too Many Results" : DIRECT_BUSY);
         }
     }
@@ -389,8 +391,7 @@ static bool step_before(direct_t *direct) {
 
 static bool step_send_multi(direct_t *direct) {
     last_seqs_t *all = direct->multi;
-    uint64_t bound = bytes_bound(direct);
-    uint64_t stop = direct->bytes + SEND_BYTES;
+    uint64_t bound = bytes_bound(direct), stop = direct->bytes + SEND_BYTES;
     while (direct->bytes < stop) {
         if (all->next == all->found.count || direct->bytes >= bound || direct_crowded(direct)
             || (direct->asked.batch > 0 && all->next - all->first == direct->asked.batch)) {
@@ -511,8 +512,7 @@ static void direct_run(direct_t *direct, bool cheap) {
 
 static void get_multi(direct_t *direct) {
     const direct_request_t *asked = &direct->asked;
-    bool refused = job_refused(direct->js, direct->stream->account);
-    direct->multi = refused ? NULL : calloc(1, sizeof(*direct->multi));
+    direct->multi = job_refused(direct->js, direct->stream->account) ? NULL : calloc(1, sizeof(*direct->multi));
     if (direct->multi == NULL) {
         answer_status(direct, DIRECT_BUSY);
         return;

@@ -104,7 +104,7 @@ static void state_begin(state_job_t *job) {
 
 static bool stream_state_step(js_t *js, job_t *base) {
     state_job_t *job = (state_job_t *)base;
-    status_t status = STATUS_OK;
+    step_outcome_t step = STEP_OVER;
     if (job->settles) {
         if (!store_first_settled(base->stream->store)) {
             return false;
@@ -113,18 +113,24 @@ static bool stream_state_step(js_t *js, job_t *base) {
         state_begin(job);
     }
     if (job->deleted) {
-        status = store_deleted(base->stream->store, &job->deleted_from, job->deleted_upto, SEARCH_MESSAGES,
-                               list_deleted, job);
+        status_t status = store_deleted(base->stream->store, &job->deleted_from, job->deleted_upto, SEARCH_MESSAGES,
+                                        list_deleted, job);
+        step = status == STATUS_OK ? STEP_OVER : step_outcome(status);
         job->deleted = status == STATUS_AGAIN;
     } else if (job->walk != NULL) {
-        status = store_walk_step(job->walk, SEARCH_SUBJECTS, list_subject, job);
+        step = store_walk_step(job->walk, SEARCH_SUBJECTS, list_subject, job);
     }
-    job->failed = job->failed || (status != STATUS_OK && status != STATUS_AGAIN);
+    switch (step) {
+    case STEP_MORE:
+        if (!job->failed) {
+            return false;
+        }
+        break;
+    case STEP_UNKNOWN: job->failed = true; break;
+    case STEP_OVER: break;
+    }
     if (job->failed) {
         return state_answer(js, job);
-    }
-    if (status == STATUS_AGAIN) {
-        return false;
     }
     if (job->walk == NULL && job->filter.size != 0) {
         job->walk = store_walk_open(base->stream->store, job->filter); /* behind the deleted ones */

@@ -146,11 +146,14 @@ static status_t ahead_find(store_stream_t *stream, store_ahead_list_t *list, byt
         return STATUS_NOT_FOUND;
     }
     finding_t finding = {.stream = stream, .list = list};
-    status_t status = store_walk_step(list->walk, looks, ahead_visit, &finding);
-    if (status == STATUS_AGAIN) {
+    status_t status = STATUS_OK;
+    switch (store_walk_step(list->walk, looks, ahead_visit, &finding)) {
+    case STEP_MORE:
         *steps -= looks;
         list->steps_left -= looks;
         return STATUS_AGAIN;
+    case STEP_UNKNOWN: status = STATUS_IO; break;
+    case STEP_OVER: break;
     }
     store_walk_close(list->walk);
     list->walk = NULL;

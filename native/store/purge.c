@@ -240,7 +240,12 @@ status_t store_purge(store_stream_t *stream, store_purge_t *purge, uint64_t *pur
     if (!purge->looking && takes_all(stream, purge)) {
         take_all(stream, purged);
     }
-    *more = purge->tally != NULL && !store_tally_step(purge->tally, STORE_STEP);
+    step_outcome_t counted = purge->tally != NULL ? store_tally_step(purge->tally, STORE_STEP) : STEP_OVER;
+    switch (counted) {
+    case STEP_UNKNOWN: /* it waits */
+    case STEP_MORE: *more = true; break;
+    case STEP_OVER: break;
+    }
     purge->looking = purge->looking || (!*more && purge_message(stream, purge, purged));
     *more = !purge->looking || (stream->store->hooks.purged != NULL && !look_for_left(stream, purge));
     if (*more) {

@@ -31,6 +31,7 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "base/histogram.h"
+#include "base/outcome.h"
 #include "base/status.h"
 #include "store/allowance.h"
 #include "text/filters.h"
@@ -210,18 +211,18 @@ LEAF_MUST_USE status_t store_seq_at_time(store_stream_t *stream, int64_t ts, uin
 
 /* Distinct subjects that match the pattern, in byte order (very long ones: in the order of their keys; of an encrypted
  * store: in no order that means anything); false from visit ends it. Each is given once, with its numbers at that
- * moment; one that lives all the while is not missed. STATUS_AGAIN: there are more. */
+ * moment; one that lives all the while is not missed. */
 typedef bool (*subject_visit_t)(void *context, bytes_t subject, uint64_t count, uint64_t last_seq);
 typedef struct store_walk store_walk_t;
 store_walk_t *store_walk_open(store_stream_t *stream, bytes_t pattern);
-LEAF_MUST_USE status_t store_walk_step(store_walk_t *walk, uint32_t budget, subject_visit_t visit, void *context);
+LEAF_MUST_USE step_outcome_t store_walk_step(store_walk_t *walk, uint32_t budget, subject_visit_t visit, void *context);
 void store_walk_close(store_walk_t *walk); /* NULL is fine */
 
-/* Exact number of messages at or after `from` that match. Once a step said true, store_tally_now is right at every
- * moment until the tally is closed. */
+/* Exact number of messages at or after `from` that match. Behind the last step store_tally_now is right at every moment
+ * until the tally is closed. */
 typedef struct store_tally store_tally_t;
 store_tally_t *store_tally_open(store_stream_t *stream, filters_t filters, uint64_t from);
-bool store_tally_step(store_tally_t *tally, uint32_t budget);
+LEAF_MUST_USE step_outcome_t store_tally_step(store_tally_t *tally, uint32_t budget);
 uint64_t store_tally_now(const store_tally_t *tally);
 void store_tally_close(store_tally_t *tally); /* NULL is fine */
 

@@ -329,20 +329,21 @@ status_t store_newest(store_stream_t *stream, store_newest_t *newest, bytes_t pa
     }
     newest_t found = {.search = newest, .upto = upto};
     status = newest_behind(stream, newest, upto, &budget);
-    if (status == STATUS_OK) {
-        status = budget > 0 ? store_walk_step(newest->walk, budget, visit_newest, &found) : STATUS_AGAIN;
-    }
-    *seq = newest->seq;
-    if (status_unknown(status) && status != STATUS_AGAIN) {
+    if (status != STATUS_OK) {
+        *seq = newest->seq;
         return status;
     }
+    step_outcome_t step = budget > 0 ? store_walk_step(newest->walk, budget, visit_newest, &found) : STEP_MORE;
+    *seq = newest->seq;
     if (found.failed) {
         return STATUS_NO_MEMORY;
     }
-    if (newest->names.size > 0) {
-        return STATUS_AGAIN;
+    switch (step) {
+    case STEP_UNKNOWN: return STATUS_IO;
+    case STEP_MORE: return STATUS_AGAIN;
+    case STEP_OVER: break;
     }
-    return status == STATUS_OK && newest->seq == 0 ? STATUS_NOT_FOUND : status;
+    return newest->names.size > 0 ? STATUS_AGAIN : newest->seq == 0 ? STATUS_NOT_FOUND : STATUS_OK;
 }
 
 void store_newest_end(store_newest_t *newest) {

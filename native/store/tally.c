@@ -197,27 +197,27 @@ void tallies_emptied(store_stream_t *stream) {
 
 /* ---- slices ------------------------------------------------------------------------------------------------------ */
 
-static bool step_chain(store_tally_t *tally, uint32_t budget) {
+static step_outcome_t step_chain(store_tally_t *tally, uint32_t budget) {
     store_stream_t *stream = tally->stream;
     for (uint32_t step = 0; step < budget / CHAIN_COST + 1; step++) {
         message_row_t found;
         bool over = tally->at < tally->from || tally->at < stream->log.first_seq;
         status_t status = over ? STATUS_NOT_FOUND : message_find(stream, tally->at, false, &found);
         if (status_unknown(status)) {
-            return false; /* it is tried again */
+            return STEP_UNKNOWN;
         }
         if (status == STATUS_NOT_FOUND) {
             tally_settle(tally, tally->counted);
-            return true;
+            return STEP_OVER;
         }
         if (status == STATUS_CORRUPT || found.message.previous >= tally->at) { /* where it leads is not known */
             tally_scan(tally, TALLY_AFTER, tally->from, stream->log.last_seq);
-            return false;
+            return STEP_MORE;
         }
         tally->counted += (found.message.flags & MESSAGE_GONE) == 0;
         tally->at = found.message.previous;
     }
-    return false;
+    return STEP_MORE;
 }
 
 static bool visit_head(void *context, bytes_t subject, uint64_t count, uint64_t last_seq) {
@@ -250,17 +250,19 @@ static store_walk_t *open_walk(store_tally_t *tally) {
     return store_walk_open(tally->stream, bytes_of(stem, size + 1));
 }
 
-static bool tally_walk(store_tally_t *tally, uint32_t budget) {
+static step_outcome_t tally_walk(store_tally_t *tally, uint32_t budget) {
     uint32_t looks = budget / WALK_COST + 1;
     for (uint32_t walks = 0; tally->which < tally->filters.count; walks++, looks = WALK_SHORT) {
         if (walks > budget / WALK_OPEN_COST) {
-            return false;
+            return STEP_MORE;
         }
-        if (tally->walk == NULL) {
-            tally->walk = open_walk(tally);
-        }
-        if (tally->walk == NULL || store_walk_step(tally->walk, looks, visit_head, tally) != STATUS_OK) {
-            return false; /* without memory, or what is not known: it is tried again */
+        tally->walk = tally->walk == NULL ? open_walk(tally) : tally->walk;
+        step_outcome_t step =
+            tally->walk != NULL ? store_walk_step(tally->walk, looks, visit_head, tally) : STEP_UNKNOWN;
+        switch (step) {
+        case STEP_UNKNOWN:
+        case STEP_MORE: return step;
+        case STEP_OVER: break;
         }
         store_walk_close(tally->walk);
         tally->walk = NULL;
@@ -269,32 +271,29 @@ static bool tally_walk(store_tally_t *tally, uint32_t budget) {
     tally->walked = true;
     if (tally->from > tally->stream->log.first_seq) {
         choose_scan(tally);
-        return false;
+        return STEP_MORE;
     }
-    return true;
+    return STEP_OVER;
 }
 
-static bool step_scan(store_tally_t *tally, uint32_t budget) {
+static step_outcome_t step_scan(store_tally_t *tally, uint32_t budget) {
     message_row_t found;
     while (tally->at <= tally->upto && budget > 0) {
         status_t status = message_next_some(tally->stream, &tally->at, tally->upto, false, &budget, &found);
-        if (status_unknown(status)) {
-            return false;
-        }
         if (status != STATUS_OK) {
-            tally->at = tally->upto + 1;
-            break;
+            tally->at = status == STATUS_NOT_FOUND ? tally->upto + 1 : tally->at;
+            return step_outcome(status);
         }
         tally->counted += found.sound && filters_match(tally->filters, found.message.subject);
         tally->at = found.seq + 1;
     }
-    return tally->at > tally->upto;
+    return tally->at > tally->upto ? STEP_OVER : STEP_MORE;
 }
 
-bool store_tally_step(store_tally_t *tally, uint32_t budget) {
+step_outcome_t store_tally_step(store_tally_t *tally, uint32_t budget) {
     switch (tally->way) {
     case TALLY_CHAIN: return step_chain(tally, budget);
-    case TALLY_WALK: return tally->walked || tally_walk(tally, budget);
+    case TALLY_WALK: return tally->walked ? STEP_OVER : tally_walk(tally, budget);
     default: return step_scan(tally, budget);
     }
 }

@@ -394,27 +394,28 @@ static status_t walk_examine(store_walk_t *walk, rank_t *rank, bool *alive, head
     return STATUS_OK;
 }
 
-status_t store_walk_step(store_walk_t *walk, uint32_t budget, subject_visit_t visit, void *context) {
+step_outcome_t store_walk_step(store_walk_t *walk, uint32_t budget, subject_visit_t visit, void *context) {
     head_t head;
     if (walk->over) {
-        return STATUS_OK;
+        return STEP_OVER;
     }
     if (walk->literal || walk->stream->log.messages == 0) {
         read_outcome_t outcome = walk->literal ? head_look(walk->stream, walk->pattern, &head) : READ_NONE;
         switch (outcome) {
-        case READ_UNKNOWN: return STATUS_IO;
+        case READ_UNKNOWN: return STEP_UNKNOWN;
         case READ_NONE: break;
         case READ_FOUND: visit(context, walk->pattern, head.count, head.last); break;
         }
         walk->over = true;
-        return STATUS_OK;
+        return STEP_OVER;
     }
     if (!sort_runs(walk->stream)) {
-        return STATUS_AGAIN;
+        return STEP_MORE;
     }
     status_t status = open_branches(walk);
     if (status != STATUS_OK) {
-        return status;
+        store_note_unknown(walk->stream->store);
+        return STEP_UNKNOWN;
     }
     lmdb_open(walk);
     rank_t rank = {0};
@@ -429,12 +430,10 @@ status_t store_walk_step(store_walk_t *walk, uint32_t budget, subject_visit_t vi
     }
     if (status == STATUS_NOT_FOUND) {
         walk->over = true;
-        return STATUS_OK;
-    }
-    if (examined > 0) {
+    } else if (examined > 0) {
         walk_remember(walk, &rank);
     }
-    return status == STATUS_OK ? STATUS_AGAIN : status;
+    return step_outcome(status);
 }
 
 store_walk_t *store_walk_open(store_stream_t *stream, bytes_t pattern) {

@@ -302,9 +302,9 @@ store_tally_t *store_tally_open(store_stream_t *stream, filters_t filters, uint6
     return tally;
 }
 
-bool store_tally_step(store_tally_t *tally, uint32_t budget) {
+step_outcome_t store_tally_step(store_tally_t *tally, uint32_t budget) {
     (void)budget;
-    return tally->steps == 0 || --tally->steps == 0;
+    return tally->steps == 0 || --tally->steps == 0 ? STEP_OVER : STEP_MORE;
 }
 
 uint64_t store_tally_now(const store_tally_t *tally) {
@@ -364,10 +364,12 @@ store_walk_t *store_walk_open(store_stream_t *stream, bytes_t pattern) {
     return walk;
 }
 
-status_t store_walk_step(store_walk_t *walk, uint32_t budget, subject_visit_t visit, void *context) {
+step_outcome_t store_walk_step(store_walk_t *walk, uint32_t budget, subject_visit_t visit, void *context) {
     (void)budget;
-    if (walk->steps > 0 && --walk->steps > 0) return STATUS_AGAIN;
-    return store_subjects(walk->stream, bytes_of(walk->pattern, (uint32_t)strlen(walk->pattern)), visit, context);
+    if (walk->steps > 0 && --walk->steps > 0) return STEP_MORE;
+    check(store_subjects(walk->stream, bytes_of(walk->pattern, (uint32_t)strlen(walk->pattern)), visit, context)
+          == STATUS_OK);
+    return STEP_OVER;
 }
 
 void store_walk_close(store_walk_t *walk) {

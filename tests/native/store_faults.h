@@ -177,7 +177,7 @@ static inline void ask_for_heads(void) {
     bytes_t any = text("s.*");
     unsigned tries = 0;
     store_tally_t *tally = store_tally_open(stream, (filters_t){.patterns = &any, .count = 1}, 0);
-    while (!store_tally_step(tally, UINT32_MAX)) {
+    while (store_tally_step(tally, UINT32_MAX) != STEP_OVER) {
         again(&tries);
     }
     store_tally_close(tally);

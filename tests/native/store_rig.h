@@ -327,7 +327,7 @@ static inline uint64_t store_count(store_stream_t *stream, filters_t filters, ui
     if (tally == NULL) {
         return UINT64_MAX;
     }
-    while (!store_tally_step(tally, UINT32_MAX)) {
+    while (store_tally_step(tally, UINT32_MAX) != STEP_OVER) {
     }
     uint64_t count = store_tally_now(tally);
     store_tally_close(tally);
@@ -339,12 +339,12 @@ static inline status_t store_subjects(store_stream_t *stream, bytes_t pattern, s
     if (walk == NULL) {
         return STATUS_NO_MEMORY;
     }
-    status_t status;
+    step_outcome_t step;
     do {
-        status = store_walk_step(walk, UINT32_MAX, visit, context);
-    } while (status == STATUS_AGAIN);
+        step = store_walk_step(walk, UINT32_MAX, visit, context);
+    } while (step == STEP_MORE);
     store_walk_close(walk);
-    return status;
+    return step == STEP_OVER ? STATUS_OK : STATUS_IO;
 }
 
 #endif

@@ -252,11 +252,11 @@ static void ask_counts(bytes_t pattern, filters_t filters) {
     SAY(1, "subjects %d\n", (int)fake_store_subjects(fake_stream, pattern, say_subject, &sides[1]));
     same();
     store_walk_t *walk = store_walk_open(real_stream, pattern);
-    while (store_walk_step(walk, 2, say_subject, &sides[0]) == STATUS_AGAIN) {
+    while (store_walk_step(walk, 2, say_subject, &sides[0]) == STEP_MORE) {
     }
     store_walk_close(walk);
     walk = fake_store_walk_open(fake_stream, pattern);
-    while (fake_store_walk_step(walk, 2, say_subject, &sides[1]) == STATUS_AGAIN) {
+    while (fake_store_walk_step(walk, 2, say_subject, &sides[1]) == STEP_MORE) {
     }
     fake_store_walk_close(walk);
 }
@@ -355,9 +355,9 @@ static void tallies_keep_count(void) {
     for (int i = 0; i < 50; i++) append_both();
     store_tally_t *real = store_tally_open(real_stream, filters, 7),
                   *other = fake_store_tally_open(fake_stream, filters, 7);
-    while (!store_tally_step(real, 5)) {
+    while (store_tally_step(real, 5) != STEP_OVER) {
     }
-    while (!fake_store_tally_step(other, 5)) {
+    while (fake_store_tally_step(other, 5) != STEP_OVER) {
     }
     for (int i = 0; i < 100; i++) {
         if (below(2) == 0)

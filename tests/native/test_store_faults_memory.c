@@ -344,7 +344,7 @@ static void ask(void) {
     SCENE_CHECK(status != STATUS_NOT_FOUND && (status != STATUS_OK || message.seq == 5));
     store_ahead_end(&ahead);
     store_tally_t *tally = store_tally_open(stream, (filters_t){.patterns = &pattern, .count = 1}, 3);
-    for (unsigned tries = 0; tally != NULL && !store_tally_step(tally, UINT32_MAX);) {
+    for (unsigned tries = 0; tally != NULL && store_tally_step(tally, UINT32_MAX) != STEP_OVER;) {
         again(&tries);
     }
     SCENE_CHECK(tally == NULL || store_tally_now(tally) == 2);

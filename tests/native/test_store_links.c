@@ -69,7 +69,7 @@ static void a_count_goes_on_behind_a_damaged_one(void) {
     bytes_t pattern = text("dam.a");
     store_tally_t *tally = store_tally_open(stream, (filters_t){.patterns = &pattern, .count = 1}, 15);
     CHECK(tally != NULL);
-    for (uint32_t steps = 0; !store_tally_step(tally, 100); steps++) {
+    for (uint32_t steps = 0; store_tally_step(tally, 100) != STEP_OVER; steps++) {
         CHECK(steps < 100);
     }
     CHECK_EQ_U64(4, store_tally_now(tally)); /* 20, 30, 50, 60 */

@@ -137,12 +137,12 @@ static bool sum_head(void *context, bytes_t subject, uint64_t count, uint64_t la
 static void check_heads(store_stream_t *stream, const stream_state_t *state) {
     heads_sum_t sum = {0};
     store_walk_t *walk = store_walk_open(stream, BYTES_NONE);
-    status_t status;
+    step_outcome_t step;
     do {
-        status = store_walk_step(walk, 100000, sum_head, &sum);
-    } while (status == STATUS_AGAIN);
+        step = store_walk_step(walk, 100000, sum_head, &sum);
+    } while (step == STEP_MORE);
     store_walk_close(walk);
-    CHECK_EQ_I64(STATUS_OK, status);
+    CHECK_EQ_I64(STEP_OVER, step);
     CHECK_EQ_U64(state->subjects, sum.subjects);
     CHECK_EQ_U64(state->messages, sum.messages);
 }

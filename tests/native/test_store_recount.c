@@ -165,19 +165,18 @@ static bool list_one(void *context, bytes_t subject, uint64_t count, uint64_t la
 static listed_t list(store_stream_t *stream, const char *pattern, bool *waited) {
     listed_t listed = {0};
     store_walk_t *walk = store_walk_open(stream, text(pattern));
-    status_t status = STATUS_AGAIN;
+    step_outcome_t step = STEP_MORE;
     *waited = false;
-    for (int64_t until = 0; status != STATUS_OK && patient(&until);) {
-        status = store_walk_step(walk, 1, list_one, &listed);
-        CHECK(status == STATUS_OK || status == STATUS_AGAIN || status == STATUS_IO);
-        *waited |= status == STATUS_IO;
-        if (status == STATUS_IO) {
+    for (int64_t until = 0; step != STEP_OVER && patient(&until);) {
+        step = store_walk_step(walk, 1, list_one, &listed);
+        *waited |= step == STEP_UNKNOWN;
+        if (step == STEP_UNKNOWN) {
             rig_pass(&rig, 50 * NS_PER_MS);
             store_tick(rig.store, rig.now);
             usleep(100);
         }
     }
-    CHECK_EQ_I64(STATUS_OK, status);
+    CHECK_EQ_I64(STEP_OVER, step);
     store_walk_close(walk);
     return listed;
 }
@@ -285,7 +284,7 @@ static void counts_are_whole(void) {
     store_tally_t *tally = store_tally_open(stream, (filters_t){.patterns = filters, .count = 2}, 0);
     bool done = false;
     for (int i = 0; i < 10 && !done; i++) {
-        done = store_tally_step(tally, 100);
+        done = store_tally_step(tally, 100) == STEP_OVER;
         store_tick(rig.store, rig.now);
     }
     CHECK(done);
@@ -317,7 +316,7 @@ static void others_go_on_meanwhile(void) {
     uint64_t count = 0;
     bytes_t filter = text("rare");
     store_tally_t *tally = store_tally_open(stream, (filters_t){.patterns = &filter, .count = 1}, 0);
-    while (!store_tally_step(tally, 100)) {
+    while (store_tally_step(tally, 100) != STEP_OVER) {
         CHECK(++count < 1000);
     }
     CHECK_EQ_U64(MANY / 1000 + 1, store_tally_now(tally));

@@ -168,7 +168,7 @@ static void probe_step(probe_t *probe) {
         return;
     }
     static const uint64_t budgets[] = {4, 4, 12, 100, 400, 20000};
-    probe->known = probe->known || store_tally_step(probe->tally, 1 + (uint32_t)below(budgets[below(6)]));
+    probe->known = probe->known || store_tally_step(probe->tally, 1 + (uint32_t)below(budgets[below(6)])) == STEP_OVER;
     if (!probe->known) {
         return;
     }
@@ -227,11 +227,11 @@ static void walk_step(void) {
         walker.walk = store_walk_open(stream, text(walker.pattern));
         CHECK(walker.walk != NULL);
     }
-    status_t status = store_walk_step(walker.walk, 1 + (uint32_t)below(300), visit, NULL);
-    if (status == STATUS_AGAIN) {
+    step_outcome_t step = store_walk_step(walker.walk, 1 + (uint32_t)below(300), visit, NULL);
+    if (step == STEP_MORE) {
         return;
     }
-    CHECK_EQ_I64(STATUS_OK, status);
+    CHECK_EQ_I64(STEP_OVER, step);
     for (uint32_t i = 0; i < SUBJECTS; i++) {
         bool all_the_while = walker.lived[i] && walker.deaths[i] == deaths_of[i];
         CHECK(!all_the_while || !matches(i, walker.pattern) || walker.seen[i]);
@@ -467,7 +467,7 @@ static void slices_are_bounded(void) {
     visited = 0;
     uint32_t steps = 0;
     store_walk_t *walk = store_walk_open(stream, text("s.*"));
-    while (store_walk_step(walk, 1000, visit_counting, NULL) == STATUS_AGAIN) {
+    while (store_walk_step(walk, 1000, visit_counting, NULL) == STEP_MORE) {
         steps++;
         CHECK(visited <= steps * 1000);
     }
@@ -499,11 +499,11 @@ static void count_survives_what_it_stands_on(void) {
     store_tally_t *tally = store_tally_open(stream, (filters_t){.patterns = &filter, .count = 1}, 100);
     CHECK_EQ_I64(STATUS_OK, store_delete(stream, 381));
     CHECK_EQ_I64(STATUS_OK, store_delete(stream, 361));
-    CHECK(!store_tally_step(tally, 4)); /* counts 341 and 321, stands on 301 */
+    CHECK(store_tally_step(tally, 4) == STEP_MORE); /* counts 341 and 321, stands on 301 */
     CHECK_EQ_I64(STATUS_OK, store_delete(stream, 341));
     CHECK_EQ_I64(STATUS_OK, store_delete(stream, 301));
     (void)put("c.x", 0);
-    while (!store_tally_step(tally, 4)) {
+    while (store_tally_step(tally, 4) != STEP_OVER) {
     }
     CHECK_EQ_U64(12, store_tally_now(tally)); /* 101, 121, .. 281, 321, 401 without what went */
     store_tally_close(tally);
