@@ -1,7 +1,8 @@
 /* test_plane_scenes_reads.c: a read of LMDB that fails, at every place, while clients do one thing on a store that was
  * just opened: direct gets of every kind, an end of a schedule, a schedule that fires, keys of a bucket, a consumer by
- * time, an atomic batch, consumers with priority groups. What is refused is asked again. What is answered meanwhile is true, and what it leaves is what it leaves
- * without the fault, after another start too. Consumers, sources and definitions: test_plane_reads.c.
+ * time, an atomic batch, consumers with priority groups. What is refused is asked again. What is answered meanwhile is
+ * true, and what it leaves is what it leaves without the fault, after another start too. And reads that fail for long.
+ * Consumers, sources and definitions: test_plane_reads.c.
  *
  * Each run has every ninth place, from a drawn one on; LEAFD_TEST_STRIDE=1 has all.
  */

@@ -1,6 +1,6 @@
-/* test_replicas_faults_memory.c: a stream of three servers, which takes messages and batches, while a read of LMDB or an
- * allocation fails, or some in a row, at each place: no member decides anything by it. Once it works again the stream is the same at all members, and
- * what was answered is there.
+/* test_replicas_faults_memory.c: a stream of three servers, which takes messages and batches, while a read of LMDB or
+ * an allocation fails, or some in a row, at each place: no member decides anything by it. Once it works again the
+ * stream is the same at all members, and what was answered is there.
  */
 #include "groups_faults.h"
 #include "replicas_acts.h"
