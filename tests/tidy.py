@@ -44,6 +44,7 @@ FILE_LINES_MAX = 600
 HEADER_LINES_MAX = 250
 FUNCTION_LINES_MAX = 70
 C_COLUMNS_MAX = 120
+DOCUMENT_COLUMNS_MAX = 100
 
 # Longer than allowed, with the reason and the length it may not grow beyond. A number here may only go down.
 LONG_FILES: dict[str, tuple[int, str]] = {}
@@ -337,6 +338,20 @@ def c_columns(tree: list[Source]) -> Iterator[Complaint]:
                 yield Complaint(source.path, number, f"{len(line)} columns, {C_COLUMNS_MAX} allowed")
 
 
+def document_columns(tree: list[Source]) -> Iterator[Complaint]:
+    """A line of a document has at most 100 columns, but for tables, code, and what has no place to be broken."""
+    for source in tree:
+        if source.path != "README.md" and not re.fullmatch(r"packaging/doc/[^/]*\.md", source.path):
+            continue
+        fenced = False
+        for number, line in enumerate(source.lines, 1):
+            fenced ^= line.lstrip().startswith("```")
+            prose = not fenced and not line.startswith("    ") and not line.lstrip().startswith("|")
+            words = re.sub(r"`[^`]*`", "code", re.sub(r"^ *([-*]|[0-9]+\.) +", "", line)).split()
+            if prose and len(line) > DOCUMENT_COLUMNS_MAX and len(words) > 1:
+                yield Complaint(source.path, number, f"{len(line)} columns, {DOCUMENT_COLUMNS_MAX} allowed")
+
+
 def outcomes(tree: list[Source]) -> Iterator[Complaint]:
     """What comes of a read is judged by a switch that names all: who compares it may forget READ_UNKNOWN, or STEP_."""
     names = "READ_(FOUND|NONE|UNKNOWN)|STEP_(OVER|MORE|UNKNOWN)"
@@ -495,6 +510,7 @@ RULES: list[Rule] = [
     python_imports,
     file_lengths,
     c_columns,
+    document_columns,
     outcomes,
     function_lengths,
     c_static_names,

@@ -214,3 +214,20 @@ def test_a_description_that_begins_with_no_noun_is_found(first: str) -> None:
     assert 1 == len(complaints(tidy.plain_sentences, "agent/leafd/some.py", bad))
     assert [] == complaints(tidy.plain_sentences, "agent/leafd/some.py", bad.replace(first, "Offers of a stream."))
     assert [] == complaints(tidy.plain_sentences, "tests/some.py", bad)
+
+
+@pytest.mark.parametrize(
+    ("line", "found"),
+    [
+        ("word " * 21, 1),
+        ("- a point: " + "word " * 20, 1),
+        ("- `" + "code with spaces " * 8 + "`", 0),
+        ("| a table | " + "word " * 40 + "|", 0),
+        ("    code " + "word " * 40, 0),
+        ("word " * 19, 0),
+    ],
+)
+def test_a_documents_prose_has_a_hundred_columns(line: str, found: int) -> None:
+    """Prose is broken there; tables, code, and a span of code that has no place to be broken are not."""
+    assert found == len(complaints(tidy.document_columns, "packaging/doc/guide.md", line + "\n"))
+    assert not complaints(tidy.document_columns, "tests/wire/README.md", line + "\n")
