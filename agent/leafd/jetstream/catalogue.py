@@ -153,8 +153,8 @@ class Stream:
     """.. and to which subjects it does not, since its author may not."""
     names: list[str] = field(default_factory=list)
     """Of the consumers that clients may see, in their order."""
-    searched: int = 0
-    """How many these were when they were searched for those of copies (copiers.py)."""
+    copies: set[str] | None = None
+    """Of the durable consumers of copies those that were not looked at yet (copiers.py)."""
     counted: int = 0
     """Consumers that limits see."""
     unfiltered: int = 0
@@ -219,6 +219,9 @@ class Stream:
         self.by_id[consumer.id] = consumer
         if not consumer.hidden:
             insort(self.names, consumer.name)
+            if consumer.config.sourcing:
+                self.copies = set() if self.copies is None else self.copies
+                self.copies.add(consumer.name)
         self._count(consumer, 1)
         if consumer.counted and self.config.retention == WORKQUEUE:
             if self.filters is None:
@@ -234,6 +237,8 @@ class Stream:
         del self.consumers[consumer.name]
         if not consumer.hidden:
             del self.names[bisect_left(self.names, consumer.name)]
+        if self.copies is not None:
+            self.copies.discard(consumer.name)
         self._count(consumer, -1)
         if self.filters is not None:
             self.filters.drop(consumer.name)

@@ -224,15 +224,14 @@ class Copiers:
 
     def _find_durable(self, stream: Stream) -> None:
         """Finds the durable consumers that were there before the start: the others are made anew."""
-        if stream.searched == len(stream.names):
-            return  # a stream may have thousands, and be asked for its info all the time
-        stream.searched = len(stream.names)
-        for name in stream.names:
+        if stream.copies is None:
+            return  # a stream may have thousands of consumers, and be asked for its info all the time
+        for name in sorted(stream.copies):
             consumer = stream.consumers[name]
-            if consumer.config.sourcing:
-                key = _key(_copier(consumer.name, consumer.config, 0), consumer.config)
-                if key not in self._known.get(stream.id, ()):
-                    self.begun(stream, consumer, 0)
+            key = _key(_copier(consumer.name, consumer.config, 0), consumer.config)
+            if key not in self._known.get(stream.id, ()):
+                self.begun(stream, consumer, 0)
+        stream.copies = None
 
     async def _state(self, stream: Stream, consumer: Consumer) -> t.ConsumerState | None:
         try:

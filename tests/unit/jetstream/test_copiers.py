@@ -10,9 +10,10 @@ import pytest
 import trio
 from leafd import native_types as t
 from leafd.jetstream import copiers
-from leafd.jetstream.catalogue import Consumer, Stream
+from leafd.jetstream.catalogue import Consumer, JetStreamAccount, Stream
 from leafd.jetstream.copiers import COPIERS_MAX, SHOWN_MAX, Copiers
 from leafd.jetstream.models.consumer import ConsumerConfig
+from leafd.jetstream.models.stream import StreamConfig
 
 COPY = {"_nats.src.stream": "COPY", "_nats.src.acc": "A", "_nats.src.domain": "hub"}
 EMPTY = t.ConsumerState(0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
@@ -27,9 +28,7 @@ class World:
         """Of messages that can be read, by their sequences."""
         self.read: list[int] = []
         self.state = t.StreamState(100, 20_000, 1, 100, 0, 0, 1, 0, 0, 0, 0)
-        self.stream = cast(
-            Stream, SimpleNamespace(id=7, consumers={}, names=[], searched=0, account=SimpleNamespace(id=3))
-        )
+        self.stream = cast(Stream, SimpleNamespace(id=7, consumers={}, copies=None, account=SimpleNamespace(id=3)))
         account = SimpleNamespace(streams={"T": self.stream})
         self.held: dict[tuple[int, str], str] = {}
         catalogue = cast(Any, SimpleNamespace(by_name={"A": account}))
@@ -199,17 +198,22 @@ def test_of_large_messages_and_of_those_that_are_not_read_nobody_knows_the_age(m
     assert world.read + filtered.read == [61]
 
 
-def test_a_streams_consumers_are_searched_for_those_of_copies_once_and_when_there_are_others() -> None:
-    """Those that were there before the start are found. A stream may have thousands, and be asked for its info all the
-    time."""
-    world = World()
+def test_a_durable_consumer_of_a_copy_is_looked_at_once_and_no_other_one_is() -> None:
+    """One that was there before the start is found. A stream may have thousands of consumers, and be asked for its info
+    all the time."""
+    account = JetStreamAccount(3, "A")
+    stream = Stream(7, account, StreamConfig(name="T"), 0)
     made = ConsumerConfig(name="DURABLE", sourcing=True, metadata=COPY)
-    plain = Consumer(2, "PLAIN", ConsumerConfig(name="PLAIN"), 0)
-    world.stream.consumers |= {"DURABLE": Consumer(1, made.name, made, 0), "PLAIN": plain}
-    world.stream.names.append("PLAIN")
-    assert world.told() == []
+    stream.add_consumer(Consumer(2, "PLAIN", ConsumerConfig(name="PLAIN"), 0))
+    assert stream.copies is None
+    for number, name in ((1, "DURABLE"), (3, "GONE")):
+        stream.add_consumer(Consumer(number, name, replace(made, name=name), 0))
+    stream.remove_consumer(stream.consumers["GONE"])
+    assert {"DURABLE"} == stream.copies
+    world = World()
+    world.stream.consumers |= {"DURABLE": stream.consumers["DURABLE"]}
+    world.stream.copies = stream.copies
     world.states[1] = replace(EMPTY, pending=5, taken=95)
-    world.stream.names.append("DURABLE")
     assert world.told() == [(True, 5, 1_000)]
-    world.stream.consumers = cast(Any, {"DURABLE": world.stream.consumers["DURABLE"]})  # PLAIN would be missed
+    assert world.stream.copies is None
     assert world.told() == [(True, 5, 1_000)]
