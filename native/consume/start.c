@@ -17,7 +17,7 @@
 #include "consume/private.h"
 #include "consume/state.h"
 
-#define SURVEY_STEP 3584 /* subjects looked at, or messages verified, in one step */
+#define SURVEY_STEP 3328 /* subjects looked at, or messages verified, in one step */
 #define SORT_RUN 4096
 #define SORT_RUNS 4 /* in one step */
 #define MERGE_STEP 65536
