@@ -41,12 +41,17 @@ static inline void rig_close_and_remove(plane_t *plane) {
     directory_remove(rig_directory);
 }
 
-/* Until no work is left, and everything that was promised is on disk. Time goes on for jobs that pause. */
+/* Time goes on for jobs that pause, since they could not read something. */
+static inline void rig_pass_pauses(plane_t *plane) {
+    int64_t pause_ns = plane->js.jobs_due_ns == INT64_MAX ? 0 : plane->js.jobs_due_ns - plane->now.mono_ns;
+    plane->now.mono_ns += pause_ns > 0 ? pause_ns : 0;
+    plane->now.wall_ns += pause_ns > 0 ? pause_ns : 0;
+}
+
+/* Until no work is left, and everything that was promised is on disk. */
 static inline void rig_settle(plane_t *plane) {
     for (int64_t until = 0; patient(&until);) {
-        int64_t pause_ns = plane->js.jobs_due_ns == INT64_MAX ? 0 : plane->js.jobs_due_ns - plane->now.mono_ns;
-        plane->now.mono_ns += pause_ns > 0 ? pause_ns : 0;
-        plane->now.wall_ns += pause_ns > 0 ? pause_ns : 0;
+        rig_pass_pauses(plane);
         rig_turn(plane);
         const store_t *store = plane->js.stores[STORE_FILE];
         if (plane->js.job_count == 0 && plane->js.held[STORE_FILE].count == 0 && store_batch_empty(store)

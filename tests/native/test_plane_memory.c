@@ -50,6 +50,7 @@ static void tick(void) {
 static void settle(void) {
     int64_t until = 0;
     for (int i = 0; patient(&until); i++) {
+        rig_pass_pauses(plane);
         tick();
         const store_t *store = plane->js.stores[STORE_FILE];
         if (store == NULL
