@@ -20,7 +20,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         return 0;
     }
     check(!damaged);
-    check(kept->client.size != 0);
+    check(kept->client.name.size != 0);
     check(kept->filter_count <= KEPT_FILTERS_MAX);
     check(kept_size(kept) != 0);
     buffer_init(&first, 1 << 20);

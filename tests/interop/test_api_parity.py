@@ -45,7 +45,8 @@ def masked(reply: bytes | None) -> str:
     # How far a mirror or source has come in asking its origin is a matter of milliseconds.
     for source in (members.get("mirror", {}), *members.get("sources", [])):
         source.pop("error", None)
-        source.pop("leafd", None)  # what is told beside: packaging/doc/differences.md
+    for told in (members, members.get("mirror", {}), *members.get("sources", [])):
+        told.pop("leafd", None)  # what is told beside: packaging/doc/differences.md
     # The reference lists the sources of an info in the order of a Go map.
     members.get("sources", []).sort(key=json.dumps)
     text = json.dumps(members, indent=1, ensure_ascii=False)

@@ -40,7 +40,7 @@ class End(Generic[MachineT]):
             match action:
                 case Send(said):
                     self.send(said)
-                case Resume():
+                case Resume() | gateway.Misnamed():  # the second is for the log
                     pass
                 case route.Join() | gateway.Join() | Close():
                     return action

@@ -129,7 +129,9 @@ def test_a_password_of_nobody_is_left_out(tmp_path: Path) -> None:
     """As mosquitto does. The others are taken over."""
     (tmp_path / "passwords").write_text(f":{ALICE}\nbob:{BOB}\n")
     text, left = taken_over(tmp_path, f"listener 1883\npassword_file {tmp_path / 'passwords'}\n")
-    assert ["bob"] == [one.user for one in load_text(text, "leafd.conf").server.authorization.users]
+    policy = load_text(text, "leafd.conf").server.authorization
+    assert policy is not None
+    assert ["bob"] == [one.user for one in policy.users or ()]
     assert "passwords:1: a password: it has no user" in left
 
 
