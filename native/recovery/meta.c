@@ -191,14 +191,22 @@ status_t meta_look(opening_t *opening, meta_t *meta) {
 
 /* ---- writing, unsealing and replacing ---------------------------------------------------------------------------- */
 
+/* What the store may have, by the record that is there. Where that cannot be read it may have all: a leafd that does not
+ * know of one of them is kept out. */
+static uint32_t formats_kept(env_t *env) {
+    bytes_t before = BYTES_NONE;
+    status_t status = env_write_get(env, DB_META, name_of(META_FORMAT), &before);
+    if (status == STATUS_NOT_FOUND) {
+        return 0;
+    }
+    bool sound =
+        status == STATUS_OK && before.size == rows[META_FORMAT].size && value_sound(name_of(META_FORMAT), before);
+    return sound ? load_be32(before.at + VALUE_CRC_SIZE) & STORE_FORMAT_KEPT : STORE_FORMAT_KEPT;
+}
+
 status_t meta_put_format(env_t *env, const uint8_t store_id[STORE_ID_SIZE], bool sealed) {
     uint8_t value[VALUE_CRC_SIZE + 4 + STORE_ID_SIZE];
-    bytes_t before = BYTES_NONE;
-    uint32_t kept = 0;
-    if (env_write_get(env, DB_META, name_of(META_FORMAT), &before) == STATUS_OK && before.size == sizeof value
-        && value_sound(name_of(META_FORMAT), before)) {
-        kept = load_be32(before.at + VALUE_CRC_SIZE) & STORE_FORMAT_KEPT;
-    }
+    uint32_t kept = formats_kept(env);
     store_be32(value + VALUE_CRC_SIZE, STORE_FORMAT | STORE_FORMAT_TWICE | kept | (sealed ? STORE_FORMAT_SEALED : 0));
     memcpy(value + VALUE_CRC_SIZE + 4, store_id, STORE_ID_SIZE);
     value_seal(name_of(META_FORMAT), value, sizeof value);
