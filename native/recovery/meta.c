@@ -191,8 +191,8 @@ status_t meta_look(opening_t *opening, meta_t *meta) {
 
 /* ---- writing, unsealing and replacing ---------------------------------------------------------------------------- */
 
-/* What the store may have, by the record that is there. Where that cannot be read it may have all: a leafd that does not
- * know of one of them is kept out. */
+/* What the store may have, by the record that is there. Where that cannot be read it may have all: a leafd that knows
+ * less is kept out. */
 static uint32_t formats_kept(env_t *env) {
     bytes_t before = BYTES_NONE;
     status_t status = env_write_get(env, DB_META, name_of(META_FORMAT), &before);
