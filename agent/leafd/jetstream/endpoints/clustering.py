@@ -6,6 +6,7 @@ from typing import Any
 
 from leafd.gojson import JsonError, decode
 from leafd.jetstream import errors
+from leafd.jetstream.catalogue import Stream
 from leafd.jetstream.endpoints.streams import check_led
 from leafd.jetstream.models.requests import PeerRemoveRequest, StepDownRequest
 from leafd.jetstream.models.stream import Placement
@@ -44,9 +45,7 @@ async def stream_step_down(call: Call, _request: None) -> dict[str, Any]:
 async def consumer_step_down(call: Call, _request: None) -> dict[str, Any]:
     """A consumer is where its stream is led: another server leads both."""
     placing = _placing(call)
-    stream = call.stream(call.name(3))
-    check_led(stream)
-    call.consumer(stream, call.name(4))
+    stream = _stream_of_consumer(call)
     if stream.group is not None and stream.config.num_replicas > 1:
         await placing.step_down(stream, _wanted(call.body))
     return {"success": True}
@@ -68,6 +67,14 @@ async def evacuate_peer(call: Call, _request: None) -> dict[str, Any]:
     stream = call.stream(call.name(3))
     await placing.without(stream, _peer(call), moves=True)
     return {"success": True}
+
+
+def _stream_of_consumer(call: Call) -> Stream:
+    """The stream that is named, which this server leads and which has the consumer that is named. Raises ApiError."""
+    stream = call.stream(call.name(3))
+    check_led(stream)
+    call.consumer(stream, call.name(4))
+    return stream
 
 
 def _peer(call: Call) -> str:
@@ -94,8 +101,6 @@ async def cancel_move(call: Call, _request: None) -> dict[str, Any]:
 async def move_consumer(call: Call, _request: None) -> dict[str, Any]:
     """A consumer is on the servers of its stream, and moves with that alone."""
     placing = _placing(call)
-    stream = call.stream(call.name(3))
-    check_led(stream)
-    call.consumer(stream, call.name(4))
+    stream = _stream_of_consumer(call)
     placing.keeper(stream, _peer(call))
     raise errors.PEER_REMAP.error()
