@@ -9,6 +9,7 @@
 #define FLAG_DUP 0x08u
 #define FLAGS_SECOND 0x02u /* of PUBREL, SUBSCRIBE and UNSUBSCRIBE */
 
+#define LEVEL_WITHIN 9u /* bytes of a CONNECT that name and level are in, also those of 3.1 */
 #define CONNECT_CLEAN 0x02u
 #define CONNECT_WILL 0x04u
 #define CONNECT_WILL_RETAIN 0x20u
@@ -331,6 +332,22 @@ static bool judge_head(const mqtt_reader_t *reader, reading_t *reading) {
     return true;
 }
 
+/* Refuses what is larger than allowed. Of a CONNECT the level is read first, so that a client of 5 can be told why (5:
+ * 3.2.2.2); left: what has come of it. */
+static mqtt_verdict_t refuse_large(reading_t *reading, bytes_t left) {
+    if (reading->packet->kind == MQTT_CONNECT && reading->level == MQTT_UNKNOWN) {
+        if (left.size < LEVEL_WITHIN) {
+            return MQTT_MORE;
+        }
+        reading->left = bytes_of(left.at, LEVEL_WITHIN);
+        if (!take_level(reading)) {
+            return MQTT_BAD;
+        }
+    }
+    bad(reading, MQTT_REASON_TOO_LARGE, "a packet that is larger than allowed");
+    return MQTT_BAD;
+}
+
 mqtt_verdict_t mqtt_read(const mqtt_reader_t *reader, bytes_t input, mqtt_packet_t *packet, uint32_t *used,
                          uint32_t *need, mqtt_fault_t *fault) {
     reading_t reading = {.level = reader->level, .packet = packet, .fault = fault};
@@ -354,10 +371,10 @@ mqtt_verdict_t mqtt_read(const mqtt_reader_t *reader, bytes_t input, mqtt_packet
         *need = input.size + 1;
         return MQTT_MORE;
     }
-    uint32_t whole = input.size - left.size + size;
+    uint32_t head = input.size - left.size, whole = head + size;
     if (whole > reader->max_packet) {
-        bad(&reading, MQTT_REASON_TOO_LARGE, "a packet that is larger than allowed");
-        return MQTT_BAD;
+        *need = head + LEVEL_WITHIN;
+        return refuse_large(&reading, left);
     }
     if (size > left.size) {
         *need = whole;

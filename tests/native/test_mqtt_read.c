@@ -40,7 +40,12 @@ static const row_t logins[] = {
     {MQTT_UNKNOWN, "11 0c", "bad: 81 a packet with flags that it cannot have\n"},
     {MQTT_UNKNOWN, "10", "more\n"},
     {MQTT_UNKNOWN, "10 80 80 80 80", "bad: 81 a remaining size that does not end\n"},
-    {MQTT_UNKNOWN, "10 ff ff ff 7f", "bad: 95 a packet that is larger than allowed\n"},
+    {MQTT_UNKNOWN, "10 ff ff ff 7f " NAME "05 02", "more\n"},
+    {MQTT_UNKNOWN, "10 ff ff ff 7f " NAME "05 02 00", "bad: 95 a packet that is larger than allowed\n"},
+    {MQTT_UNKNOWN, "10 c9 01 " NAME "04 02 00", "bad: 95 a packet that is larger than allowed\n"},
+    {MQTT_UNKNOWN, "10 ff ff ff 7f " NAME "06 02 00", "bad: 84 an MQTT version other than 3.1.1 and 5\n"},
+    {MQTT_UNKNOWN, "10 ff ff ff 7f 00 06 4d 51 49 73 64 70 03", "bad: 84 an MQTT version other than 3.1.1 and 5\n"},
+    {MQTT_UNKNOWN, "10 ff ff ff 7f 00 08 4d 51 49 73 64 70 03", "bad: 81 a packet that is too short\n"},
     {MQTT_UNKNOWN, "c0 00", "bad: 82 a packet before CONNECT\n"},
     {MQTT_UNKNOWN, "47 45 54 20 2f", "bad: 82 a packet before CONNECT\n"}, /* "GET /" */
     {MQTT_UNKNOWN, "20 02 00 00", "bad: 82 a packet before CONNECT\n"},
