@@ -5,8 +5,8 @@
  *                 --> MQTT_BAD     the client broke the protocol: *fault says how; the connection is to be closed
  *
  * It allocates nothing and copies nothing; max_packet is its only limit, and a packet whose announced size is over it
- * is refused before its bytes arrive, but for the first nine of a CONNECT, which say its version. What the state of a session forbids (a second CONNECT, an alias that was never
- * set) is not judged here.
+ * is refused before its bytes arrive, but for the first nine of a CONNECT, which say its version. What the state of a
+ * session forbids (a second CONNECT, an alias that was never set) is not judged here.
  */
 #ifndef LEAFD_MQTT_READ_H
 #define LEAFD_MQTT_READ_H
