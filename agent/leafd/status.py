@@ -501,6 +501,7 @@ def _problems(varz: Page, found: tuple[Link, ...], behind: tuple[Copy, ...]) -> 
             yield f"no link to the hub {one.address} (account {one.account}): {one.error}"
         if one.budgets and one.held:
             yield f"link to {one.peer or one.address} (account {one.account}): {one.held}"
+    yield from own.get("twins", ())
     for server in servers(varz):
         if not server.up:
             yield f"cluster {server.cluster} is not reached: none of its servers answers here"

@@ -1,7 +1,9 @@
 """Two machines with one name and domain, as after a disk was copied, which have not enrolled themselves: they take the
-link from each other, and the hub has what each of them has once, also after it was killed.
+link from each other, and the hub has what each of them has once, also after it was killed. The hub says so, and of two
+whose domain alone is the same.
 
-nats-server lets both in, too. Not here: boxes that are enrolled, where the second one is refused (test_enrol.py).
+nats-server lets both in, too, and says nothing. Not here: boxes that are enrolled, where the second one is refused
+(test_enrol.py), how much less often the two come as time passes (unit/links/test_redial.py).
 """
 
 from __future__ import annotations
@@ -9,26 +11,37 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import signal
+import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+
+import pytest
+from leafd.doctor.findings import Check, Finding, Level
+from leafd.doctor.links import judge as judge_links
+from leafd.links.alive import PROBE_S
+from leafd.status import status
 
 from tests import servers
 from tests.interop.test_placed_streams import ended
 from tests.rig.official import connect
-from tests.rig.waiting import until
+from tests.rig.reports import page, report
+from tests.rig.waiting import eventually, until
 
 L = servers.LEAFD
 HUB = """
 listen: "127.0.0.1:{port}"
 server_name: hub
+http: "127.0.0.1:{http_port}"
 jetstream { store_dir: "{store}", domain: hub }
 leafnodes { listen: "127.0.0.1:{leaf_port}" }
 """
 BOX = """
 listen: "127.0.0.1:{port}"
-server_name: box
+http: "127.0.0.1:{http_port}"
+server_name: {name}
 jetstream { store_dir: "{store}", domain: box }
 leafnodes { reconnect: "1s", remotes: [ { url: "nats-leaf://127.0.0.1:{hub_port}" } ] }
 """
@@ -85,14 +98,95 @@ def test_what_machines_with_one_name_have_is_collected_once_also_after_a_start(t
         await swaps(hub, 3)
         assert await collected(hub) == wanted
 
+    with placed(tmp_path, "box", "box") as (hub, *boxes):
+        asyncio.run(main(hub, boxes))
+
+
+@contextlib.contextmanager
+def placed(path: Path, *names: str) -> Iterator[list[servers.Server]]:
+    """A hub that runs, and boxes with these names that are not started yet."""
     with contextlib.ExitStack() as stack:
         made_servers: list[servers.Server] = []
-        for name, text in (("hub", HUB), ("one", BOX), ("two", BOX)):
-            (tmp_path / name).mkdir()
+        for number, name in enumerate(("hub", *names)):
+            (path / str(number)).mkdir()
             ports = {"hub_port": made_servers[0].ports["leaf_port"]} if made_servers else {}
-            made_servers.append(servers.make(L, text, tmp_path / name, **ports))
-        hub, *boxes = made_servers
-        hub.start()
+            made_servers.append(servers.make(L, BOX if ports else HUB, path / str(number), name=name, **ports))
+        made_servers[0].start()
         for server in made_servers:
             stack.callback(ended, server)
-        asyncio.run(main(hub, boxes))
+        yield made_servers
+
+
+def problems(server: servers.Server) -> list[str]:
+    """What needs attention there, as `leafd status` shows it."""
+    return list(status(report(server, "varz"), report(server, "leafz"), report(server, "jsz")).problems)
+
+
+def told(server: servers.Server, words: str) -> None:
+    """Waits until one thing needs attention there, and that is this."""
+
+    def one() -> bool:
+        found = [text for text in problems(server) if "ANYBODY IS LET IN" not in text]
+        return len(found) == 1 and words in found[0]
+
+    eventually(one, f"{problems(server)}\n{server.log}")
+
+
+def test_the_hub_and_the_boxes_say_that_two_have_one_name(tmp_path: Path) -> None:
+    """Once in the log, however often the link changes hands."""
+    with placed(tmp_path, "box", "box") as (hub, *boxes):
+        for box in boxes:
+            box.start()
+        told(hub, 'two machines call themselves "box" (account $G), at 127.0.0.1 and 127.0.0.1')
+        asyncio.run(swaps(hub, 3))
+        assert hub.log.count("two machines call themselves") == 1
+        (line,) = judged(hub)
+        assert line.check is Check.DOMAIN
+        assert "two machines" in line.text
+        assert b"\nleafd_twin_boxes 1\n" in page(hub, "metrics")
+        eventually(lambda: any("another machine has this server_name" in text for text in problems(boxes[0])))
+
+
+def judged(server: servers.Server) -> list[Finding]:
+    """What the doctor says of the links there that is not well."""
+    found: list[Finding] = []
+    judge_links(report(server, "varz"), [], found.append)
+    return [one for one in found if one.level is not Level.WELL]
+
+
+def test_the_hub_says_that_two_boxes_have_one_domain_as_long_as_both_are_linked(tmp_path: Path) -> None:
+    with placed(tmp_path, "one", "two") as (hub, *boxes):
+        for box in boxes:
+            box.start()
+        told(hub, '(account $G) both have the JetStream domain "box"')
+        boxes[0].stop()
+        eventually(lambda: not judged(hub), hub.log)
+        boxes[0].start()
+        told(hub, '(account $G) both have the JetStream domain "box"')
+        assert "Duplicate Remote" not in hub.log
+
+
+def stopped(server: servers.Server) -> None:
+    """It says nothing more, as where the power is gone, and its link stands open."""
+    assert server.process is not None
+    server.process.send_signal(signal.SIGSTOP)
+
+
+def created(server: servers.Server, links: int) -> None:
+    """So many were since the start."""
+    eventually(lambda: server.log.count("Leafnode connection created") == links, server.log)
+
+
+@pytest.mark.parametrize("names", [("box", "box", "box"), ("one", "two", "three")], ids=["name", "domain"])
+def test_a_box_that_was_started_again_is_no_second_one(tmp_path: Path, names: tuple[str, ...]) -> None:
+    """What is left of the links of its earlier lives may still stand open; its name may be another one by now."""
+    with placed(tmp_path, *names) as (hub, *lives):
+        for number, box in enumerate(lives, 1):
+            box.start()
+            created(hub, number)
+            if box is not lives[-1]:
+                stopped(box)
+        time.sleep(PROBE_S + 2)
+        assert not judged(hub)
+        for box in lives[:-1]:
+            box.kill()

@@ -42,8 +42,11 @@ def _at(remote: Page) -> str:
 
 
 def judge(varz: Page, configured: Iterable[str], report: Callable[[Finding], None]) -> None:
-    """One finding for each remote of the daemon, and for each address in the configuration that it does not know."""
+    """One finding for each remote of the daemon, for each address in the configuration that it does not know, and for
+    boxes that call themselves alike."""
     rows = _remotes(varz)
+    for text in (varz.get("leafd") or {}).get("twins", ()):
+        report(fault(Check.DOMAIN, "boxes that dial here", str(text)))
     known = {place for one in rows for place in _places(one)}
     for address in configured:
         if isinstance(varz.get("leafd"), dict) and address not in known:

@@ -84,6 +84,11 @@ def is_refused(why: str) -> bool:
     return "authorization violation" in why.lower()
 
 
+def is_taken(why: str) -> bool:
+    """Whether a hub said by that text that another link of the same name has ended this one."""
+    return "Duplicate Remote LeafNode Connection" in why
+
+
 def refusal_advice(why: str) -> str:
     """Advice about a hub's refusal, for whoever can mend it."""
     if is_refused(why):

@@ -21,13 +21,14 @@ import trio
 from leafd import native_types as t
 from leafd.guard import Guard
 from leafd.links import dialling, leaf, reach
-from leafd.links.addresses import certificate_name, dial_error, host_port, is_refused, refusal_advice, split_url
+from leafd.links.addresses import certificate_name, dial_error, host_port, refusal_advice, split_url
 from leafd.links.beside import Beside
 from leafd.links.compression import AUTO, NOT_SUPPORTED, UNCOMPRESSED, Compression, compresses
 from leafd.links.leaf_info import Advertised
 from leafd.links.link import Link, LinkStatus, RemoteStatus, age, either, spoken_with, status_of, verdict_of, who
 from leafd.links.redial import Redial
 from leafd.links.sending import Sending
+from leafd.links.twins import Twins
 from leafd.links.ways import Ways
 from leafd.native_codes import COMPRESSION_LEVELS
 from leafd.native_connections import Connections
@@ -98,8 +99,9 @@ class Leafs:
         self.isolates = False
         """Whether leaves are not told what other links want."""
         self.remotes: list[RemoteStatus] = []
-        self.on_up: list[Callable[[Link], None]] = []
-        self.on_down: list[Callable[[Link], None]] = []
+        self.twins = Twins(plane, log, self._guard)
+        self.on_up: list[Callable[[Link], None]] = [self.twins.came]
+        self.on_down: list[Callable[[Link], None]] = [self.twins.went]
         self.on_doubt: list[Callable[[Link, int], None]] = [Link.doubt]
         self._describe, self._serves = describe, serves
 
@@ -400,8 +402,8 @@ class Leafs:
                 self._act(link, rest)
 
     def _bind(self, link: Link, bind: leaf.Bind) -> None:
-        self._evict_duplicate(link, bind)
         link.bound(bind)
+        self._evict_duplicate(link, bind)
         self._linked[bind.account_name] += 1
         self._describe(link, bind)
         self._plane.admit_leaf(
@@ -435,6 +437,8 @@ class Leafs:
         before = self._accepted_as.get(who(link, bind))
         self._accepted_as[who(link, bind)] = link.connection
         if before is not None:
+            if before in self._links:
+                self.twins.replaced(self._links[before], link)
             text = "Duplicate Remote LeafNode Connection"
             self._plane.close_connection(before, text, t.CloseReason.DUPLICATE)
 
@@ -446,6 +450,7 @@ class Leafs:
             self._nursery = nursery
             nursery.start_soon(self.sending.run)
             nursery.start_soon(self._ways.watch)
+            nursery.start_soon(self.twins.run)
             self.dial(remotes)
             await trio.sleep_forever()
 
@@ -505,11 +510,11 @@ class Leafs:
                         self._learn(status)
                     link = await self._beside(status).stay(link)
                     reason = link.closed.reason if link.closed is not None else t.CloseReason.CLIENT
-                    redial.ended(reason, refused=link.bind is None and is_refused(link.last_error))
+                    redial.ended(reason, refused=link.turned_out)
                     if link.bind is not None:
                         status.servers.ended(silent=reason == t.CloseReason.STALE)
                     delay_s = link.delay_s
-                    status.last_error = link.last_error
+                    status.last_error = link.ended_by
                     if link.bind is None:
                         status.packets.failed(trio.current_time())
                         self._dial_failed(status, url, refusal_advice(link.last_error))

@@ -12,6 +12,7 @@ import trio
 from leafd import native_types as t
 from leafd.auth.connect import claimed_user
 from leafd.links import leaf
+from leafd.links.addresses import is_refused, is_taken
 from leafd.links.compression import UNCOMPRESSED
 from leafd.links.hub_servers import HubServers, listed
 from leafd.links.origin import peer_number
@@ -135,6 +136,18 @@ class Link:
         """With whom the server that dialled us has logged in."""
         accepted = self.machine.accepted if isinstance(self.machine, leaf.Acceptor) else None
         return claimed_user(accepted[0]) if accepted is not None else ""
+
+    @property
+    def turned_out(self) -> bool:
+        """Whether the hub refused the login, or ended the link for another one of the same name."""
+        return is_refused(self.last_error) if self.bind is None else is_taken(self.last_error)
+
+    @property
+    def ended_by(self) -> str:
+        """The reason of its end, with advice where its owner can mend it."""
+        if self.bind is not None and is_taken(self.last_error):
+            return f"{self.last_error}: another machine has this server_name: was the disk of one of them copied?"
+        return self.last_error
 
     def status(self) -> LinkStatus:
         """The status of a link that is up, or was."""

@@ -453,6 +453,8 @@ def _own(found: _Families, varz: Report) -> None:
         found.gauge(f"leafd_{name}_seconds", text, {}, own[f"{name}_ms"] / 1e3)
     expiring = len(own.get("expiring_certificates", ()))
     found.gauge("leafd_expiring_certificates", "Certificates that expire within 30 days", {}, expiring)
+    twins = len(own.get("twins", ()))
+    found.gauge("leafd_twin_boxes", "Names and domains that several boxes have at once", {}, twins)
     found.gauge("leafd_memory_limit_bytes", "memory_limit", {}, own["memory"]["limit"])
     for name, one in own["memory"].items():
         if name != "limit":

@@ -244,6 +244,8 @@ async def _own(facts: Facts, stats: t.Stats) -> dict[str, Any]:
         found["mqtt"] = await devices_block(facts, facts.clients.devices)
     found["version"] = own_version()
     found |= _configured(facts)
+    if twins := list(facts.leafs.twins.texts()):
+        found["twins"] = twins
     return found | ({"expiring_certificates": list(dict.fromkeys(expiring))} if expiring else {})
 
 

@@ -128,11 +128,19 @@ class BindFacts(Protocol):
     def spoke(self) -> bool: ...
 
 
+class TwinsFacts(Protocol):
+    """links.twins.Twins."""
+
+    def texts(self) -> Iterable[str]: ...
+
+
 class LeafsFacts(Protocol):
     """links.leafs.Leafs."""
 
     @property
     def sending(self) -> SendingFacts: ...
+    @property
+    def twins(self) -> TwinsFacts: ...
     @property
     def remotes(self) -> Sequence[RemoteFacts]: ...
     def links(self) -> Sequence[LinkFacts]: ...

@@ -6,10 +6,17 @@ import random
 from collections.abc import Callable
 
 import pytest
+from leafd.links import leaf
+from leafd.links.link import Link
 from leafd.links.redial import PATIENT, REFUSED_MAX_S, SOON, Redial
 from leafd.native_codes import CloseReason
+from leafd.native_types import Permissions
 
 RECONNECT_S = 8.0
+BOUND = leaf.Bind(
+    account=1, account_name="A", spoke=True, permissions=Permissions(), cluster="", remote_domain="hub",
+    remote_name="hub", remote_id="hub", remote_account="A", headers=True, max_payload=1, system=False,
+)  # fmt: skip
 
 
 def furthest(what: list[str]) -> list[float]:
@@ -72,3 +79,24 @@ def test_a_thousand_leaves_are_as_many_in_each_part_of_the_interval() -> None:
     assert min(tenths) > 50
     assert max(tenths) < 200
     assert SOON < 1
+
+
+@pytest.mark.parametrize(
+    ("linked", "said", "turned_out"),
+    [
+        (False, "Authorization Violation", True),
+        (True, "Authorization Violation", False),
+        (True, "Duplicate Remote LeafNode Connection", True),
+        (False, "Duplicate Remote LeafNode Connection", False),
+        (True, "Stale Connection", False),
+    ],
+)
+def test_who_is_turned_out(*, linked: bool, said: str, turned_out: bool) -> None:
+    """A link that another one of its name has ended costs as much as a login that is refused; one that was let in and
+    lost its right to be there is back with another one at once."""
+    identity = leaf.Identity("id", "box", "2.15.1")
+    link = Link(1, "hub:7422", leaf.Solicitor(identity, leaf.Remote(("nats-leaf://hub",), 1, "A"), "", ""))
+    link.bind = BOUND if linked else None
+    link.last_error = said
+    assert link.turned_out == turned_out
+    assert ("another machine" in link.ended_by) == (turned_out and linked)

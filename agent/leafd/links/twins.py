@@ -1,0 +1,183 @@
+"""Boxes that call themselves alike, as after a disk was copied: noticed where they dial, and named for whoever looks.
+
+    one server name    the second link ends the first (leafs.py), whose machine comes back and ends the second ...
+    one domain         both are linked, and what is asked of the domain reaches both
+
+Each process has an id of its own. So a box that was started again is another id, once; of two that take turns the first
+id is back. Of two links that are up at once the older one may have nobody behind it: it is asked before anything is
+said of them. Servers of one cluster share a domain, and so nothing is said of them.
+
+Not here: boxes that are enrolled, whose second machine is refused (daemon/boxes.py), and servers of a cluster
+(namesakes.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import trio
+
+from leafd.guard import Guard
+from leafd.links.alive import Asked, answers
+from leafd.links.leaf import Acceptor
+from leafd.links.link import Link, who
+from leafd.operator_log import Log
+from leafd.quoting import quoted
+from leafd.records import dataclass
+
+NAMES_MAX: Final = 1024
+"""Whose latest machines are remembered; those noticed longest ago are forgotten first."""
+MACHINES_MAX: Final = 4
+"""Of one name."""
+SHOWN_S: Final = 600.0
+"""Two that take the link from each other do so every minute at least (redial.py)."""
+TOLD_EACH: Final = 600
+ASKED_MAX: Final = 16
+"""Pairs that wait to be asked; a further one is looked at when one of the two comes again."""
+Name = tuple[str, str]
+
+
+@dataclass(slots=True)
+class Turns:
+    """Machines that take the link of one name from each other."""
+
+    text: str
+    last_s: float
+    count: int = 0
+
+
+class Twins:
+    """All that is known of them. replaced(), came() and went() are told of links that others dialled."""
+
+    def __init__(self, plane: Asked, log: Log, guard: Guard) -> None:
+        self._plane, self._log, self._guard = plane, log, guard
+        self._before: dict[tuple[object, ...], dict[str, str]] = {}
+        """The machines whose link another one of their name has ended, by their ids: where they were."""
+        self._turns: dict[Name, Turns] = {}
+        self._domains: dict[Name, list[Link]] = {}
+        """The links of each account that come from that domain, but for those of clusters."""
+        self._shared: dict[Name, str] = {}
+        """The domains that several boxes are known to have, and what is said of them."""
+        self._asked, self._questions = trio.open_memory_channel[tuple[Name, Link, Link]](ASKED_MAX)
+
+    # ---- one server name
+
+    def replaced(self, before: Link, now: Link) -> None:
+        """A link has ended another one of the same name."""
+        old, new = _id_of(before), _id_of(now)
+        if now.bind is None or old == new:
+            return
+        key = who(now, now.bind)
+        known = self._before.setdefault(key, {})
+        if new in known:
+            self._take_turns(now, before)
+        known.pop(old, None)
+        known[old] = before.peer
+        _forget_first(known, MACHINES_MAX)
+        _forget_first(self._before, NAMES_MAX)
+
+    def _take_turns(self, now: Link, before: Link) -> None:
+        assert now.bind is not None
+        name = now.bind.account_name, now.bind.remote_name
+        turns = self._turns.pop(name, None) or Turns("", 0.0)
+        self._turns[name] = turns
+        _forget_first(self._turns, NAMES_MAX)
+        turns.last_s = trio.current_time()
+        turns.text = (
+            f"two machines call themselves {quoted(name[1])} (account {name[0]}), at {_host(before)} and {_host(now)}, "
+            "and take the link from each other: give one of them a server_name and a domain of its own"
+        )
+        if turns.count % TOLD_EACH == 0:
+            self._log.error(
+                f"{now.log_name} - two machines call themselves {quoted(name[1])} (account {name[0]}), here and at "
+                f"{_host(before)}, and take the link from each other",
+                event="box_twins",
+                account=name[0],
+            )
+        turns.count += 1
+
+    # ---- one domain
+
+    def came(self, link: Link) -> None:
+        """A link is up."""
+        domain = _domain_of(link)
+        if domain is None or link.bind is None:
+            return
+        there = self._domains.setdefault(domain, [])
+        own = who(link, link.bind)
+        for other in there:
+            if domain in self._shared:
+                break
+            if other.bind is not None and who(other, other.bind) != own and _id_of(other) != _id_of(link):
+                try:
+                    self._asked.send_nowait((domain, other, link))
+                except trio.WouldBlock:
+                    pass
+                break
+        there.append(link)
+
+    def went(self, link: Link) -> None:
+        """A link that was up has ended."""
+        domain = _domain_of(link)
+        if domain is None or link not in (there := self._domains.get(domain, [])):
+            return
+        there.remove(link)
+        if len({_id_of(one) for one in there}) < 2:
+            self._shared.pop(domain, None)
+        if not there:
+            del self._domains[domain]
+
+    async def run(self) -> None:
+        """Asks the older one of two links whether anybody is there. Cancel to end it."""
+        async for domain, other, link in self._questions:
+            with self._guard.around("asking a box whether it is there"):
+                await self._ask(domain, other, link)
+
+    async def _ask(self, domain: Name, other: Link, link: Link) -> None:
+        if domain in self._shared or other.gone.is_set() or link.gone.is_set():
+            return
+        if not await answers(self._plane, {other.connection}, other.gone.is_set):
+            return
+        if other.gone.is_set() or link.gone.is_set() or other.bind is None or link.bind is None:
+            return
+        names = " and ".join(f"{quoted(one.bind.remote_name)} at {_host(one)}" for one in (other, link) if one.bind)
+        self._shared[domain] = (
+            f"{names} (account {domain[0]}) both have the JetStream domain {quoted(domain[1])}: what is asked of it "
+            "reaches both, and their streams get mixed up: give one of them a domain of its own"
+        )
+        self._log.error(
+            f"{link.log_name} - {names} (account {domain[0]}) both have the JetStream domain {quoted(domain[1])}",
+            event="box_twins",
+            account=domain[0],
+        )
+
+    # ---- for people
+
+    def texts(self) -> Iterator[str]:
+        """A line for each name and domain that several machines have now."""
+        for turns in self._turns.values():
+            if trio.current_time() - turns.last_s < SHOWN_S:
+                yield turns.text
+        yield from self._shared.values()
+
+
+def _forget_first(known: dict, most: int) -> None:  # type: ignore[type-arg]
+    while len(known) > most:
+        del known[next(iter(known))]
+
+
+def _id_of(link: Link) -> str:
+    return link.bind.remote_id if link.bind is not None else ""
+
+
+def _host(link: Link) -> str:
+    return link.peer.rpartition(":")[0]
+
+
+def _domain_of(link: Link) -> Name | None:
+    """The account and domain of a box that dialled us and is in no cluster."""
+    bind = link.bind
+    if bind is None or not isinstance(link.machine, Acceptor) or bind.system or not bind.remote_domain:
+        return None
+    return (bind.account_name, bind.remote_domain) if bind.cluster in ("", bind.remote_name) else None
