@@ -555,16 +555,13 @@ status_t env_write_commit(env_t *env) {
     if (code == 0) {
         env_judge_committed(env);
         env->had_ledger = env->has_ledger;
+        env->formats_noted = env->formats_put;
         atomic_store_explicit(&env->published, env->opened, memory_order_release);
     } else {
         env_forget_opened(env);
     }
     packer_ended(env->packer, code == 0);
     return env_commit_status(env, code);
-}
-
-void env_keep_formats(env_t *env, uint32_t formats) {
-    env->formats |= formats;
 }
 
 void env_write_abort(env_t *env) {

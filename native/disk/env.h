@@ -140,6 +140,9 @@ LEAF_MUST_USE status_t env_write_survey(env_t *env, const sealer_t *const *seale
 LEAF_MUST_USE status_t env_twins_level(env_t *env, uint64_t *mended, uint64_t *made);
 /* Gives a name to each definition that has none beside it: so many. */
 LEAF_MUST_USE status_t env_names_level(env_t *env, uint64_t *made);
+/* What META says of the store: whose it is, and what it may have beside what was said before. Inside a write
+ * transaction. Where that cannot be read, it may have all. */
+LEAF_MUST_USE status_t env_formats_put(env_t *env, const uint8_t id[STORE_ID_SIZE], bool sealed);
 /* META says with the next commit that there may be these (STORE_FORMAT_*): before the journal has any. */
 void env_keep_formats(env_t *env, uint32_t formats);
 /* What META says now, within a write transaction. 0 where that cannot be read, which is noted: a commit adds to what

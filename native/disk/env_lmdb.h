@@ -1,5 +1,6 @@
 /* env_lmdb.h: what the files of the environment share: env_open.c opens and closes it, env.c reads and writes,
- * env_packed.c has what is compressed. The only file that includes lmdb.h, and only these and commit_hold.c include it.
+ * env_packed.c has what is compressed, env_formats.c what META says of it. The only file that includes lmdb.h, and only
+ * these and commit_hold.c include it.
  *
  * Messages lie in a database for each stream ("m" and the id in hex), not all in one: keys that are appended in the
  * midst of a tree leave every page half full behind them (measured with 8 streams of 128 B messages: 3.1 bytes of file
@@ -129,7 +130,10 @@ struct env {
     uint8_t *twin;            /* room for what is put a second time */
     uint32_t twin_size;
     uint32_t formats;       /* STORE_FORMAT_*: what was put .. */
-    uint32_t formats_noted; /* .. and what META says of it */
+    uint32_t formats_put;   /* .. what the open transaction puts of it into META .. */
+    uint32_t formats_noted; /* .. and what a commit has put there */
+    uint8_t formats_record[STORE_FORMAT_SIZE];
+    bool formats_known; /* the record is META's */
     changed_t changed;
     uint32_t opened; /* slots in use, those of the open transaction included */
     bool has_ledger; /* there is a table of entries; in the open transaction, .. */
@@ -227,6 +231,6 @@ status_t env_drop_dictionaries(env_t *env, uint32_t slot, uint32_t stream);
 /* The same where the stream, which has that database, has no message any more: a dictionary is text of messages. */
 status_t env_forget_emptied(env_t *env, uint32_t opened, uint32_t stream);
 /* Says in META what an older leafd has to know, inside the write transaction. */
-status_t env_note_formats(env_t *env);
+LEAF_MUST_USE status_t env_note_formats(env_t *env);
 
 #endif

@@ -5,8 +5,6 @@
 #include "disk/entry.h"
 #include "disk/env_lmdb.h"
 
-#define FORMAT_RECORD_MAX 64
-
 /* ---- out of LMDB ------------------------------------------------------------------------------------------------- */
 
 /* One side reads dictionaries. */
@@ -97,37 +95,4 @@ status_t env_forget_emptied(env_t *env, uint32_t opened, uint32_t stream) {
         return env_translate(code);
     }
     return env_drop_dictionaries(env, opened + 1, stream);
-}
-
-/* A store that is being made gets its format later. */
-static status_t note_formats(env_t *env) {
-    bytes_t key = bytes_of(STORE_FORMAT_KEY, sizeof STORE_FORMAT_KEY - 1);
-    bytes_t value = BYTES_NONE;
-    uint8_t noted[FORMAT_RECORD_MAX];
-    status_t status = env_write_get(env, DB_META, key, &value);
-    if (status != STATUS_OK || value.size < VALUE_CRC_SIZE + 4 || value.size > sizeof noted) {
-        return status == STATUS_NOT_FOUND ? STATUS_OK : status;
-    }
-    uint32_t size = value.size;
-    memcpy(noted, value.at, size);
-    store_be32(noted + VALUE_CRC_SIZE, load_be32(noted + VALUE_CRC_SIZE) | env->formats);
-    value_seal(key, noted, size);
-    env->formats_noted = env->formats;
-    return env_write_put(env, DB_META, key, bytes_of(noted, size));
-}
-
-status_t env_note_formats(env_t *env) {
-    uint32_t before = env->formats_noted;
-    status_t status = env->formats != before ? note_formats(env) : STATUS_OK;
-    env->formats_noted = status == STATUS_OK ? env->formats_noted : before;
-    return status;
-}
-
-uint32_t env_formats_said(env_t *env) {
-    bytes_t value = BYTES_NONE;
-    status_t status = env_write_get(env, DB_META, bytes_of(STORE_FORMAT_KEY, sizeof STORE_FORMAT_KEY - 1), &value);
-    if (status_unknown(status)) {
-        env_note_unread(env);
-    }
-    return status == STATUS_OK && value.size >= VALUE_CRC_SIZE + 4 ? load_be32(value.at + VALUE_CRC_SIZE) : 0;
 }

@@ -36,7 +36,6 @@
 
 #define JOURNAL_START 4096
 #define JOURNAL_ALIGNMENT 4096
-#define STORE_ID_SIZE 16
 
 /* The system calls of the journal, in a table so that tests can fail the n-th. */
 typedef struct journal_io {

@@ -65,6 +65,8 @@
      | STORE_FORMAT_SQUEEZED | STORE_FORMAT_BRIEF)
 #define STORE_FORMAT_FLAGS (STORE_FORMAT_SEALED | STORE_FORMAT_KEPT)
 #define STORE_FORMAT_KEY "format"
+#define STORE_ID_SIZE 16
+#define STORE_FORMAT_SIZE (VALUE_CRC_SIZE + 4 + STORE_ID_SIZE) /* of the record */
 
 typedef enum store_db {
     DB_META = 0,

@@ -23,8 +23,8 @@ static const struct {
     const char *name;
     uint32_t size; /* of the value */
 } rows[META_COUNT] = {
-    [META_FORMAT] = {"format", VALUE_CRC_SIZE + 4 + STORE_ID_SIZE},
-    [META_APPLIED] = {"applied", VALUE_CRC_SIZE + 20},
+    [META_FORMAT] = {STORE_FORMAT_KEY, STORE_FORMAT_SIZE},
+    [META_APPLIED] = {"applied", VALUE_CRC_SIZE + 20}, /* its place, number and chain */
     [META_JOURNAL] = {"journal", VALUE_CRC_SIZE + 9},
     [META_CLOCK] = {"clock", VALUE_CRC_SIZE + CLOCK_RECORD_SIZE},
     [META_KEY] = {SEALING_RECORD, SEALING_RECORD_SIZE},
@@ -191,28 +191,6 @@ status_t meta_look(opening_t *opening, meta_t *meta) {
 
 /* ---- writing, unsealing and replacing ---------------------------------------------------------------------------- */
 
-/* What the store may have, by the record that is there. Where that cannot be read it may have all: a leafd that knows
- * less is kept out. */
-static uint32_t formats_kept(env_t *env) {
-    bytes_t before = BYTES_NONE;
-    status_t status = env_write_get(env, DB_META, name_of(META_FORMAT), &before);
-    if (status == STATUS_NOT_FOUND) {
-        return 0;
-    }
-    bool sound =
-        status == STATUS_OK && before.size == rows[META_FORMAT].size && value_sound(name_of(META_FORMAT), before);
-    return sound ? load_be32(before.at + VALUE_CRC_SIZE) & STORE_FORMAT_KEPT : STORE_FORMAT_KEPT;
-}
-
-status_t meta_put_format(env_t *env, const uint8_t store_id[STORE_ID_SIZE], bool sealed) {
-    uint8_t value[VALUE_CRC_SIZE + 4 + STORE_ID_SIZE];
-    uint32_t kept = formats_kept(env);
-    store_be32(value + VALUE_CRC_SIZE, STORE_FORMAT | STORE_FORMAT_TWICE | kept | (sealed ? STORE_FORMAT_SEALED : 0));
-    memcpy(value + VALUE_CRC_SIZE + 4, store_id, STORE_ID_SIZE);
-    value_seal(name_of(META_FORMAT), value, sizeof value);
-    return env_write_put(env, DB_META, name_of(META_FORMAT), bytes_of(value, sizeof value));
-}
-
 static bool find_note(opening_t *opening) {
     store_t *store = opening->store;
     journal_t journal = {.sealer = store->options.sealer};
@@ -230,7 +208,7 @@ static status_t meta_write(opening_t *opening, bool format, bool note) {
     env_t *env = opening->store->env;
     status_t status = env_write_begin(env);
     if (status == STATUS_OK && format) {
-        status = meta_put_format(env, opening->store_id, opening->store->options.sealer != NULL);
+        status = env_formats_put(env, opening->store_id, opening->store->options.sealer != NULL);
     }
     if (status == STATUS_OK && note) {
         return keeper_commit(env, opening->position, opening->number, opening->chain);

@@ -28,7 +28,5 @@ LEAF_MUST_USE status_t meta_look(opening_t *opening, meta_t *meta);
 LEAF_MUST_USE status_t meta_replace(opening_t *opening, const meta_t *meta);
 /* The store's id is known: is it sealed as the options say? Inside a write transaction. */
 LEAF_MUST_USE status_t meta_unseal(opening_t *opening, bool fresh, bool sealed);
-/* Inside a write transaction. What the format there says of packed values stays. */
-LEAF_MUST_USE status_t meta_put_format(env_t *env, const uint8_t store_id[STORE_ID_SIZE], bool sealed);
 
 #endif

@@ -79,7 +79,7 @@ static status_t new_format(opening_t *opening) {
     if (status == STATUS_OK) {
         status = meta_unseal(opening, true, false);
         if (status == STATUS_OK) {
-            status = meta_put_format(env, opening->store_id, opening->store->options.sealer != NULL);
+            status = env_formats_put(env, opening->store_id, opening->store->options.sealer != NULL);
         }
         if (status != STATUS_OK) {
             env_write_abort(env);
@@ -112,7 +112,7 @@ static status_t check_format(opening_t *opening, bytes_t value) {
             store->directory, format, STORE_FORMAT);
         return STATUS_VERSION;
     }
-    if (value.size != VALUE_CRC_SIZE + 4 + STORE_ID_SIZE || !value_sound(key, value)) {
+    if (value.size != STORE_FORMAT_SIZE || !value_sound(key, value)) {
         return opening_fail(opening, STATUS_CORRUPT, "the format record is damaged in", 0);
     }
     memcpy(opening->store_id, value.at + VALUE_CRC_SIZE + 4, STORE_ID_SIZE);
@@ -332,7 +332,7 @@ static status_t mend_key(opening_t *opening) {
     env_t *env = opening->store->env;
     status_t status = env_write_begin(env);
     status = status == STATUS_OK ? sealing_mend(&opening->store->sealing, env) : status;
-    status = status == STATUS_OK ? meta_put_format(env, opening->store_id, true) : status;
+    status = status == STATUS_OK ? env_formats_put(env, opening->store_id, true) : status;
     status = status == STATUS_OK ? env_write_commit(env) : status;
     env_write_abort(env);
     return status;
@@ -348,7 +348,7 @@ static status_t change_key(opening_t *opening) {
         }
         if (status == STATUS_OK) {
             status = sealing_change(&store->sealing, store->env);
-            status = status == STATUS_OK ? meta_put_format(store->env, opening->store_id, true) : status;
+            status = status == STATUS_OK ? env_formats_put(store->env, opening->store_id, true) : status;
             status = status == STATUS_OK ? env_write_commit(store->env) : status;
             env_write_abort(store->env);
         }

@@ -6,7 +6,6 @@
 #include "base/random.h"
 #include "disk/env.h"
 #include "disk/packer.h"
-#include "recovery/meta.h"
 #include "store_rig.h"
 
 #define COUNT 2000
@@ -474,30 +473,6 @@ static void is_noted(void) {
     rig_close(&rig);
 }
 
-/* The record of formats is written anew while its bytes are not what they were: older versions stay kept out. */
-static void is_noted_when_unknown(void) {
-    static const uint8_t id[STORE_ID_SIZE] = {1};
-    uint8_t value[VALUE_CRC_SIZE + 4 + STORE_ID_SIZE];
-    bytes_t before = BYTES_NONE;
-    env_t *env;
-    char reason[256];
-    rig_open(&rig);
-    store_close(rig.store);
-    CHECK_EQ_I64(STATUS_OK, env_open(rig.directory, 64 << 20, false, &env, reason, sizeof reason));
-    CHECK_EQ_I64(STATUS_OK, env_get(env, DB_META, text(STORE_FORMAT_KEY), &before));
-    CHECK_EQ_U64(sizeof value, before.size);
-    memcpy(value, before.at, sizeof value);
-    value[VALUE_CRC_SIZE] ^= 0x40;
-    CHECK_EQ_I64(STATUS_OK, env_write_begin(env));
-    CHECK_EQ_I64(STATUS_OK, env_write_put(env, DB_META, text(STORE_FORMAT_KEY), bytes_of(value, sizeof value)));
-    CHECK_EQ_I64(STATUS_OK, meta_put_format(env, id, false));
-    CHECK_EQ_I64(STATUS_OK, env_write_commit(env));
-    env_close(env);
-    CHECK_EQ_U64(STORE_FORMAT | STORE_FORMAT_KEPT, format_noted());
-    rig_remove_directory(rig.directory);
-    rmdir(rig.root);
-}
-
 /* ---- encryption of what is compressed ---------------------------------------------------------------------------- */
 
 static void is_encrypted(void) {
@@ -539,6 +514,5 @@ int main(void) {
     RUN("what does not become smaller stays as it is", never_grows);
     RUN("a store with compressed values is given a key and stays compressed", is_encrypted);
     RUN("a leafd that does not know compressed values refuses a store with one", is_noted);
-    RUN("what a store may have is all of it where its record of formats is damaged", is_noted_when_unknown);
     return TEST_RESULT();
 }
