@@ -34,6 +34,7 @@ struct job {
     int64_t pause_ns;                   /* 0: the last step could read what it needs, else the next one is made .. */
     int64_t again_ns;                   /* .. not before this, on the plane's clock */
     bool refusable;                     /* a client asks: may be refused when there are too many */
+    bool stuck;                         /* the step's word: it got no further, whatever the store could read */
     bool (*step)(js_t *js, job_t *job); /* true: over, and answered */
     /* Frees it. STATUS_OK: it is done; STATUS_NOT_FOUND: the stream goes; STATUS_FULL: there are too many jobs
      * (refusable ones only), which it answers. */

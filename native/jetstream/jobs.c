@@ -29,6 +29,7 @@ static bool job_pauses(const js_t *js, const job_t *job) {
 static bool job_run(js_t *js, job_t *job) {
     const store_t *store = js->stores[job->stream->which_store];
     uint64_t unknown = store_unknown(store);
+    job->stuck = false;
     if (job->step(js, job)) {
         js->job_work += JOB_LAST;
         return true;
@@ -36,7 +37,7 @@ static bool job_run(js_t *js, job_t *job) {
     js->job_work += JOB_STEP;
     int64_t longer = job->pause_ns == 0 ? JOB_PAUSE_MIN_NS : job->pause_ns * 2;
     longer = longer < JOB_PAUSE_MAX_NS ? longer : JOB_PAUSE_MAX_NS;
-    job->pause_ns = store_unknown(store) == unknown ? 0 : longer;
+    job->pause_ns = store_unknown(store) == unknown && !job->stuck ? 0 : longer;
     job->again_ns = js->now->mono_ns + job->pause_ns;
     return false;
 }

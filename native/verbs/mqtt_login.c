@@ -264,7 +264,9 @@ status_t mqtt_admitted(plane_t *plane, peer_t *peer, const conn_verdict_t *verdi
 
 /* ---- the session of a client that logs in ------------------------------------------------------------------------ */
 
-/* No session is kept for it: whoever says so in CONNACK is told, and who cannot be told is not let in. */
+/* No session is kept for it: whoever says so in CONNACK is told, and who cannot be told is not let in. Nor is who may
+ * have one that could not be read: its client would drop its own part of it. Who begins without one and wants none is
+ * let in: it ends that one when it begins again. */
 static bool do_without(plane_t *plane, peer_t *peer) {
     session_t *session = peer->session;
     if (peer->carried) { /* its own server asks who has its session now */
@@ -273,6 +275,12 @@ static bool do_without(plane_t *plane, peer_t *peer) {
     }
     const mqtt_account_t *keeper = mqtt_account_of(plane, session->shared, peer->account);
     bool elsewhere = keeper != NULL && keeper->elsewhere == KEEPS_YES;
+    if (keeper != NULL && keeper->unreadable && (session->expiry != 0 || !session->clean)) {
+        session->told = true;
+        refuse_connect(plane, peer, session->writer.level, MQTT_REASON_UNAVAILABLE,
+                       "the sessions that are kept cannot be read");
+        return false;
+    }
     if (session->expiry != 0 && (session->writer.level != MQTT_5 || elsewhere)) {
         session->told = true;
         refuse_connect(plane, peer, session->writer.level,

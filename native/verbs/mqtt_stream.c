@@ -29,7 +29,7 @@
 #define READ_STEP 512u /* records in one step */
 #define READ_BYTES (256u * 1024u)
 #define GATHERED_HEAD 8u
-#define READ_TRIES 100u /* steps that may fail */
+#define READ_TRIES 100u /* steps that may fail before clients hear of it */
 #define KEY_SIZE 4u     /* number of the session */
 #define ID_KEY_SIZE 6u  /* and a packet identifier */
 
@@ -224,11 +224,19 @@ static void read_gathered(reading_t *reading) {
     }
 }
 
-/* A record that could not be read is not taken for one that is not there: no message is taken for sessions then, and no
- * client is let in. */
+/* A record that could not be read is not taken for one that is not there: after so many tries no message is taken for
+ * sessions, and no client is let in that has one or wants one. It is read on until it can be; but damage, which a start
+ * may mend. */
 static bool reading_fails(reading_t *reading) {
-    reading->keeper->unreadable = reading->status == STATUS_CORRUPT || ++reading->tries == READ_TRIES;
-    return reading->keeper->unreadable;
+    mqtt_account_t *keeper = reading->keeper;
+    bool damaged = reading->status == STATUS_CORRUPT;
+    reading->job.stuck = true;
+    if (!keeper->unreadable && (damaged || ++reading->tries == READ_TRIES)) {
+        keeper->unreadable = true;
+        keeper->sessions = KEEPS_NO;
+        mqtt_wake(reading->plane, keeper);
+    }
+    return damaged;
 }
 
 static bool reading_step(js_t *js, job_t *job) {
@@ -252,7 +260,9 @@ static bool reading_step(js_t *js, job_t *job) {
     }
     reading->kind++;
     reading->after_size = 0;
-    return reading->kind > RECORD_SESSION_SHARED;
+    bool over = reading->kind > RECORD_SESSION_SHARED;
+    reading->keeper->unreadable = reading->keeper->unreadable && !over;
+    return over;
 }
 
 static void reading_end(js_t *js, job_t *job, status_t status) {

@@ -87,7 +87,8 @@ static inline plane_t *mqtt_open(const char *directory) {
     return plane;
 }
 
-static inline void mqtt_admit(plane_t *plane, peer_t *peer, const char *name, const char *const lists[4]) {
+/* And no turn behind it, in which one that is refused would go. */
+static inline void mqtt_judge(plane_t *plane, peer_t *peer, const char *name, const char *const lists[4]) {
     conn_verdict_t verdict = {.flags = VERDICT_ECHO | VERDICT_HEADERS};
     rig_strings_t strings = {.size = 0};
     rig_pack(&strings, name);
@@ -103,6 +104,10 @@ static inline void mqtt_admit(plane_t *plane, peer_t *peer, const char *name, co
                               .body = (const uint8_t *)&verdict,
                               .body_size = sizeof(verdict)},
             &strings);
+}
+
+static inline void mqtt_admit(plane_t *plane, peer_t *peer, const char *name, const char *const lists[4]) {
+    mqtt_judge(plane, peer, name, lists);
     core_again(plane);
     rig_turn(plane);
 }
