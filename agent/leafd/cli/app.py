@@ -135,12 +135,13 @@ def _check(
 @url
 @_port
 @authority
+@click.option("--all", "every", is_flag=True, help="All rows of each table, not only those that need somebody most.")
 @as_json
-def _status(url: str | None, config: Path | None, ca: Path | None, json: bool) -> None:
+def _status(url: str | None, config: Path | None, ca: Path | None, every: bool, json: bool) -> None:
     """The daemon at a glance: links, streams, disk, and what needs attention."""
     from leafd.cli.views import show_status
 
-    end(well=show_status(_found(url, config, ca), as_json=json))
+    end(well=show_status(_found(url, config, ca), as_json=json, every=every))
 
 
 @app.command("doctor")

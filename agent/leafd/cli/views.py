@@ -6,9 +6,9 @@ Not here: words and options (app.py), what the daemon's pages mean (leafd.status
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from urllib.parse import quote
 
 from leafd.cli import tables
@@ -36,6 +36,7 @@ from leafd.status import (
     streams,
 )
 
+Row = TypeVar("Row")
 _EFFECT: Final = {
     Takes.LIVE: "a reload takes it up",
     Takes.LATER: "waits for the next restart",
@@ -43,6 +44,8 @@ _EFFECT: Final = {
 }
 DISK_WAIT_S: Final = 30.0
 """The hub waits ten seconds for its boxes, and once more where somebody else asks."""
+ROWS_MAX: Final = 30
+"""Rows of a table of the whole, and lines of what needs attention: a hub has thousands of each."""
 _DONE: Final = {"nothing": "nothing to do", "replace": "remove and make anew"}
 
 
@@ -149,17 +152,28 @@ def _show_changes(changes: Sequence[Change], old: Path | Monitor | None, *, refu
     )
 
 
-def show_status(monitor: Monitor, *, as_json: bool) -> bool:
-    """The whole at a glance."""
+def show_status(monitor: Monitor, *, as_json: bool, every: bool = False) -> bool:
+    """The whole at a glance. every: with all rows of each table."""
     found = status(monitor.page("/varz"), monitor.page("/leafz"), monitor.page(STREAMS_PAGE))
     if as_json:
         tables.as_json(found)
     else:
-        _show_status(found)
+        tell_status(found, None if every else ROWS_MAX)
     return not found.problems
 
 
-def _show_status(found: Status) -> None:
+def _most(rows: Sequence[Row], need: Callable[[Row], Any], most: int | None) -> Sequence[Row]:
+    """All rows, or as many of those that need somebody most; in their order where that is all."""
+    return rows if most is None or len(rows) <= most else sorted(rows, key=need)[:most]
+
+
+def _left_out(rows: Sequence[object], most: int | None, what: str) -> None:
+    if most is not None and len(rows) > most:
+        say(f"... and {len(rows) - most:,} more {what}: leafd status --all")
+
+
+def tell_status(found: Status, most: int | None = ROWS_MAX) -> None:
+    """The tables, each with at most so many rows."""
     limit = f" of {size(found.memory_limit)}" if found.memory_limit else ""
     show(
         "",
@@ -178,7 +192,8 @@ def _show_status(found: Status) -> None:
         ],
     )
     if found.links:
-        _show_links(found.links)
+        _show_links(_most(found.links, lambda one: (one.up, not one.held, -(one.waiting or 0)), most))
+        _left_out(found.links, most, "links")
     if found.servers:
         say("")
         show(
@@ -192,22 +207,27 @@ def _show_status(found: Status) -> None:
     if found.group is not None:
         _show_group(found.group, found.shared)
     if found.copies:
+        copied = _most(found.copies, lambda one: (not one.lost, one.behind is not None, -(one.behind or 0)), most)
         say("")
         show(
             "Mirrors and sources",
             ("stream", "kind", "of", ">behind", ">bytes", "oldest", "level in", "heard"),
-            [(one.stream, one.kind, one.origin, *_how_far(one), ago(one.heard_s)) for one in found.copies],
+            [(one.stream, one.kind, one.origin, *_how_far(one), ago(one.heard_s)) for one in copied],
         )
+        _left_out(found.copies, most, "mirrors and sources")
     if found.copiers:
+        copiers = _most(found.copiers, lambda one: (one.behind is not None, -(one.behind or 0)), most)
         say("")
         show(
             "Copied elsewhere",
             ("stream", "kind", "in", ">has not stored", ">bytes", "oldest", "level in", "asked"),
-            [(one.stream, one.kind, one.copy or "-", *_not_stored(one)) for one in found.copiers],
+            [(one.stream, one.kind, one.copy or "-", *_not_stored(one)) for one in copiers],
         )
+        _left_out(found.copiers, most, "mirrors and sources elsewhere")
     say("")
-    for line in found.problems:
+    for line in found.problems[:most]:
         say(f"! {line}")
+    _left_out(found.problems, most, "things that need attention")
     if not found.problems:
         say("nothing needs attention")
 

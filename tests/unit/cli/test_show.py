@@ -13,6 +13,7 @@ from typing import Final
 
 import pytest
 from leafd.cli.tables import ago, as_json, show, size
+from leafd.cli.views import ROWS_MAX, tell_status
 from leafd.status import status
 
 from tests.unit import logged
@@ -86,6 +87,35 @@ def test_an_account_that_has_stored_nearly_all_that_it_may_is_a_problem() -> Non
     found = status({}, {}, {"account_details": accounts}).problems
     assert ["account A has stored 80 %", "account B has stored 100 %"] == [one.split(" of ")[0] for one in found]
     assert ["max_file", "max_mem"] == [one.split()[-1] for one in found]
+
+
+def test_a_hub_of_a_thousand_boxes_is_shown_at_a_glance(capsys: pytest.CaptureFixture[str]) -> None:
+    """Those that need somebody most stand first, and how many are left out is said; --all shows them."""
+    leafs = [
+        {"name": f"box-{number}", "account": "A", "leafd": {"waiting": number, "unacknowledged": 0}}
+        for number in range(1000)
+    ]
+    sources = [
+        {"name": f"T{number}", "lag": number, "active": -1 if number % 5 == 2 else 1, "leafd": {"behind": number}}
+        for number in range(1000)
+    ]
+    jsz = {"account_details": [{"name": "A", "stream_detail": [{"name": "ALL", "sources": sources}]}]}
+    found = status({}, {"leafs": leafs}, jsz)
+    tell_status(found)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) < 5 * ROWS_MAX
+    names = [line.split()[0] for line in lines if line.startswith("box-")]
+    assert names[:ROWS_MAX] == [f"box-{number}" for number in range(999, 999 - ROWS_MAX, -1)]
+    assert "... and 970 more links: leafd status --all" in lines
+    copied = [line.split() for line in lines if line.startswith("ALL ")]
+    assert [words[2] for words in copied] == [f"T{number}" for number in range(997, 997 - 5 * ROWS_MAX, -5)]
+    assert "... and 970 more mirrors and sources: leafd status --all" in lines
+    assert lines[-1] == "... and 170 more things that need attention: leafd status --all"
+    tell_status(found, None)
+    shown = capsys.readouterr().out
+    assert not [
+        one for one in (*(f"box-{n} " for n in range(1000)), *(f"T{n} " for n in range(1000))) if one not in shown
+    ]
 
 
 def test_names_of_clients_are_text_and_no_markup(capsys: pytest.CaptureFixture[str]) -> None:
