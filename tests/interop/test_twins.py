@@ -42,7 +42,7 @@ BOX = """
 listen: "127.0.0.1:{port}"
 http: "127.0.0.1:{http_port}"
 server_name: {name}
-jetstream { store_dir: "{store}", domain: box }
+jetstream { store_dir: "{store}", domain: {domain} }
 leafnodes { reconnect: "1s", remotes: [ { url: "nats-leaf://127.0.0.1:{hub_port}" } ] }
 """
 EACH = 5
@@ -103,14 +103,16 @@ def test_what_machines_with_one_name_have_is_collected_once_also_after_a_start(t
 
 
 @contextlib.contextmanager
-def placed(path: Path, *names: str) -> Iterator[list[servers.Server]]:
+def placed(path: Path, *names: str, domain: str = "box") -> Iterator[list[servers.Server]]:
     """A hub that runs, and boxes with these names that are not started yet."""
     with contextlib.ExitStack() as stack:
         made_servers: list[servers.Server] = []
         for number, name in enumerate(("hub", *names)):
             (path / str(number)).mkdir()
             ports = {"hub_port": made_servers[0].ports["leaf_port"]} if made_servers else {}
-            made_servers.append(servers.make(L, BOX if ports else HUB, path / str(number), name=name, **ports))
+            made_servers.append(
+                servers.make(L, BOX if ports else HUB, path / str(number), name=name, domain=domain, **ports)
+            )
         made_servers[0].start()
         for server in made_servers:
             stack.callback(ended, server)
@@ -164,6 +166,19 @@ def test_the_hub_says_that_two_boxes_have_one_domain_as_long_as_both_are_linked(
         boxes[0].start()
         told(hub, '(account $G) both have the JetStream domain "box"')
         assert "Duplicate Remote" not in hub.log
+
+
+def test_each_end_says_that_the_other_one_has_its_domain(tmp_path: Path) -> None:
+    """As where a hub's configuration was copied to a box. Once in the log, however often the box comes."""
+    with placed(tmp_path, "one", domain="hub") as (hub, box):
+        box.start()
+        told(hub, '"one" at 127.0.0.1 (account $G) has the JetStream domain "hub" of this server')
+        told(box, '"hub" at 127.0.0.1 (account $G) has the JetStream domain "hub" of this server')
+        box.stop()
+        eventually(lambda: not judged(hub), hub.log)
+        box.start()
+        told(hub, '"one" at 127.0.0.1')
+        assert hub.log.count('has the JetStream domain "hub" of this server') == 1
 
 
 def stopped(server: servers.Server) -> None:

@@ -13,6 +13,8 @@ from leafd.quoting import quoted
 DEFAULT_PORT: Final = 7422
 HOST_MAX: Final = 253
 """Of a name, by RFC 1035."""
+UNREADABLE: Final = "INFO cannot be read"
+"""What this end says of a hub whose INFO is none."""
 
 
 def split_url(url: str) -> tuple[str, int, str, str]:
@@ -96,6 +98,8 @@ def refusal_advice(why: str) -> str:
             f"the hub refuses the login ({quoted(why)}): "
             "check user and password, or credentials, of this remote at both ends"
         )
+    if why.startswith(UNREADABLE):
+        return f"the hub's {quoted(why)}: is it a leaf listener of a NATS server?"
     if why.startswith("Server is busy"):
         return f"many log in at the hub at once ({quoted(why)})"
     if "authentication timeout" in why.lower():

@@ -33,6 +33,7 @@ from typing import TYPE_CHECKING, Any, Final
 from leafd import native_types as t
 from leafd.auth.connect import leaf_connect
 from leafd.gojson import JsonError, present
+from leafd.links.addresses import UNREADABLE
 from leafd.links.compression import NOT_SUPPORTED, TERSE_ALONE, UNCOMPRESSED, Compression, compresses
 from leafd.links.leaf_info import (
     LEAF_PROTOCOL,
@@ -142,6 +143,8 @@ class Close:
     text: str
     reason: int = CloseReason.PROTOCOL
     delay_s: float = 0.0
+    why: str = ""
+    """For the log, where nothing is said to the other end."""
 
 
 Action = Send | Handshake | Compress | Resume | Bind | Close
@@ -262,8 +265,8 @@ class Acceptor:
             return [Close("Authorization Violation", CloseReason.AUTHENTICATION)]
         try:
             connect = leaf_connect(payload)
-        except JsonError:
-            return [Close("", CloseReason.PROTOCOL)]
+        except JsonError as error:
+            return [Close("", why=f"CONNECT cannot be read: {error}")]
         refused = self._refusal(connect)
         if refused is not None:
             return [refused]
@@ -292,8 +295,8 @@ class Acceptor:
         self._negotiable = False
         try:
             self.compression = self._compression.agreed(str(present(HubInfo, payload).get("compression") or ""))
-        except JsonError:
-            return [Close("", CloseReason.PROTOCOL)]
+        except JsonError as error:
+            return [Close("", why=f"INFO cannot be read: {error}")]
         except ValueError as error:
             return [Close(str(error), CloseReason.PROTOCOL)]
         if not compresses(self.compression):
@@ -427,8 +430,8 @@ class Solicitor:
             return [Close("", CloseReason.PROTOCOL)]
         try:
             info = present(HubInfo, payload)
-        except JsonError:
-            return [Close("", CloseReason.PROTOCOL)]
+        except JsonError as error:
+            return [Close("", why=f"{UNREADABLE}: {error}")]
         if self._first_info is None:
             return self._first(info)
         if info.get("connect_info"):

@@ -99,7 +99,7 @@ class Leafs:
         self.isolates = False
         """Whether leaves are not told what other links want."""
         self.remotes: list[RemoteStatus] = []
-        self.twins = Twins(plane, log, self._guard)
+        self.twins = Twins(plane, log, self._guard, lambda: self._identity)
         self.on_up: list[Callable[[Link], None]] = [self.twins.came]
         self.on_down: list[Callable[[Link], None]] = [self.twins.went]
         self.on_doubt: list[Callable[[Link, int], None]] = [Link.doubt]
@@ -380,9 +380,9 @@ class Leafs:
                     self._plane.compress(link.connection, how, before=before, behind=behind)
                 case leaf.Resume():
                     self._plane.resume(link.connection)
-                case leaf.Close(text, reason, delay_s):
+                case leaf.Close(text, reason, delay_s, why):
                     link.delay_s = max(link.delay_s, delay_s)
-                    link.last_error = text or link.last_error
+                    link.last_error = text or why or link.last_error
                     self._plane.close_connection(link.connection, text, reason)
                 case leaf.Bind():
                     self._bind(link, action)

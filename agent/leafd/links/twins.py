@@ -2,6 +2,8 @@
 
     one server name    the second link ends the first (leafs.py), whose machine comes back and ends the second ...
     one domain         both are linked, and what is asked of the domain reaches both
+    the domain of      each end takes what is asked of the domain for its own: neither reaches the other
+      this server
 
 Each process has an id of its own. So a box that was started again is another id, once; of two that take turns the first
 id is back. Of two links that are up at once the older one may have nobody behind it: it is asked before anything is
@@ -13,14 +15,14 @@ Not here: boxes that are enrolled, whose second machine is refused (daemon/boxes
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 import trio
 
 from leafd.guard import Guard
 from leafd.links.alive import Asked, answers
-from leafd.links.leaf import Acceptor
+from leafd.links.leaf import Acceptor, Bind, Identity
 from leafd.links.link import Link, who
 from leafd.operator_log import Log
 from leafd.quoting import quoted
@@ -48,10 +50,14 @@ class Turns:
 
 
 class Twins:
-    """All that is known of them. replaced(), came() and went() are told of links that others dialled."""
+    """All that is known of them. replaced(), came() and went() are told of links."""
 
-    def __init__(self, plane: Asked, log: Log, guard: Guard) -> None:
-        self._plane, self._log, self._guard = plane, log, guard
+    def __init__(self, plane: Asked, log: Log, guard: Guard, own: Callable[[], Identity]) -> None:
+        self._plane, self._log, self._guard, self._own = plane, log, guard, own
+        self._same: dict[int, str] = {}
+        """The links, in either direction, whose other end has the domain of this server, and what is said of them."""
+        self._said: dict[Name, None] = {}
+        """Of which accounts and names the log has that."""
         self._before: dict[tuple[object, ...], dict[str, str]] = {}
         """The machines whose link another one of their name has ended, by their ids: where they were."""
         self._turns: dict[Name, Turns] = {}
@@ -101,6 +107,8 @@ class Twins:
 
     def came(self, link: Link) -> None:
         """A link is up."""
+        if link.bind is not None and not link.bind.system:
+            self._compare(link, link.bind)
         domain = _domain_of(link)
         if domain is None or link.bind is None:
             return
@@ -117,8 +125,28 @@ class Twins:
                 break
         there.append(link)
 
+    def _compare(self, link: Link, bind: Bind) -> None:
+        own = self._own()
+        if not own.jetstream or not own.domain or bind.remote_domain != own.domain:
+            return
+        self._same[link.connection] = (
+            f"{quoted(bind.remote_name)} at {_host(link)} (account {bind.account_name}) has the JetStream domain "
+            f"{quoted(own.domain)} of this server: neither reaches the other's streams: give one of them another domain"
+        )
+        name = bind.account_name, bind.remote_name
+        if name not in self._said:
+            self._said[name] = None
+            _forget_first(self._said, NAMES_MAX)
+            self._log.warning(
+                f"{link.log_name} - {quoted(bind.remote_name)} (account {bind.account_name}) has the JetStream domain "
+                f"{quoted(own.domain)} of this server",
+                event="same_domain",
+                account=bind.account_name,
+            )
+
     def went(self, link: Link) -> None:
         """A link that was up has ended."""
+        self._same.pop(link.connection, None)
         domain = _domain_of(link)
         if domain is None or link not in (there := self._domains.get(domain, [])):
             return
@@ -160,6 +188,7 @@ class Twins:
             if trio.current_time() - turns.last_s < SHOWN_S:
                 yield turns.text
         yield from self._shared.values()
+        yield from self._same.values()
 
 
 def _forget_first(known: dict, most: int) -> None:  # type: ignore[type-arg]
