@@ -89,10 +89,14 @@ typedef struct meta_look {
     uint64_t name; /* 0: there is none here */
     uint64_t term;
     uint64_t leader; /* peer, 0: none is known */
+    uint64_t voted;  /* for that peer in this term, 0: for nobody */
+    int64_t led_ts;  /* Unix ns, since when this server leads, 0: it does not */
     uint64_t last;
+    uint64_t last_term; /* of the last entry */
     uint64_t committed;
     uint64_t applied;
     uint64_t floor;
+    uint64_t bytes; /* of the log's entries */
     uint64_t frames_in;
     uint64_t frames_out;
     uint64_t bad;     /* frames that are damaged, of another sender than they say, or for another disk */

@@ -39,10 +39,14 @@ class MetaLook:
     name: int
     term: int
     leader: int
+    voted: int
+    led_ts: int
     last: int
+    last_term: int
     committed: int
     applied: int
     floor: int
+    bytes: int
     frames_in: int
     frames_out: int
     bad: int

@@ -333,6 +333,9 @@ void group_turn(group_t *group, moment_t now) {
     apply_committed(group);
     copy_turn(group, now);
     group_raise_floor(group, now);
+    if (group_leads(group) != (group->led_wall_ns != 0)) {
+        group->led_wall_ns = group_leads(group) ? now.wall_ns : 0;
+    }
     tell_news(group);
 }
 

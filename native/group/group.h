@@ -116,10 +116,14 @@ typedef struct group_look {
     raft_term_t term;
     raft_disk_t self;
     raft_disk_t leader; /* peer 0: none is known */
+    raft_disk_t vote;   /* in this term; peer 0: nobody's */
+    int64_t led_wall_ns;
     raft_index_t last;
+    raft_term_t last_term;
     raft_index_t committed;
     raft_index_t applied;
     raft_index_t floor;
+    uint64_t bytes; /* of the log's entries, in the journal's form */
     bool leased; /* a leader beside which there is no other now */
     uint32_t count;
     group_member_t members[RAFT_MEMBERS_MAX];

@@ -99,10 +99,14 @@ group_look_t group_look(const group_t *group, moment_t now) {
                          .term = raft->term,
                          .self = raft->self,
                          .leader = raft->leader,
+                         .vote = raft->vote,
+                         .led_wall_ns = group->led_wall_ns,
                          .last = raft->trail.last,
+                         .last_term = trail_last_term(&raft->trail),
                          .committed = group->committed,
                          .applied = group->ledger->applied,
                          .floor = group->ledger->floor,
+                         .bytes = group->ledger->bytes,
                          .leased = raft_leased(raft, now.mono_ns),
                          .count = raft_members(raft)->count};
     for (uint32_t i = 0; i < look.count; i++) {

@@ -436,7 +436,7 @@ def test_operators_order_the_group_as_they_do_nats_servers(both: dict[str, Three
 
 
 def test_raftz_shows_the_group_of_all_servers_as_nats_servers_do(both: dict[str, Three]) -> None:
-    """leafd leaves out what it does not have: the last entry's term, the vote, the bytes of its log and its queues."""
+    """leafd leaves out what it does not have: queues, and the times of its log's entries."""
 
     def group(server: servers.Server) -> dict[str, Any]:
         found: dict[str, Any] = report(server, "raftz?group=_meta_")["SYS"]["_meta_"]
@@ -450,7 +450,10 @@ def test_raftz_shows_the_group_of_all_servers_as_nats_servers_do(both: dict[str,
         assert sorted(row["state"] for row in rows) == ["FOLLOWER", "FOLLOWER", "LEADER"]
         assert len({row["leader"] for row in rows}) == 1
         leader = next(row for row in rows if row["state"] == "LEADER")
-        assert leader["id"] == leader["leader"]
+        assert leader["id"] == leader["leader"] == leader["voted_for"]
+        assert [row["id"] for row in rows if "leader_since" in row] == [leader["id"]]
+        assert all(0 < row["pterm"] <= row["term"] for row in rows)
+        assert all((row["wal"]["bytes"] > 0) == (row["wal"]["messages"] > 0) for row in rows)
         assert all(peer["last_replicated_index"] <= leader["pindex"] for peer in leader["peers"].values())
         assert all("last_seen" in peer for peer in leader["peers"].values())
         kept = ("id", "size", "quorum_needed", "ever_had_leader", "system_account", "traffic_account")
@@ -464,7 +467,9 @@ def test_raftz_shows_the_group_of_all_servers_as_nats_servers_do(both: dict[str,
     missing = {name for row in theirs for name in row if not name.startswith("ipq_")} - {
         name for row in ours for name in row
     }
-    assert missing <= {"pterm", "voted_for", "leader_since"}
+    assert missing == set()
+    of_log = {name for row in theirs for name in row["wal"]} - {name for row in ours for name in row["wal"]}
+    assert of_log == {"first_ts", "last_ts", "consumer_count"}
     assert {name for row in ours for name in row} <= {name for row in theirs for name in row}
     for asked in ("raftz?acc=NONE", "raftz?acc=A&group=_meta_"):
         assert report(both[R].servers[0], asked) == report(both[L].servers[0], asked) == {}

@@ -478,8 +478,7 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
         "interop/test_handed_on.py::test_servers_of_two_clusters_found_one_group_and_answer_for_each_other",
         "interop/test_replicated_backups.py::test_streams_are_made_and_restored_while_one_of_three_servers_is_away",
     ),
-    "SERVER.EVACUATE leaves a replica": (
-        "interop/test_evacuated.py::test_all_streams_leave_a_server_which_stays_a_member",
+    "A consumer leaves a server with its stream alone": (
         "interop/test_evacuated.py::test_what_a_cluster_of_leafd_does_not_do",
     ),
     "What other servers want in an account": (
@@ -576,6 +575,7 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
     "Reports have each member": (
         "interop/test_report_options.py::test_every_parameter_means_the_same",
         "interop/test_report_parity.py::test_every_member_of_nats_servers_reports_is_there",
+        "interop/test_placed_streams.py::test_raftz_shows_the_group_of_all_servers_as_nats_servers_do",
     ),
     "Events on $SYS": ("interop/test_events.py::test_the_same_is_heard_of_what_happens",),
     "A stream of several servers whose": ("interop/test_replicated_memory.py::test_memory_outlives_all_its_servers",),

@@ -249,8 +249,8 @@ class Replicas:
         found["raft_group"] = _group_name(stream)
         if look.leader:
             found["leader"] = self._meta.named(look.leader)
-        if stream.led:
-            found["leader_since"] = format_time(stream.led_since)
+        if stream.led and look.led_ts:
+            found["leader_since"] = format_time(look.led_ts)
         found |= {"system_account": True, "traffic_account": self._meta.system}
         linked = self._meta.linked()
         others = [one for one in members if one.peer != look.leader]

@@ -167,8 +167,6 @@ class Stream:
     """How often this server began or ceased to lead that group, and .."""
     led: bool = False
     """.. whether it leads, and has all the consumers. Only then it knows which there are."""
-    led_since: int = 0
-    """Wall ns at which its last lead began."""
     redefined: trio.Event | None = None
     """Of that group's last change of the definition: that the stream here is like that."""
     told_put_back: bool = False

@@ -17,7 +17,6 @@ from typing import Final
 import trio
 
 from leafd import native_types as t
-from leafd.gotime import now_ns
 from leafd.jetstream import group_events
 from leafd.jetstream.catalogue import Stream
 from leafd.jetstream.context import Context
@@ -63,7 +62,7 @@ class Leads:
             if stream.led:
                 told = partial(group_events.left, self._context, stream, group_events.shared(stream))
                 self._placing.go_on(told)
-            stream.lead, stream.led, stream.led_since = stream.lead + 1, False, now_ns()
+            stream.lead, stream.led = stream.lead + 1, False
             stream.lose_consumers()
             self._coming[stream.id], self._positions[stream.id] = [], {}
             self._placing.go_on(partial(self._source, stream, None))

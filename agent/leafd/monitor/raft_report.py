@@ -40,9 +40,18 @@ def group_row(
     }
     if look.leader:
         row["leader"] = shown_peer(look.leader)
-    row |= {"ever_had_leader": bool(look.leader or look.committed), "term": look.term, "pindex": look.last}
-    row |= {"system_account": True, "traffic_account": system}
-    row["wal"] = {"messages": look.last - look.floor, "first_seq": look.floor + 1, "last_seq": look.last}
+    if look.led_ts:
+        row["leader_since"] = format_time(look.led_ts)
+    row |= {"ever_had_leader": bool(look.leader or look.committed), "term": look.term}
+    if look.voted:
+        row["voted_for"] = shown_peer(look.voted)
+    row |= {"pterm": look.last_term, "pindex": look.last, "system_account": True, "traffic_account": system}
+    row["wal"] = {
+        "messages": look.last - look.floor,
+        "bytes": look.bytes,
+        "first_seq": look.floor + 1,
+        "last_seq": look.last,
+    }
     others = [one for one in members if one.peer != own]
     row["peers"] = {shown_peer(one.peer): _peer(look, one, named) for one in others}
     if waits := WAITS[look.state]:
