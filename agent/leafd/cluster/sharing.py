@@ -3,7 +3,8 @@ when one of them is to keep it no more.
 
     a server's alone --> kept by several   its server begins a group alone, with what it has; the others join that
     more             --> those with the fewest streams join          fewer --> the others leave
-    less one         --> another one takes its place          a server's alone, less that one --> it moves
+    less one         --> another one takes its place, or, when a server is evacuated or removed, fewer keep it
+    a server's alone, less that one --> it moves
     asked for elsewhere --> others take the places of those that are not there
     its majority lost --> one that has it keeps it alone, and others join that one
     a server is away --> a majority of as many as wanted begins without it, and it joins when it is back (refill)
@@ -59,7 +60,8 @@ def resize(row: StreamRow, wish: Wish, servers: Servers, count: int, *, leader: 
     kept = kept[:count]
     if len(kept) < count:
         gone = {peer for peer, created in row.gone if created == row.created}
-        free = {peer: one for peer, one in servers.items() if peer not in gone | {but, *(peer for peer, _ in kept)}}
+        barred = gone | {but, *row.excluded, *(peer for peer, _ in kept)}
+        free = {peer: one for peer, one in servers.items() if peer not in barred}
         beside = [servers[peer][1] for peer, _ in kept if peer in servers]
         chosen = _more(wish, row.cluster, free, count - len(kept), beside)
         if isinstance(chosen, str):
@@ -75,6 +77,16 @@ def resize(row: StreamRow, wish: Wish, servers: Servers, count: int, *, leader: 
     if changed.peer not in peers:
         peer = kept[0][0]
         changed = replace(changed, peer=peer, server=servers[peer][1].name if peer in servers else row.server)
+    return changed
+
+
+def without(row: StreamRow, wish: Wish, servers: Servers, count: int, *, leader: int, but: int) -> StreamRow | str:
+    """The row of a stream that so many are to keep, without `but`: where nobody can take its place fewer keep it."""
+    changed = resize(row, wish, servers, count, leader=leader, but=but)
+    for some in range(min(count - 1, len(row.members)), 0, -1):
+        if isinstance(changed, str):
+            found = resize(row, wish, servers, some, leader=leader, but=but)
+            changed = changed if isinstance(found, str) else found
     return changed
 
 
@@ -172,7 +184,7 @@ def alone(row: StreamRow, disk: Disk, server: str, there: Collection[Disk]) -> S
     if 2 * count > len(row.members):
         return f"{count} of the {len(row.members)} disks that keep it are there, which elect a leader"
     others = tuple((peer, row.created) for peer in (*row.peers, *row.leaving) if peer != disk[0])
-    changed = replace(row, group=_new_group(), members=(disk,), founders=(disk,), leaving=())
+    changed = replace(row, group=_new_group(), members=(disk,), founders=(disk,), leaving=(), excluded=())
     return replace(changed, peer=disk[0], server=server, gone=(*row.gone, *others))
 
 

@@ -3,7 +3,8 @@
     s/<16 bytes of SHA-256 of account and name>  >  {"account", "name", "peer", "server", "cluster", "created",
                                                      "author", "config", "gone": [[peer, created], ...],
                                                      "group", "members": [[peer, disk], ...],
-                                                     "founders": [[peer, disk], ...], "leaving": [peer, ...]}
+                                                     "founders": [[peer, disk], ...], "leaving": [peer, ...],
+                                                     "excluded": [peer, ...]}
 
 A stream is the one of its name that was made at that time. A row without a config is of a stream that is deleted, and
 stays until each server that may still have it, which `gone` names, has said that it has it no more: a server that was
@@ -15,7 +16,8 @@ put in its place.
 
 `members` are those that are to keep the stream, with the disks that they had when that was last seen to be so;
 `founders` are those that it began with, where they are others. Who is no founder waits until the group's leader lets
-it in. Those in `leaving` are to keep it no more, and take part until the others are the group's only members.
+it in. Those in `leaving` are to keep it no more, and take part until the others are the group's only members. Those in
+`excluded` were evacuated while nobody could take their place: they are not taken in again while replicas are missing.
 
 Pure. Not here: who writes rows (daemon/placing.py), what a configuration means (jetstream/).
 """
@@ -50,6 +52,7 @@ class StreamRow:
     members: tuple[tuple[int, int], ...] = ()
     founders: tuple[tuple[int, int], ...] = ()
     leaving: tuple[int, ...] = ()
+    excluded: tuple[int, ...] = ()
 
     @property
     def peers(self) -> tuple[int, ...]:
@@ -79,6 +82,8 @@ def write_row(row: StreamRow) -> bytes:
                 members["founders"] = [list(one) for one in row.founders]
             if row.leaving:
                 members["leaving"] = list(row.leaving)
+            if row.excluded:
+                members["excluded"] = list(row.excluded)
     if row.gone:
         members["gone"] = [list(one) for one in row.gone]
     return json.dumps(members, separators=(",", ":"), ensure_ascii=False).encode()
@@ -96,6 +101,7 @@ def read_row(revision: int, value: bytes) -> StreamRow:
         members = tuple((int(peer), int(disk)) for peer, disk in found.get("members", ()))
         founders = tuple((int(peer), int(disk)) for peer, disk in found.get("founders", ()))
         leaving = tuple(int(peer) for peer in found.get("leaving", ()))
+        excluded = tuple(int(peer) for peer in found.get("excluded", ()))
         if (group != 0) != bool(members):
             raise ValueError("a group has members")
         return StreamRow(
@@ -113,6 +119,7 @@ def read_row(revision: int, value: bytes) -> StreamRow:
             members=members,
             founders=founders,
             leaving=leaving,
+            excluded=excluded,
         )
     except (KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise ValueError(f"no row of a stream: {error}") from None

@@ -86,13 +86,14 @@ class Members:
         about = {"account": row.account, "name": row.name, "created": row.created, "group": stream.group.name}
         count = max(stream.config.num_replicas, 1)
         short, moves = len(members) < count, len(members) > count
+        others = {one.peer for one in self._meta.members} - members.keys() - set(row.excluded)
         if dict(row.members) != members or row.leaving:
             with suppress(ApiError):  # later
                 await self._ask({"op": "members", "members": sorted(members.items()), **about})
         elif moves:
             with suppress(ApiError):
                 await self._ask({"op": "fill", "peer": self._meta.peer, **about})
-        elif short and self._meta.linked().keys() & {one.peer for one in self._meta.members} - members.keys():
+        elif short and self._meta.linked().keys() & others:
             with suppress(ApiError):  # nobody who is there may take it
                 await self._ask({"op": "fill", "peer": self._meta.peer, **about})
         else:
@@ -117,19 +118,26 @@ class Members:
         about = {"account": stream.account.name, "name": stream.name, "created": stream.created}
         await self.patiently({"op": "without", "peer": peer, "leader": self._meta.peer, **about})
 
-    async def hand_on(self, peer: int, leader_of: Callable[[StreamRow], Awaitable[int]], *, moves: bool = False) -> int:
-        """Streams of several that a server kept which is no member any more: others take its place, if there are. Or
-        one that is a member, and those that it has alone move as well (moves). How many nobody else can take."""
-        left = 0
+    async def hand_on(
+        self, peer: int, leader_of: Callable[[StreamRow], Awaitable[int]], *, moves: bool = False
+    ) -> tuple[int, int]:
+        """Streams of several that a server kept which is no member any more: others take its place, or fewer keep them.
+        Or one that is a member, and those that it has alone move as well (moves). How many stay on it, and how many
+        lack a replica for it."""
+        left = short = 0
         for row in [one for streams in self._table().streams.values() for one in streams.values()]:
             if peer in row.peers and (row.members or moves):
                 about = {"account": row.account, "name": row.name, "created": row.created}
                 try:  # where nobody leads it, or there is nobody, its row stays as it is
                     leader = await leader_of(row) if row.members else row.peer
-                    await self._ask({"op": "without", "peer": peer, "leader": leader, **about})
+                    less = {"op": "without", "peer": peer, "leader": leader, "fewer": True, "excludes": moves}
+                    await self._ask(less | about)
                 except ApiError:
                     left += 1
-        return left
+                    continue
+                after = self._table().get(row.account, row.name)
+                short += after is not None and 0 < len(after.members) < len(row.members)
+        return left, short
 
     async def begins_anew(self, row: StreamRow, stream: Stream) -> bool:
         """Whether the leader of the stream's group has let this server's disk in anew, which has another one's part."""

@@ -48,7 +48,7 @@ class Orders:
         meta: MetaGroup,
         plane: Plane,
         site: Callable[[int], Site | None],
-        hand_on: Callable[..., Awaitable[int]],
+        hand_on: Callable[..., Awaitable[tuple[int, int]]],
         go_on: Callable[[Callable[[], Awaitable[object]]], None],
         log: Log,
     ) -> None:
@@ -123,11 +123,15 @@ class Orders:
         self._go_on(partial(self._move_off, self._asked_for(body).peer))
 
     async def _move_off(self, peer: int) -> None:
-        left = await self._hand_on(peer, moves=True)
+        left, short = await self._hand_on(peer, moves=True)
+        name = self._meta.named(peer)
         if left:
             self._log.warning(
-                f"{left} streams stay on {self._meta.named(peer)}, which was to be evacuated: no other server can take "
-                "them"
+                f"{left} streams stay on {name}, which was to be evacuated: no other server can take them"
+            )
+        if short:
+            self._log.warning(
+                f"{short} streams have a replica less, since {name} was evacuated: no other server can take its place"
             )
 
     async def _remove(self, body: bytes) -> None:

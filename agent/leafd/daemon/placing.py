@@ -444,7 +444,9 @@ class Placing:
             case "without":
                 if not is_there or wish["created"] != row.created:
                     raise errors.STREAM_NOT_FOUND.error()
-                changed = self._shared(row, Sharing(int(wish["leader"]), int(wish["peer"])))
+                fewer, excludes = bool(wish.get("fewer")), bool(wish.get("excludes"))
+                less = Sharing(int(wish["leader"]), int(wish["peer"]), fewer=fewer, excludes=excludes)
+                changed = self._shared(row, less)
                 return await self._write(changed) if wish["peer"] in row.peers else OK
             case "members" | "alone" | "fill":
                 if not is_there or (wish["created"], wish["group"]) != (row.created, row.group):

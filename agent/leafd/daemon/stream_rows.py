@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from leafd.cluster.placement import OFFLINE, Site, Spread, Wish, might
-from leafd.cluster.sharing import Servers, enlarge, moved, refill, relocated, resize, share, thinned
+from leafd.cluster.sharing import Servers, enlarge, moved, refill, relocated, resize, share, thinned, without
 from leafd.gojson import decode
 from leafd.jetstream import errors
 from leafd.jetstream.catalogue import Group
@@ -33,14 +33,24 @@ def group_of(row: StreamRow) -> Group | None:
 
 class Sharing(NamedTuple):
     """How the servers of a stream are to be found. leader: of its group, 0: it is new. but: without that one. fills: or
-    as many as there are, and not more. before: the row as it was, which may have asked for other servers."""
+    as many as there are, and not more. before: the row as it was, which may have asked for other servers. fewer:
+    where nobody can take the place of `but` fewer servers keep it. excludes: that one is not taken in again for now."""
 
     leader: int = 0
     but: int = 0
     fills: bool = False
     before: StreamRow | None = None
+    fewer: bool = False
+    excludes: bool = False
 
     def found(self, row: StreamRow, servers: Servers, away: Collection[Site | None], spread: Spread) -> StreamRow:
+        """As _found, with the servers that are not taken in again while replicas are missing. Raises ApiError."""
+        changed = self._found(row, servers, away, spread)
+        missing = changed.members and len(changed.members) < config_of(row).num_replicas
+        excluded = (*changed.excluded, self.but) if self.excludes else changed.excluded
+        return replace(changed, excluded=tuple(dict.fromkeys(excluded)) if missing else ())
+
+    def _found(self, row: StreamRow, servers: Servers, away: Collection[Site | None], spread: Spread) -> StreamRow:
         """With the servers that are to keep it, as many as its configuration says. away: members that are not there, as
         far as it is known of what kind they are: a majority begins without them. spread: how this server's
         configuration has it. Raises ApiError."""
@@ -52,11 +62,14 @@ class Sharing(NamedTuple):
         moving = before is not None and there > count == max(before.num_replicas, 1)  # it goes on
         if leader and (count == there or moving) and not but and not moves:
             return row
+        if before is not None and (moves or count != max(before.num_replicas, 1)):
+            row = replace(row, excluded=())  # who asks for other servers may get any
+        elif before is not None and there < count:
+            return refill(row, _wish(config, "", spread), servers, count, leader=leader)
         if not leader and count == 1:
             return replace(row, group=0, members=(), founders=(), leaving=())
-        tags = config.placement.tags if config.placement is not None else ()
         cluster = config.placement.cluster if moves and config.placement is not None else ""
-        wish = Wish(cluster, tags, max(config.max_bytes, 0), config.storage != MEMORY, count > 1, spread)
+        wish = _wish(config, cluster, spread)
         alone = servers.get(row.peer) if leader and count > 1 and not row.members else None
         if alone is not None and 0 < spread.most <= alone[1].shared:
             raise errors.INSUFFICIENT_RESOURCES.error()
@@ -73,13 +86,20 @@ class Sharing(NamedTuple):
         elif but and not row.members:
             changed = moved(row, wish, servers, but=but)
         elif but:
-            changed = resize(row, wish, servers, count, leader=leader, but=but)
+            less = without if self.fewer else resize
+            changed = less(row, wish, servers, count, leader=leader, but=but)
         else:
             changed = enlarge(row, wish, servers, count, leader=leader, away=absent)
         if isinstance(changed, str):
             too_few = leader and changed == OFFLINE and not absent
             raise errors.PEER_REMAP.error() if but else errors.NO_SUITABLE_PEERS.error(why="" if too_few else changed)
         return changed
+
+
+def _wish(config: StreamConfig, cluster: str, spread: Spread) -> Wish:
+    tags = config.placement.tags if config.placement is not None else ()
+    replicated = config.num_replicas > 1
+    return Wish(cluster, tags, max(config.max_bytes, 0), config.storage != MEMORY, replicated, spread)
 
 
 def _asks_elsewhere(config: StreamConfig, before: StreamConfig) -> bool:

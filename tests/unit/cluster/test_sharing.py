@@ -6,7 +6,7 @@ import random
 from dataclasses import replace
 
 import pytest
-from leafd.cluster.placement import Site, Wish
+from leafd.cluster.placement import Site, Spread, Wish
 from leafd.cluster.sharing import (
     FOUNDED,
     alone as go_on_alone,
@@ -18,8 +18,10 @@ from leafd.cluster.sharing import (
     settled,
     share,
     thinned,
+    without,
 )
 from leafd.cluster.table import StreamRow, read_row, write_row
+from leafd.daemon.stream_rows import Sharing
 
 A, B, C, D, E = 1, 2, 3, 4, 5
 
@@ -110,6 +112,53 @@ def test_another_one_takes_the_place_of_one_that_keeps_it_no_more() -> None:
     moved = resized(three, 3, but=A)
     assert (moved.peers, moved.peer, moved.server, moved.leaving) == ((B, C, D), B, "s2", (A,))
     assert resize(three, Wish(), servers(A, B, C), 3, leader=A, but=B) == ", peer offline"
+
+
+def less(row: StreamRow, count: int, but: int, *there: int) -> StreamRow:
+    changed = without(row, Wish(), servers(*there), count, leader=row.peer, but=but)
+    assert isinstance(changed, StreamRow), changed
+    return changed
+
+
+def test_fewer_keep_a_stream_when_nobody_can_take_the_place_of_one_that_goes() -> None:
+    """Never nobody."""
+    three = resized(alone(), 3)
+    assert less(three, 3, B, A, B, C, D).peers == (A, C, D)
+    two = less(three, 3, B, A, B, C)
+    assert (two.peers, two.leaving, two.group) == ((A, C), (B,), three.group)
+    one = less(two, 3, A, A, B, C)
+    assert (one.peers, one.peer, one.server, one.leaving) == ((C, B), C, "s3", (A,))  # B was not excluded
+    alone_then = less(replace(two, excluded=(B,)), 3, A, A, B, C)
+    assert (alone_then.peers, alone_then.leaving) == ((C,), (A, B))
+    assert without(alone_then, Wish(), servers(C), 3, leader=C, but=C) == ", peer offline"
+
+
+def evacuated(row: StreamRow, replicas: int, but: int, *there: int) -> StreamRow:
+    """As the leader of all servers decides it."""
+    asked = replace(row, config={"name": "S", "num_replicas": replicas})
+    found = Sharing(row.peer, but, fewer=True, excludes=True).found(asked, servers(*there), (), Spread())
+    assert read_row(0, write_row(found)) == found
+    return found
+
+
+def test_an_evacuated_server_is_not_taken_in_while_replicas_are_missing() -> None:
+    """But where somebody asks for another number of replicas."""
+    three = resized(alone(), 3)
+    assert evacuated(three, 3, B, A, B, C, D).excluded == ()  # another one has taken its place
+    two = evacuated(three, 3, B, A, B, C)
+    assert (two.peers, two.excluded) == ((A, C), (B,))
+
+    def changed(row: StreamRow, how: Sharing, *there: int) -> StreamRow:
+        return how.found(row, servers(*there), (), Spread())
+
+    assert changed(two, Sharing(A, fills=True), A, B, C) == two
+    assert changed(two, Sharing(A, before=two), A, B, C) == two  # something else is changed
+    whole = changed(two, Sharing(A, fills=True), A, B, C, D)
+    assert (whole.peers, whole.excluded) == ((A, C, D), ())
+    fewer = changed(replace(two, config={"name": "S", "num_replicas": 2}), Sharing(A, before=two), A, B, C)
+    assert (fewer.peers, fewer.excluded) == ((A, C), ())
+    again = changed(replace(fewer, config={"name": "S", "num_replicas": 3}), Sharing(A, before=fewer), A, B, C)
+    assert again.peers == (A, C, B)
 
 
 def test_servers_that_are_away_are_the_first_to_leave_but_for_the_leader() -> None:
