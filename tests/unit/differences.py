@@ -479,6 +479,7 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
         "interop/test_replicated_backups.py::test_streams_are_made_and_restored_while_one_of_three_servers_is_away",
     ),
     "A consumer leaves a server with its stream alone": (
+        "interop/test_evacuated.py::test_a_move_is_called_off_as_at_nats_servers",
         "interop/test_evacuated.py::test_what_a_cluster_of_leafd_does_not_do",
     ),
     "What other servers want in an account": (

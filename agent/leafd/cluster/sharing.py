@@ -6,6 +6,7 @@ when one of them is to keep it no more.
     less one         --> another one takes its place, or, when a server is evacuated or removed, fewer keep it
     a server's alone, less that one --> it moves
     asked for elsewhere --> others take the places of those that are not there
+    called off       --> those that kept it before keep it again
     its majority lost --> one that has it keeps it alone, and others join that one
     a server is away --> a majority of as many as wanted begins without it, and it joins when it is back (refill)
 
@@ -24,7 +25,7 @@ from dataclasses import replace
 from typing import Final
 
 from leafd.cluster.placement import Site, Wish, choose, choose_more, fits, lacks
-from leafd.cluster.table import StreamRow
+from leafd.cluster.table import Origin, StreamRow
 
 FOUNDED: Final = ((0, 0),)
 """No disk: a group that lets servers in and out is founded by nobody any more."""
@@ -184,7 +185,7 @@ def alone(row: StreamRow, disk: Disk, server: str, there: Collection[Disk]) -> S
     if 2 * count > len(row.members):
         return f"{count} of the {len(row.members)} disks that keep it are there, which elect a leader"
     others = tuple((peer, row.created) for peer in (*row.peers, *row.leaving) if peer != disk[0])
-    changed = replace(row, group=_new_group(), members=(disk,), founders=(disk,), leaving=(), excluded=())
+    changed = replace(row, group=_new_group(), members=(disk,), founders=(disk,), leaving=(), excluded=(), origin=None)
     return replace(changed, peer=disk[0], server=server, gone=(*row.gone, *others))
 
 
@@ -197,10 +198,50 @@ def dropped(row: StreamRow) -> StreamRow:
 def settled(row: StreamRow, members: tuple[Disk, ...]) -> StreamRow:
     """The row of a stream whose group has come to these members; the same, if that is known, or others are wanted."""
     same = {peer for peer, _ in members} == set(row.peers)
-    if not same or (members == row.members and not row.leaving):
+    arrived = row.origin is not None and len(members) == replicas_in(row)
+    if not same or (members == row.members and not row.leaving and not arrived):
         return row
     gone = (*row.gone, *((peer, row.created) for peer in row.leaving))
-    return replace(row, members=members, founders=row.founders or row.members, leaving=(), gone=gone)
+    origin = None if arrived else row.origin
+    founders = row.founders or row.members
+    return replace(row, members=members, founders=founders, leaving=(), gone=gone, origin=origin)
+
+
+def replicas_in(row: StreamRow) -> int:
+    """How many servers are to keep the stream, as its configuration says."""
+    return max(int((row.config or {}).get("num_replicas") or 1), 1)
+
+
+def begun(row: StreamRow, before: StreamRow) -> StreamRow:
+    """The row of a stream that others keep than before, because somebody has asked for that: where it was is noted,
+    unless it has been on its way already."""
+    if row.origin is not None or set(row.peers) == set(before.peers):
+        return row
+    placement = (before.config or {}).get("placement")
+    origin = Origin(before.peer, before.server, before.cluster, before.members, replicas_in(before), placement)
+    return replace(row, origin=origin)
+
+
+def called_off(row: StreamRow) -> StreamRow:
+    """The row of a stream that is on its way: those that kept it before keep it, and it asks for what it asked for
+    then. Who has been told to delete it since is not among them, and is filled in later."""
+    origin = row.origin
+    assert origin is not None
+    gone = {peer for peer, created in row.gone if created == row.created}
+    disks = dict(row.members)
+    before = origin.members or ((origin.peer, disks.get(origin.peer, 0)),)
+    kept = tuple((peer, disks.get(peer, disk)) for peer, disk in before if peer not in gone)
+    if not kept or not row.members:
+        return row
+    config = dict(row.config or {}) | {"num_replicas": origin.replicas, "placement": origin.placement}
+    if origin.placement is None:
+        del config["placement"]
+    peers = {peer for peer, _ in kept}
+    leaving = tuple(sorted({*row.leaving, *row.peers} - peers))
+    first = origin.peer in peers
+    peer, server = (origin.peer, origin.server) if first else (kept[0][0], row.server)
+    back = replace(row, members=kept, leaving=leaving, founders=row.founders or row.members, config=config, excluded=())
+    return replace(back, peer=peer, server=server, cluster=origin.cluster)
 
 
 def _new_group() -> int:

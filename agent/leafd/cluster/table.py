@@ -4,7 +4,9 @@
                                                      "author", "config", "gone": [[peer, created], ...],
                                                      "group", "members": [[peer, disk], ...],
                                                      "founders": [[peer, disk], ...], "leaving": [peer, ...],
-                                                     "excluded": [peer, ...]}
+                                                     "excluded": [peer, ...],
+                                                     "origin": {"peer", "server", "cluster", "members", "replicas",
+                                                     "placement"}}
 
 A stream is the one of its name that was made at that time. A row without a config is of a stream that is deleted, and
 stays until each server that may still have it, which `gone` names, has said that it has it no more: a server that was
@@ -18,6 +20,7 @@ put in its place.
 `founders` are those that it began with, where they are others. Who is no founder waits until the group's leader lets
 it in. Those in `leaving` are to keep it no more, and take part until the others are the group's only members. Those in
 `excluded` were evacuated while nobody could take their place: they are not taken in again while replicas are missing.
+`origin` says who kept it before the change of its servers that is under way, and what it asked for then.
 
 Pure. Not here: who writes rows (daemon/placing.py), what a configuration means (jetstream/).
 """
@@ -32,6 +35,18 @@ from typing import Any, Final
 from leafd.records import dataclass
 
 PREFIX: Final = b"s/"
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The place that a stream had before it began to move. members: none, it was `peer`'s alone."""
+
+    peer: int
+    server: str
+    cluster: str
+    members: tuple[tuple[int, int], ...]
+    replicas: int
+    placement: dict[str, Any] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +68,7 @@ class StreamRow:
     founders: tuple[tuple[int, int], ...] = ()
     leaving: tuple[int, ...] = ()
     excluded: tuple[int, ...] = ()
+    origin: Origin | None = None
 
     @property
     def peers(self) -> tuple[int, ...]:
@@ -84,6 +100,8 @@ def write_row(row: StreamRow) -> bytes:
                 members["leaving"] = list(row.leaving)
             if row.excluded:
                 members["excluded"] = list(row.excluded)
+            if row.origin is not None:
+                members["origin"] = _write_origin(row.origin)
     if row.gone:
         members["gone"] = [list(one) for one in row.gone]
     return json.dumps(members, separators=(",", ":"), ensure_ascii=False).encode()
@@ -120,9 +138,25 @@ def read_row(revision: int, value: bytes) -> StreamRow:
             founders=founders,
             leaving=leaving,
             excluded=excluded,
+            origin=_read_origin(found["origin"]) if "origin" in found else None,
         )
     except (KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise ValueError(f"no row of a stream: {error}") from None
+
+
+def _write_origin(origin: Origin) -> dict[str, Any]:
+    found: dict[str, Any] = {"peer": origin.peer, "server": origin.server, "cluster": origin.cluster}
+    found |= {"members": [list(one) for one in origin.members], "replicas": origin.replicas}
+    return found | {"placement": origin.placement}
+
+
+def _read_origin(found: dict[str, Any]) -> Origin:
+    members = tuple((int(peer), int(disk)) for peer, disk in found["members"])
+    peer, server, cluster = int(found["peer"]), str(found["server"]), str(found["cluster"])
+    placement = found.get("placement")
+    if placement is not None and not isinstance(placement, dict):
+        raise ValueError("placement is no object")
+    return Origin(peer, server, cluster, members, int(found["replicas"]), placement)
 
 
 def _read_under(key: bytes, revision: int, value: bytes) -> StreamRow:

@@ -87,7 +87,7 @@ class Members:
         count = max(stream.config.num_replicas, 1)
         short, moves = len(members) < count, len(members) > count
         others = {one.peer for one in self._meta.members} - members.keys() - set(row.excluded)
-        if dict(row.members) != members or row.leaving:
+        if dict(row.members) != members or row.leaving or (row.origin is not None and not short and not moves):
             with suppress(ApiError):  # later
                 await self._ask({"op": "members", "members": sorted(members.items()), **about})
         elif moves:
@@ -117,6 +117,12 @@ class Members:
             raise errors.PEER_REMAP.error()
         about = {"account": stream.account.name, "name": stream.name, "created": stream.created}
         await self.patiently({"op": "without", "peer": peer, "leader": self._meta.peer, **about})
+
+    async def call_off(self, stream: Stream) -> None:
+        """The servers that kept the stream before it began to move keep it again, and it asks for what it asked for
+        then. Raises ApiError."""
+        about = {"account": stream.account.name, "name": stream.name, "created": stream.created}
+        await self._ask({"op": "back", **about})
 
     async def hand_on(
         self, peer: int, leader_of: Callable[[StreamRow], Awaitable[int]], *, moves: bool = False

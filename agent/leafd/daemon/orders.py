@@ -20,14 +20,17 @@ from leafd import native_types as t
 from leafd.cluster.council import MEMBER_ROW, REMOVE, banned_row
 from leafd.cluster.founding import Disk
 from leafd.cluster.placement import Site
+from leafd.daemon.moves import type_of
 from leafd.gojson import JsonError, loose
 from leafd.jetstream import errors
 from leafd.jetstream.errors import ApiError
+from leafd.jetstream.ordered import is_move
 from leafd.jetstream.registry import TYPE
 from leafd.quoting import quoted
 
 if TYPE_CHECKING:
     from leafd.daemon.meta_group import MetaGroup
+    from leafd.daemon.moves import Moves
     from leafd.host.log import Log
     from leafd.native_meta import MetaMember
     from leafd.native_plane import Plane
@@ -41,7 +44,8 @@ HANDED_ON_S: Final = 3.0
 
 class Orders:
     """The orders, as the server that leads carries them out. site: what is known of a server that is there; hand_on:
-    others keep the streams of several that a server kept; go_on: begins what follows an answer."""
+    others keep the streams of several that a server kept; go_on: begins what follows an answer; moves: those about
+    one stream."""
 
     def __init__(
         self,
@@ -51,9 +55,10 @@ class Orders:
         hand_on: Callable[..., Awaitable[tuple[int, int]]],
         go_on: Callable[[Callable[[], Awaitable[object]]], None],
         log: Log,
+        moves: Moves,
     ) -> None:
         self._meta, self._plane, self._site, self._hand_on, self._go_on = meta, plane, site, hand_on, go_on
-        self._log = log
+        self._log, self._moves = log, moves
 
     def refused(self, tokens: list[str], error: ApiError) -> dict[str, Any]:
         """The members of the answer that says no."""
@@ -64,6 +69,8 @@ class Orders:
         try:
             if not self._meta.leads:
                 raise errors.CLUSTER_NOT_AVAILABLE.error()
+            if is_move(tokens):
+                return await self._moves.carry_out(tokens, body)
             await _DONE[tokens[-1]](self, body)
         except ApiError as error:
             return self.refused(tokens, error)
@@ -157,4 +164,6 @@ _TYPES: Final = {"STEPDOWN": "leader_stepdown", "REMOVE": "server_remove", "EVAC
 
 
 def _type(tokens: list[str]) -> str:
+    if is_move(tokens):
+        return type_of(tokens)
     return f"{TYPE}meta_{_TYPES[tokens[-1]]}_response"

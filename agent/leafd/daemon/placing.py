@@ -28,18 +28,19 @@ from leafd import native_types as t
 from leafd.cluster.letters import Letters
 from leafd.cluster.placement import Site, choose
 from leafd.cluster.presence import Presence
-from leafd.cluster.sharing import alone, dropped, settled
+from leafd.cluster.sharing import dropped
 from leafd.cluster.table import StreamRow, Table, UnreadError, read_row, write_row
 from leafd.config.schema.gateway import cluster_name
 from leafd.daemon import rescue
 from leafd.daemon.introduced import introduced
 from leafd.daemon.members import Members
+from leafd.daemon.moves import Moves
 from leafd.daemon.orders import Orders
 from leafd.daemon.replicas import FOREIGN, Replicas
 from leafd.daemon.sought import Sought
 from leafd.daemon.stored import StoredElsewhere
 from leafd.daemon.stream_rescue import StreamRescue
-from leafd.daemon.stream_rows import Sharing, check_account, config_of, group_of, shown, spread_of, wish_of
+from leafd.daemon.stream_rows import Sharing, check_account, config_of, group_of, regrouped, shown, spread_of, wish_of
 from leafd.gojson import JsonError, dump, written
 from leafd.jetstream import errors
 from leafd.jetstream.catalogue import Group, Stream
@@ -101,13 +102,14 @@ class Placing:
         self._announcer = rescue.Announcer(self._letters.tell)
         self._stored = StoredElsewhere(plane, jetstream.catalogue, meta, self.reaches, self._letters.tell)
         self.members = here = Members(meta, lambda: self.table, self.replicas, self._ask_leader, self.ask)
-        self.without, self.keeper = here.without, here.keeper
+        self.without, self.keeper, self.call_off = here.without, here.keeper, here.call_off
         hand_on = partial(here.hand_on, leader_of=self._leader_of)
-        self._orders = Orders(meta, plane, self._site_of, hand_on, self.go_on, log)
+        moves = Moves(meta, jetstream.catalogue, lambda: self.table, self._site_of, self._ask_leader, self._leader_of)
+        self._orders = Orders(meta, plane, self._site_of, hand_on, self.go_on, log, moves)
         meta.take_letter = self._letters.receive
         meta.on_rows.append(self._take_rows)
         meta.on_left.append(self._forget)
-        self._elsewhere = jetstream.place_by(self)
+        self._elsewhere = moves.elsewhere = jetstream.place_by(self)
 
     # ---- serving
 
@@ -441,34 +443,18 @@ class Placing:
                 if not is_there or wish["created"] not in (0, row.created):
                     return OK
                 return await self._write(dropped(row))
-            case "without":
-                if not is_there or wish["created"] != row.created:
+            case "without" | "members" | "alone" | "fill" | "move" | "back":
+                if not is_there or (wish["created"], wish.get("group", row.group)) != (row.created, row.group):
                     raise errors.STREAM_NOT_FOUND.error()
-                fewer, excludes = bool(wish.get("fewer")), bool(wish.get("excludes"))
-                less = Sharing(int(wish["leader"]), int(wish["peer"]), fewer=fewer, excludes=excludes)
-                changed = self._shared(row, less)
-                return await self._write(changed) if wish["peer"] in row.peers else OK
-            case "members" | "alone" | "fill":
-                if not is_there or (wish["created"], wish["group"]) != (row.created, row.group):
-                    raise errors.STREAM_NOT_FOUND.error()
-                regrouped = self._regrouped(row, wish)
-                if isinstance(regrouped, str):
-                    return {"refused": regrouped}
-                return await self._write(regrouped) if regrouped != row else OK
+                there = [(one.peer, one.disk) for one in self._meta.members if self.reaches(one.peer)]
+                changed = regrouped(row, wish, self._shared, there)
+                if isinstance(changed, str):
+                    return {"refused": changed}
+                return await self._write(changed) if changed != row else OK
             case "gone":
                 gone = tuple(one for one in row.gone if one != (wish["peer"], wish["created"]))
                 return await self._write(replace(row, gone=gone)) if gone != row.gone else OK
         return NOT_LEADER
-
-    def _regrouped(self, row: StreamRow, wish: Mapping[str, Any]) -> StreamRow | str:
-        """The row of a stream whose group has other members, or is to have; or why not. Raises ApiError."""
-        match wish["op"]:
-            case "members":
-                return settled(row, tuple((peer, disk) for peer, disk in wish["members"]))
-            case "alone":
-                there = [(one.peer, one.disk) for one in self._meta.members if self.reaches(one.peer)]
-                return alone(row, (wish["peer"], wish["disk"]), wish["server"], there)
-        return self._shared(row, Sharing(int(wish["peer"]), fills=True))
 
     async def _check_limits(self, row: StreamRow, before: StreamRow | None = None) -> None:
         account = await self._jetstream.catalogue.known(row.account)

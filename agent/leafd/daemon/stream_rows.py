@@ -6,12 +6,27 @@ Pure. Not here: the table itself (cluster/table.py), which servers (cluster/shar
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from leafd.cluster.placement import OFFLINE, Site, Spread, Wish, might
-from leafd.cluster.sharing import Servers, enlarge, moved, refill, relocated, resize, share, thinned, without
+from leafd.cluster.sharing import (
+    Disk,
+    Servers,
+    alone,
+    begun,
+    called_off,
+    enlarge,
+    moved,
+    refill,
+    relocated,
+    resize,
+    settled,
+    share,
+    thinned,
+    without,
+)
 from leafd.gojson import decode
 from leafd.jetstream import errors
 from leafd.jetstream.catalogue import Group
@@ -34,7 +49,9 @@ def group_of(row: StreamRow) -> Group | None:
 class Sharing(NamedTuple):
     """How the servers of a stream are to be found. leader: of its group, 0: it is new. but: without that one. fills: or
     as many as there are, and not more. before: the row as it was, which may have asked for other servers. fewer:
-    where nobody can take the place of `but` fewer servers keep it. excludes: that one is not taken in again for now."""
+    where nobody can take the place of `but` fewer servers keep it. excludes: that one is not taken in again for now.
+    tags: who takes its place has these, too, and another cluster takes the whole stream where nobody else can; None:
+    that was not asked for."""
 
     leader: int = 0
     but: int = 0
@@ -42,13 +59,15 @@ class Sharing(NamedTuple):
     before: StreamRow | None = None
     fewer: bool = False
     excludes: bool = False
+    tags: tuple[str, ...] | None = None
 
     def found(self, row: StreamRow, servers: Servers, away: Collection[Site | None], spread: Spread) -> StreamRow:
         """As _found, with the servers that are not taken in again while replicas are missing. Raises ApiError."""
         changed = self._found(row, servers, away, spread)
         missing = changed.members and len(changed.members) < config_of(row).num_replicas
         excluded = (*changed.excluded, self.but) if self.excludes else changed.excluded
-        return replace(changed, excluded=tuple(dict.fromkeys(excluded)) if missing else ())
+        changed = replace(changed, excluded=tuple(dict.fromkeys(excluded)) if missing else ())
+        return begun(changed, self.before) if self.before is not None else changed
 
     def _found(self, row: StreamRow, servers: Servers, away: Collection[Site | None], spread: Spread) -> StreamRow:
         """With the servers that are to keep it, as many as its configuration says. away: members that are not there, as
@@ -64,14 +83,14 @@ class Sharing(NamedTuple):
             return row
         if before is not None and (moves or count != max(before.num_replicas, 1)):
             row = replace(row, excluded=())  # who asks for other servers may get any
-        elif before is not None and there < count:
+        elif before is not None and there < count and not but:
             return refill(row, _wish(config, "", spread), servers, count, leader=leader)
         if not leader and count == 1:
             return replace(row, group=0, members=(), founders=(), leaving=())
         cluster = config.placement.cluster if moves and config.placement is not None else ""
-        wish = _wish(config, cluster, spread)
-        alone = servers.get(row.peer) if leader and count > 1 and not row.members else None
-        if alone is not None and 0 < spread.most <= alone[1].shared:
+        wish = _wish(config, cluster, spread, self.tags or ())
+        first = servers.get(row.peer) if leader and count > 1 and not row.members else None
+        if first is not None and 0 < spread.most <= first[1].shared:
             raise errors.INSUFFICIENT_RESOURCES.error()
         if self.fills and there > count:
             return thinned(row, count)
@@ -90,14 +109,52 @@ class Sharing(NamedTuple):
             changed = less(row, wish, servers, count, leader=leader, but=but)
         else:
             changed = enlarge(row, wish, servers, count, leader=leader, away=absent)
+        if isinstance(changed, str) and self.tags is not None:
+            changed = _to_another_cluster(row, wish, servers, count, leader, why=changed)
         if isinstance(changed, str):
             too_few = leader and changed == OFFLINE and not absent
-            raise errors.PEER_REMAP.error() if but else errors.NO_SUITABLE_PEERS.error(why="" if too_few else changed)
+            if but and self.tags is None:
+                raise errors.PEER_REMAP.error()
+            raise errors.NO_SUITABLE_PEERS.error(why="" if too_few else changed)
         return changed
 
 
-def _wish(config: StreamConfig, cluster: str, spread: Spread) -> Wish:
-    tags = config.placement.tags if config.placement is not None else ()
+def regrouped(
+    row: StreamRow, wish: Mapping[str, Any], shared: Callable[[StreamRow, Sharing], StreamRow], there: Collection[Disk]
+) -> StreamRow | str:
+    """The row of a stream whose servers are others, or are to be; or why not. shared: as Sharing.found; there: the
+    disks that are there. Raises ApiError."""
+    match wish["op"]:
+        case "members":
+            return settled(row, tuple((peer, disk) for peer, disk in wish["members"]))
+        case "alone":
+            return alone(row, (wish["peer"], wish["disk"]), wish["server"], there)
+        case "fill":
+            return shared(row, Sharing(int(wish["peer"]), fills=True))
+        case "move":
+            return shared(row, Sharing(wish["leader"], wish["peer"], before=row, tags=tuple(wish["tags"])))
+        case "back":
+            if row.origin is None:
+                raise errors.STREAM_RECONFIGURE_NOT_IN_PROGRESS.error()
+            return called_off(row)
+    fewer, excludes = bool(wish.get("fewer")), bool(wish.get("excludes"))
+    less = Sharing(int(wish["leader"]), int(wish["peer"]), fewer=fewer, excludes=excludes)
+    return shared(row, less) if wish["peer"] in row.peers else row
+
+
+def _to_another_cluster(
+    row: StreamRow, wish: Wish, servers: Servers, count: int, leader: int, why: str
+) -> StreamRow | str:
+    """The row of a stream that moves to another cluster, or why nobody can take it in its own."""
+    for cluster in sorted({site.cluster for _, site in servers.values()} - {row.cluster}):
+        found = relocated(row, replace(wish, cluster=cluster), servers, count, leader=leader)
+        if not isinstance(found, str):
+            return found
+    return why
+
+
+def _wish(config: StreamConfig, cluster: str, spread: Spread, more: tuple[str, ...] = ()) -> Wish:
+    tags = (*(config.placement.tags if config.placement is not None else ()), *more)
     replicated = config.num_replicas > 1
     return Wish(cluster, tags, max(config.max_bytes, 0), config.storage != MEMORY, replicated, spread)
 

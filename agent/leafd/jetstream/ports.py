@@ -187,6 +187,9 @@ class Placing(Protocol):
         """Another server keeps the stream in the place of the one of that name. moves: also one that this server has
         alone."""
 
+    async def call_off(self, stream: Stream) -> None:
+        """The stream goes back to the servers that kept it before it began to move."""
+
     def keeper(self, stream: Stream, server: str) -> int:
         """The server of that name, which keeps the stream."""
 

@@ -52,10 +52,10 @@ from leafd.jetstream.endpoints import (
     streams,
 )
 from leafd.jetstream.models.stream import FILE, MEMORY
+from leafd.jetstream.ordered import is_order, is_unheard
 from leafd.jetstream.plain import PlainStreams
 from leafd.jetstream.ports import SERVER, Alone, Asker, Everywhere, Neighbours, Placing
 from leafd.jetstream.registry import API, TYPE, Answer, Call, answer, find, is_empty, refusal
-from leafd.jetstream.rules.versioning import fits_level
 from leafd.native_commands import Commands
 from leafd.operator_log import Log
 from leafd.quoting import quoted
@@ -440,7 +440,7 @@ class JetStream:
                 account.api_errors += int(answered.error)
             if message.reply:
                 self._plane.publish(account.id, message.reply, body, header=answered.header)
-            ordered = account.system and message.subject.removeprefix(API).split(".") in _ORDERS
+            ordered = is_order(account, message.subject.removeprefix(API).split("."))
             if answered.counted and (ordered or not account.system):
                 await self._context.advisories.audit(account, message.subject, asker, message.payload, body)
 
@@ -456,9 +456,9 @@ class JetStream:
         """The answer of this server to one request. None: no answer at all."""
         tokens = subject.removeprefix(API).split(".")
         line = find(tokens) if self._has_endpoint(account, tokens) else None
-        if account.system and self._context.placing is not None and tokens in _ORDERS:
+        if self._context.placing is not None and is_order(account, tokens):
             return Answer(await self._context.placing.order(tokens, body))
-        if account.system and _unheard(tokens, header):
+        if account.system and is_unheard(tokens, header):
             return None
         if account.system and tokens[:2] == ["ACCOUNT", "PURGE"] and len(tokens) == 3:
             return await self._purge(tokens[2])
@@ -576,17 +576,6 @@ class JetStream:
 def _chunks(records: list[_Record]) -> Iterator[list[_Record]]:
     """All of them, so many at a time as the plane is asked for together."""
     return (records[begin : begin + LOADED_TOGETHER] for begin in range(0, len(records), LOADED_TOGETHER))
-
-
-_ORDERS: Final = (["META", "LEADER", "STEPDOWN"], ["SERVER", "REMOVE"], ["SERVER", "EVACUATE"])
-"""Of the system account to a cluster: a lone server is not meant."""
-
-
-def _unheard(tokens: list[str], header: bytes) -> bool:
-    """Whether the system account hears nothing of what it asks, as from the reference."""
-    moves = tokens[:3] in (["ACCOUNT", "STREAM", "MOVE"], ["ACCOUNT", "STREAM", "CANCEL_MOVE"]) and len(tokens) == 5
-    answered = tokens == ["INFO"] or (tokens[:2] == ["ACCOUNT", "PURGE"] and len(tokens) == 3)
-    return moves or tokens in _ORDERS or (answered and not fits_level(header))
 
 
 def _asker(message: t.Message) -> tuple[int, int]:

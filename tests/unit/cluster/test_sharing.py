@@ -10,6 +10,8 @@ from leafd.cluster.placement import Site, Spread, Wish
 from leafd.cluster.sharing import (
     FOUNDED,
     alone as go_on_alone,
+    begun,
+    called_off,
     enlarge,
     moved,
     refill,
@@ -159,6 +161,37 @@ def test_an_evacuated_server_is_not_taken_in_while_replicas_are_missing() -> Non
     assert (fewer.peers, fewer.excluded) == ((A, C), ())
     again = changed(replace(fewer, config={"name": "S", "num_replicas": 3}), Sharing(A, before=fewer), A, B, C)
     assert again.peers == (A, C, B)
+
+
+def test_a_stream_that_moves_goes_back_to_where_it_was() -> None:
+    """As long as it is on its way: to all that had it, or to the one that had it alone."""
+    asked = {"name": "S", "num_replicas": 3, "placement": {"cluster": "c"}}
+    three = replace(resized(alone(), 3), config=asked)
+    moves = {**asked, "num_replicas": 2, "placement": {"tags": ["x"]}}
+    away = begun(replace(resized(three, 3, but=B), config=moves), three)
+    assert (away.peers, away.leaving) == ((A, C, D), (B,))
+    assert begun(resized(away, 3, but=C), away).origin == away.origin  # it is where it began to move
+    assert read_row(0, write_row(away)) == away
+    back = called_off(away)
+    assert (set(back.peers), back.leaving, back.config) == ({A, B, C}, (D,), asked)
+    assert back.founders == three.founders or back.founders == FOUNDED
+    arrived = settled(back, back.members)
+    assert (arrived.leaving, arrived.gone, arrived.origin) == ((), ((D, 7),), None)
+    lost = replace(away, gone=((B, 7),))  # it is being deleted there: it comes back as a new one
+    assert set(called_off(lost).peers) == {A, C}
+
+
+def test_a_stream_of_one_server_stays_there_when_its_move_is_called_off() -> None:
+    """Its server founds the group, if it has not yet."""
+    row = replace(alone(), config={"name": "S"})
+    to = moved(row, Wish(), servers(A, B), but=A)
+    assert isinstance(to, StreamRow)
+    away = begun(to, row)
+    back = called_off(away)
+    assert (back.members, back.founders, back.leaving) == (((A, 10),), ((A, 10),), (B,))
+    assert (back.peer, back.server, back.config) == (A, "s1", {"name": "S", "num_replicas": 1})
+    assert settled(away, away.members) == away  # both have it, and it has still to leave one
+    assert settled(back, back.members).origin is None
 
 
 def test_servers_that_are_away_are_the_first_to_leave_but_for_the_leader() -> None:

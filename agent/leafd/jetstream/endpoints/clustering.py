@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+from leafd import native_types as t
 from leafd.gojson import JsonError, decode
 from leafd.jetstream import errors
 from leafd.jetstream.catalogue import Stream
-from leafd.jetstream.endpoints.streams import check_led
+from leafd.jetstream.context import Context
+from leafd.jetstream.endpoints.infos import stream_info
+from leafd.jetstream.endpoints.streams import agreed, changed, check_led, shared
 from leafd.jetstream.models.requests import PeerRemoveRequest, StepDownRequest
 from leafd.jetstream.models.stream import Placement
 from leafd.jetstream.ports import Placing
-from leafd.jetstream.registry import Call, endpoint
+from leafd.jetstream.registry import Call, Lock, endpoint
 
 
 def _placing(call: Call) -> Placing:
@@ -88,12 +91,27 @@ def _peer(call: Call) -> str:
     return peer
 
 
-@endpoint("STREAM.CANCEL_MOVE.*", "stream_cancel_move_response", checks=())
+@endpoint("STREAM.CANCEL_MOVE.*", "stream_cancel_move_response", checks=(), lock=Lock.ACCOUNT)
 async def cancel_move(call: Call, _request: None) -> dict[str, Any]:
-    """A move of a stream is not taken back: what of it has been done is done."""
-    _placing(call)
-    call.stream(call.name(2))
-    raise errors.STREAM_RECONFIGURE_NOT_IN_PROGRESS.error()
+    """A stream goes back to where it was, and to as many servers, before the change that is under way."""
+    placing = _placing(call)
+    stream = call.stream(call.name(2))
+    await placing.call_off(stream)
+    state = await _as_agreed(call.context, stream)
+    call.weight = stream.weight
+    return await stream_info(call.context, stream, state)
+
+
+async def _as_agreed(context: Context, stream: Stream) -> t.StreamState:
+    """A stream is as the table of all servers has it. The caller holds the account's lock. Raises ApiError."""
+    assert context.placing is not None
+    account, name = stream.account.name, stream.name
+    config, group = context.placing.config(account, name), context.placing.group(account, name)
+    if config is None:
+        raise errors.STREAM_NOT_FOUND.error()
+    if stream.group is None and group is not None:
+        return await shared(context, stream, config, stream.author, group)
+    return await (changed if stream.group is None else agreed)(context, stream, config, stream.author)
 
 
 @endpoint("CONSUMER.PEER.REMOVE.*.*", "consumer_remove_peer_response", checks=())
