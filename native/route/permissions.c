@@ -506,6 +506,10 @@ bool permissions_deliver(const permissions_t *permissions, bytes_t subject, byte
     return !list_matches_group(&permissions->set->lists[SUB_DENY], subject, queue);
 }
 
+bool permissions_hear(const permissions_t *permissions, bytes_t subject) {
+    return pair_allows(permissions, SUB_ALLOW, subject);
+}
+
 /* ---- leaf links -------------------------------------------------------------------------------------------------- */
 
 bool permissions_leaf_out(const permissions_t *permissions, bytes_t subject) {

@@ -38,6 +38,7 @@ LEAF_MUST_USE bool permissions_forget_some(permissions_t *permissions, uint32_t 
 bool permissions_publish(permissions_t *permissions, bytes_t subject, int64_t mono_ns);
 bool permissions_subscribe(const permissions_t *permissions, bytes_t subject, bytes_t queue, bool *filtered);
 bool permissions_deliver(const permissions_t *permissions, bytes_t subject, bytes_t queue); /* if filtered */
+bool permissions_hear(const permissions_t *permissions, bytes_t subject); /* whatever it was that was subscribed to */
 bool permissions_tracks(const permissions_t *permissions);
 void permissions_track_reply(permissions_t *permissions, bytes_t reply, int64_t mono_ns);
 bool permissions_leaf_out(const permissions_t *permissions, bytes_t subject);       /* may be sent over the link */

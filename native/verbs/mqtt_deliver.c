@@ -259,8 +259,8 @@ void mqtt_deliver_retained(plane_t *plane, subscription_t *one, const message_t 
     peer_t *peer = one->peer;
     mqtt_desk_t *desk = peer->session->shared;
     bool hidden = (one->flags & MQTT_SUB_WILD) != 0 && message->subject.at[0] == '$';
-    bool denied = (one->flags & SUBSCRIPTION_FILTERED) != 0
-                  && !permissions_deliver(peer->permissions, message->subject, BYTES_NONE);
+    /* of a tree ("a/#") it may hear the root alone, or all but that */
+    bool denied = peer->permissions != NULL && !permissions_hear(peer->permissions, message->subject);
     if (hidden || denied || message->subject.size == 0) {
         return;
     }

@@ -306,7 +306,8 @@ void mqtt_unsubscribe(plane_t *plane, peer_t *peer, const mqtt_packet_t *packet)
             mqtt_break(plane, peer, MQTT_REASON_QUOTA, "too many filters in one UNSUBSCRIBE");
             return;
         }
-        bool there = subscription_find_sid(peer->table, filter.text) != NULL;
+        bool there = subscription_find_sid(peer->table, filter.text) != NULL
+                     || (session->kept != NULL && kept_find(session->kept, filter.text) != NULL);
         drop_filters(plane, peer, desk, filter.text);
         if (session->kept != NULL) {
             forget_filter(plane, session->kept, filter.text);
@@ -318,25 +319,29 @@ void mqtt_unsubscribe(plane_t *plane, peer_t *peer, const mqtt_packet_t *packet)
 
 /* ---- a session whose client is back ------------------------------------------------------------------------------ */
 
-/* As a SUBSCRIBE had it, but for what it says of retained messages. What it may not any more is dropped. */
-static bool restore(plane_t *plane, peer_t *peer, const kept_filter_t *filter) {
+/* As a SUBSCRIBE had it, but for what it says of retained messages. */
+static uint8_t restore(plane_t *plane, peer_t *peer, const kept_filter_t *filter) {
     session_t *session = peer->session;
     const mqtt_filter_t said = {.text = filter->text,
                                 .qos = (uint8_t)((filter->flags & MQTT_SUB_QOS) >> MQTT_SUB_QOS_SHIFT),
                                 .no_local = (filter->flags & MQTT_SUB_NO_LOCAL) != 0,
                                 .retain_as_published = (filter->flags & MQTT_SUB_AS_PUBLISHED) != 0};
-    return grant(plane, peer, session, &said, filter->identifier, NULL) < MQTT_REASON_UNSPECIFIED;
+    return grant(plane, peer, session, &said, filter->identifier, NULL);
 }
 
+/* What its client may not hear now stays in the session, of which the client is told that it is there, so that it has it
+ * when it may. */
 void mqtt_resubscribe(plane_t *plane, peer_t *peer) {
     kept_t *kept = peer->session->kept;
     bool changed = false;
     for (uint32_t i = kept->filter_count; i-- != 0;) {
         kept_filter_t *one = &kept->filters[i];
-        if (!restore(plane, peer, one)) {
+        uint8_t reason = restore(plane, peer, one);
+        if (reason >= MQTT_REASON_UNSPECIFIED && reason != MQTT_REASON_NOT_AUTHORIZED) {
             forget_filter(plane, kept, one->text);
             changed = true;
-        } else if (one->shared && !one->joined && (one->flags & MQTT_SUB_QOS) != 0) { /* of an older leafd */
+        } else if (reason < MQTT_REASON_UNSPECIFIED && one->shared && !one->joined
+                   && (one->flags & MQTT_SUB_QOS) != 0) { /* of an older leafd */
             changed = mqtt_share_join(plane, kept, one) == STATUS_OK || changed;
         }
     }

@@ -10,7 +10,7 @@ import pytest
 
 from tests import mqtt, servers
 from tests.interop.mqtt_walks import CONFIGURATION, WALKS, Nats, client, port, seen
-from tests.mqtt import CONNACK, PUBLISH, SUBACK, Peer
+from tests.mqtt import CONNACK, PUBACK, PUBLISH, SUBACK, Peer
 
 NO_FILTERS = ["", "a/#/b", "a#", "#a", "a+", "+a", "a/b+", "a/#+"]
 NAMES = ["with space", "dot.ted", "st*r", "ends>", "ü", "a/b"]
@@ -94,3 +94,33 @@ def test_a_filter_of_a_tree_is_granted_without_its_root_where_that_is_denied(our
             nats.publish(subject, subject.encode())
         nats.round_trip()
         assert ["down/a"] == [one.topic for one in peer.round_trip()]
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_of_a_tree_without_its_root_nothing_is_retained_and_nothing_waits_of_the_root(
+    ours: servers.Server, clean: bool
+) -> None:
+    """The same with QoS 1, for a session that is kept, and of what was retained."""
+    topics = ("down", "down/secret", "down/a")
+    with client(ours, "says") as says, client(ours, "tree", user="limited", password="l", clean=clean) as peer:
+        assert [1] == peer.subscribe(("down/#", 1))
+        for topic in topics:
+            says.publish(topic, b"kept", qos=1, retain=True)
+            says.expect(PUBACK)
+        assert ["down/a"] == [peer.expect(PUBLISH).topic, *(one.topic for one in peer.round_trip())]
+        peer.unsubscribe("down/#")
+        for topic in (*topics, "down/z"):
+            says.publish(topic, b"kept", qos=1, retain=True)
+            says.expect(PUBACK)
+        peer.send(mqtt.subscribe(9, ("down/#", 0)))
+        peer.expect(SUBACK)
+        found: list[str] = []
+        while "down/z" not in found:  # all are read in the order in which they were said
+            found.append(peer.expect(PUBLISH).topic)
+        assert ["down/a", "down/z"] == found
+        assert [] == peer.round_trip()
+        for topic in (*topics, "down/z"):
+            says.publish(topic, qos=1, retain=True)
+            says.expect(PUBACK)
+    with client(ours, "tree"):
+        pass  # its session ends

@@ -328,6 +328,49 @@ def test_a_reload_takes_away_what_a_device_may_not_any_more() -> None:
         assert ["down/a"] == [one.topic for one in stays.round_trip()]
 
 
+@pytest.mark.parametrize("level", mqtt.LEVELS)
+def test_a_reload_takes_from_a_session_what_its_device_may_not_hear_any_more(level: int) -> None:
+    """Also where the right is not denied, but no longer given: while it is here, and when it comes back; and gives it
+    back. nats-server goes on sending it while the connection lasts."""
+    rights = 'allow: ["down.>", "$MQTT.>"], deny: ["down.secret"]'
+    fewer = 'allow: ["down.a", "$MQTT.>"]'
+    found = {"session_expiry": 600} if level == 5 else {}
+    login = {"user": "limited", "password": "l", "level": level, "clean": False, "found": found}
+    with servers.running(servers.LEAFD, CONFIGURATION) as server, client(server, "says") as says:
+
+        def said(payload: bytes) -> None:
+            for topic in ("down/b", "down/a"):
+                says.publish(topic, payload, qos=1)
+                says.expect(PUBACK)
+
+        def heard(peer: Peer) -> list[tuple[str, bytes]]:
+            """Up to the last that was said, which it always may hear."""
+            messages = []
+            while not messages or messages[-1][0] != "down/a":
+                one = peer.expect(PUBLISH)
+                peer.send(mqtt.acknowledge(PUBACK, one.id))
+                messages.append((one.topic, one.payload))
+            return messages
+
+        with client(server, "kept", **login) as peer:
+            assert [1, 1] == peer.subscribe(("down/a", 1), ("down/b", 1))
+            said(b"1")
+            assert [("down/b", b"1"), ("down/a", b"1")] == heard(peer)
+            reload(server, rights, fewer)
+            said(b"2")
+            assert [("down/a", b"2")] == heard(peer)
+        said(b"3")
+        with client(server, "kept", **login) as peer:
+            assert peer.welcome.session_present
+            assert [("down/a", b"3")] == heard(peer)
+            said(b"4")
+            assert [("down/a", b"4")] == heard(peer)
+        reload(server, fewer, rights)
+        said(b"5")
+        with client(server, "kept", **login) as peer:
+            assert [("down/b", b"5"), ("down/a", b"5")] == heard(peer)
+
+
 def test_what_a_reload_says_of_the_block_counts_for_who_comes_then() -> None:
     """The QoS that is granted, how much may be in flight; the listener itself takes a restart."""
     text = BASE + 'mqtt { listen: "127.0.0.1:{mqtt_port}", downgrade_qos2_subscribe: false }\n'
