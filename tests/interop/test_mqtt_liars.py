@@ -99,9 +99,7 @@ def test_a_jwt_is_no_name_and_one_of_elsewhere_no_password(kind: str) -> None:
     right = account.user("u", bearer_token=True).token
     theirs = stranger.account("A", mem_storage=-1, disk_storage=-1).user("u", bearer_token=True).token
     head, body, signature = right.split(".")
-    text = (
-        'port: {port}\nserver_name: one\njetstream { store_dir: "{store}" }\nmqtt { listen: "127.0.0.1:{mqtt_port}" }\n'
-    )
+    text = CONFIGURATION.partition("accounts")[0]
     with servers.running(kind, text + operator.configuration()) as server:
         found = {
             "right": answer(port(server), user="any", password=right),
@@ -120,8 +118,8 @@ def test_a_jwt_is_no_name_and_one_of_elsewhere_no_password(kind: str) -> None:
 
 @pytest.mark.parametrize("qos", [1, 2])
 def test_who_takes_the_session_of_another_user_gets_nothing_that_is_denied(server: servers.Server, qos: int) -> None:
-    """Neither what waited for it nor what comes. With leafd that is lost, as with mosquitto; with nats-server it is there
-    for who may have it. The session keeps its subscription for that one."""
+    """Neither what waited for it nor what comes. With leafd that is lost, as with mosquitto; with nats-server it is
+    there for who may have it. The session keeps its subscription for that one."""
     with user(server, "wide", "device", clean=False) as peer:
         assert [qos, qos] == peer.subscribe(("open/x", qos), ("secret/x", qos))
         peer.send(mqtt.disconnect())

@@ -384,6 +384,10 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
     "A client's identifier may be": ("interop/test_mqtt.py::test_any_text_is_a_client_s_identifier",),
     "A filter that the standard forbids": ("interop/test_mqtt.py::test_a_filter_that_the_standard_forbids_is_refused",),
     "A topic with >": ("interop/test_mqtt.py::test_a_topic_with_a_wildcard_of_nats_is_refused",),
+    "A session keeps a filter": (
+        "interop/test_mqtt_logins.py::test_a_reload_takes_from_a_session_what_its_device_may_not_hear_any_more",
+        "interop/test_mqtt_liars.py::test_who_takes_the_session_of_another_user_gets_nothing_that_is_denied",
+    ),
     "down/# stands for": (
         "interop/test_mqtt.py::test_a_filter_of_a_tree_is_granted_without_its_root_where_that_is_denied",
     ),
