@@ -61,6 +61,12 @@ def server(request: pytest.FixtureRequest) -> Iterator[servers.Server]:
         yield one
 
 
+@pytest.fixture(scope="module")
+def ours() -> Iterator[servers.Server]:
+    with servers.running(servers.LEAFD, CONFIGURATION) as one:
+        yield one
+
+
 def user(server: servers.Server, name: str, identifier: str, *, clean: bool = True) -> Peer:
     return client(server, identifier, user=name, password="p", clean=clean)
 
@@ -153,29 +159,6 @@ def test_what_another_user_has_not_acknowledged_is_not_said_again_to_who_may_not
         pass
 
 
-def test_an_identifier_is_of_its_account(server: servers.Server) -> None:
-    """One of another account neither ends the connection nor has the session."""
-    with user(server, "wide", "twin", clean=False) as peer:
-        assert [1] == peer.subscribe(("twin/x", 1))
-        with user(server, "other", "twin", clean=False) as liar:
-            assert not liar.welcome.session_present
-            say(server, "twin/x")
-            assert [] == taken(liar)
-        with user(server, "other", "twin"):
-            pass
-        assert ["twin/x"] == taken(peer)
-    with user(server, "wide", "twin", clean=False) as peer:
-        assert peer.welcome.session_present
-    with user(server, "wide", "twin"):
-        pass
-
-
-@pytest.fixture(scope="module")
-def ours() -> Iterator[servers.Server]:
-    with servers.running(servers.LEAFD, CONFIGURATION) as one:
-        yield one
-
-
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("group", ["+", "#", "*", ">", "", "a b", "a\tb", "open.>"])
 def test_no_group_is_a_wildcard(level: int, group: str, ours: servers.Server) -> None:
@@ -187,3 +170,20 @@ def test_no_group_is_a_wildcard(level: int, group: str, ours: servers.Server) ->
             assert refused == peer.subscribe((f"$share/{group}/secret/x", 1))
             say(ours, "secret/x")
             assert [] == [one for one in peer.round_trip() if one.kind == PUBLISH]
+
+
+def test_an_identifier_is_of_its_account(ours: servers.Server) -> None:
+    """One of another account neither ends the connection nor has the session."""
+    with user(ours, "wide", "twin", clean=False) as peer:
+        assert [1] == peer.subscribe(("twin/x", 1))
+        with user(ours, "other", "twin", clean=False) as liar:
+            assert not liar.welcome.session_present
+            say(ours, "twin/x")
+            assert [] == taken(liar)
+        with user(ours, "other", "twin"):
+            pass
+        assert ["twin/x"] == taken(peer)
+    with user(ours, "wide", "twin", clean=False) as peer:
+        assert peer.welcome.session_present
+    with user(ours, "wide", "twin"):
+        pass
