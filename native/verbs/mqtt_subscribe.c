@@ -329,8 +329,8 @@ static uint8_t restore(plane_t *plane, peer_t *peer, const kept_filter_t *filter
     return grant(plane, peer, session, &said, filter->identifier, NULL);
 }
 
-/* What its client may not hear now stays in the session, of which the client is told that it is there, so that it has it
- * when it may. */
+/* What its client may not hear now stays in the session, since the client is told that the session is there: so it has
+ * that when it may. */
 void mqtt_resubscribe(plane_t *plane, peer_t *peer) {
     kept_t *kept = peer->session->kept;
     bool changed = false;
