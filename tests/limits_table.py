@@ -230,7 +230,10 @@ PROMISED: Final[dict[str, tuple[str, ...]]] = {
     "At a start, a reload and a new JWT its rights": (
         "interop/test_stream_authors.py::test_rights_that_a_reload_takes_away_count_for_streams",
     ),
-    "may send MQTT's CONNECT": ("interop/test_mqtt_logins.py::test_before_the_login_a_packet_is_small",),
+    "may send MQTT's CONNECT": (
+        "interop/test_mqtt_logins.py::test_before_the_login_a_packet_is_small",
+        "unit/logins/test_deadlines.py::test_devices_that_are_not_through_at_once_are_bounded_by_number",
+    ),
     "that speaks MQTT has": (
         "interop/test_mqtt_five.py::test_a_packet_that_is_larger_than_granted_ends_the_connection",
         "interop/test_mqtt_five.py::test_more_that_waits_for_its_acknowledgement_than_granted_ends_it",

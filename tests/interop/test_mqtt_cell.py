@@ -9,7 +9,9 @@ from __future__ import annotations
 import base64
 import contextlib
 import socket
+import ssl
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,7 +23,8 @@ import pytest
 from tests import cell, servers
 from tests.bench.process import Api, Process
 from tests.cell import HUB, HUB_ADDRESS, LEAF, Cell, Link
-from tests.mqtt import PUBACK, PUBCOMP, PUBLISH, PUBREC, PUBREL, Peer, acknowledge
+from tests.certificates import Authority
+from tests.mqtt import LEVELS, PUBACK, PUBCOMP, PUBLISH, PUBREC, PUBREL, Peer, acknowledge
 from tests.rig.waiting import eventually
 
 MISSING = cell.missing()
@@ -219,3 +222,39 @@ def states(box: Place) -> dict[str, bytes]:
 
 def until_linked(at_box: Api) -> None:
     eventually(lambda: "error" not in at_box.request("$JS.hub.API.INFO"), seconds=PATIENCE_S)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_device_far_away_has_the_time_to_log_in(level: int, tmp_path: Path) -> None:
+    """Its TLS handshake takes three round trips of 2 s, and its CONNECT is lost twice. With nats-server each of the two
+    has 2 s."""
+    own = (authority := Authority(tmp_path)).issue("hub")
+    text = f"""
+server_name: hub
+listen: "127.0.0.1:{{port}}"
+http: "127.0.0.1:{{monitor_port}}"
+jetstream {{ store_dir: "{{store}}" }}
+mqtt {{ listen: "0.0.0.0:{{mqtt_port}}", tls {{ cert_file: "{own.certificate}", key_file: "{own.key}" }} }}
+"""
+    line = Link(rate=50_000, delay=1.0)
+    with cell.joined(line) as joined:
+        (tmp_path / "hub").mkdir()
+        process = Process(servers.make(servers.LEAFD, text, tmp_path / "hub"))
+        with joined.at(HUB):
+            process.start()
+        try:
+            with joined.at(LEAF):
+                raw = socket.create_connection((HUB_ADDRESS, process.server.ports["mqtt_port"]))
+            trusting = ssl.create_default_context(cafile=str(authority.certificate))
+            raw.settimeout(PATIENCE_S)
+            sock = trusting.wrap_socket(raw, server_hostname="localhost")
+            sock.settimeout(PATIENCE_S)
+            joined.change(SILENT)
+            timer = threading.Timer(4.0, joined.change, (line,))
+            timer.start()
+            with Peer(sock, level=level, client="far") as peer:
+                peer.publish("tele/far", b"x", qos=1)
+                peer.expect(PUBACK)
+            timer.join()
+        finally:
+            process.server.stop()

@@ -406,6 +406,10 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
     "A will is taken back": ("interop/test_mqtt_five.py::test_a_will_is_said_unless_its_client_takes_leave",),
     "A message that expires after 0 s": ("interop/test_mqtt_five.py::test_a_retained_message_expires",),
     "SUBSCRIBE and UNSUBSCRIBE may have": ("interop/test_mqtt_standard.py::test_a_thousand_topics_in_one_packet",),
+    "Where the configuration says nothing a device has": (
+        "interop/test_mqtt_cell.py::test_a_device_far_away_has_the_time_to_log_in",
+        "unit/logins/test_deadlines.py::test_devices_that_are_not_through_at_once_are_bounded_by_number",
+    ),
     "Who is in the middle": ("interop/test_mqtt_standard.py::test_who_is_in_the_middle_of_a_packet_is_alive",),
     "A shared subscription": ("native/test_plane_mqtt_share.c",),
     "A session that outlives": ("interop/test_mqtt_five.py::test_where_no_session_can_be_kept_that_is_said",),

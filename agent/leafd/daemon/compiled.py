@@ -93,7 +93,7 @@ class Compiled:
             proxied=self.config.proxy_protocol,
         )
         terms = replace(terms, web=self._web_terms(terms, timeout_ns))
-        return terms if self.config.mqtt is None else replace(terms, mqtt=self._mqtt_terms(terms, timeout_ns))
+        return terms if self.config.mqtt is None else replace(terms, mqtt=self._mqtt_terms(terms))
 
     def _web_terms(self, terms: Terms, timeout_ns: int) -> Terms | None:
         """The terms of logins over WebSocket, where they differ."""
@@ -113,13 +113,16 @@ class Compiled:
             ping_interval_ns=self.web_ping_ns,
         )
 
-    def _mqtt_terms(self, terms: Terms, timeout_ns: int) -> Terms:
-        """The terms of logins by MQTT; over WebSocket the handshake was before."""
+    def _mqtt_terms(self, terms: Terms) -> Terms:
+        """The terms of logins by MQTT; over WebSocket the handshake was before. Devices are waited for as links are."""
         block = self.config.mqtt
         own = block.authorization.timeout if block is not None and block.authorization is not None else 0
         tls = block.tls if block is not None else None
-        timeout_s = (own or timeout_ns) / SECOND
-        framed = replace(terms, policy=self.mqtt_policy, timeout_s=timeout_s, secure=None, info={}, web=None)
+        shared = self.config.authorization
+        patient = not own and (shared is None or "timeout" not in shared.given)
+        timeout_s = (own or login_timeout(shared, tls, LINK_TIMEOUT)) / SECOND
+        framed = replace(terms, policy=self.mqtt_policy, secure=None, info={}, web=None)
+        framed = replace(framed, timeout_s=timeout_s, patient=patient)
         # As with https, nothing comes before the handshake.
         secure = t.Secure(MQTT, int(t.SecureFlag.FIRST), 0) if tls is not None else None
         return replace(framed, secure=secure, web=framed)

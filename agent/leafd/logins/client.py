@@ -208,6 +208,8 @@ class Terms:
     """0: the server's."""
     info: dict[str, Any] = field(default_factory=dict)
     """What INFO says there in place of the rest."""
+    patient: bool = False
+    """Nobody has configured timeout_s, and whoever logs in may be far away."""
 
     @property
     def required(self) -> dict[str, Any]:

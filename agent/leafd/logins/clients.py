@@ -31,7 +31,7 @@ from leafd.guard import Guard
 from leafd.host.log import shown_nkey
 from leafd.logins.client import Client, Mqtt, Terms, Web, common, granted, shown_by
 from leafd.logins.client_ports import CallOut
-from leafd.logins.deadlines import Deadlines
+from leafd.logins.deadlines import LoginTimes
 from leafd.logins.guesses import Guesses
 from leafd.logins.info_lines import behind, frame, template
 from leafd.logins.known_logins import KnownLogins
@@ -45,7 +45,6 @@ from leafd.turns import Pause
 if TYPE_CHECKING:
     from leafd.logins.devices import Devices
 
-AUTHENTICATION_TIMEOUT: Final = "Authentication Timeout"
 ACCOUNT_FULL: Final = "maximum account active connections exceeded"
 CLIENT_GUESSES: Final = "clients"
 SERVER_FULL: Final = "maximum connections exceeded"
@@ -91,7 +90,7 @@ class Clients:
         """Where the plane greets who comes."""
         self._clients: dict[int, Client] = {}
         self._per_account: dict[int, int] = {}
-        self._deadlines = Deadlines(self._too_late, self._guard)
+        self._times = LoginTimes(self._logs_in, plane.end_silence, self._guard)
         self._nursery: trio.Nursery | None = None
         self.devices = devices
         self.on_admitted: list[Callable[[Client], None]] = [devices.came] if devices is not None else []
@@ -281,7 +280,7 @@ class Clients:
         if isinstance(event, t.Came):
             self._let_in(client, event)
         elif (terms := self._terms.of(client)).secure is None:
-            self._deadlines.add(client.connection, terms.timeout_s)
+            self._times.add(client.connection, terms)
 
     def listening(self, listener: int) -> None:
         """Notes that a listener for clients is open, and that the plane may greet those who come."""
@@ -326,7 +325,7 @@ class Clients:
         if terms.secure is not None:
             self._plane.secure(client.connection, terms.secure, before=before, behind=behind_tls)
             return
-        self._deadlines.add(client.connection, terms.timeout_s)
+        self._times.add(client.connection, terms)
         if before:
             self._plane.send(client.connection, before)
 
@@ -335,7 +334,7 @@ class Clients:
             client.tls = event if self.call_out is not None or not event.chain else replace(event, chain=b"")
             client.certificate = shown_by(event)
             self._debug(client, f"TLS handshake complete: {event.cipher}")
-        self._deadlines.add(client.connection, self._terms.of(client).timeout_s)
+        self._times.add(client.connection, self._terms.of(client))
 
     def _line(self, client: Client, event: t.Line) -> None:
         if event.known:
@@ -591,10 +590,9 @@ class Clients:
             await nursery.start(self.guesses.run)
             await nursery.start(self.proofs.run)
             task_status.started()
-            await self._deadlines.run()
+            await self._times.run()
 
-    def _too_late(self, connection: int) -> None:
+    def _logs_in(self, connection: int) -> bool:
         client = self._clients.get(connection)
         waits = connection in self._held or connection in self._asked  # which has a time of its own
-        if client is not None and client.account is None and not waits:
-            self._plane.end_silence(connection, AUTHENTICATION_TIMEOUT)
+        return client is not None and client.account is None and not waits

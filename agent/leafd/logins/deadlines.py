@@ -1,19 +1,24 @@
 """Connections that have to do something within a time, all with the same patience: whoever came first is looked at
-first."""
+first. And logins, of which devices may be far away."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 import trio
 
 from leafd.guard import Guard
 
+AUTHENTICATION_TIMEOUT: Final = "Authentication Timeout"
 GRAIN_S: Final = 0.02
 AT_ONCE: Final = 256
 """So many are looked at every so often: thousands may be due one right after the other."""
+AT_ONCE_S: Final = 2.0
+"""Who is near is through with its login by then."""
+PATIENT_MAX: Final = 1024
+"""So many devices that are not may take all the time that a login has: those who came last."""
 
 
 class Deadlines:
@@ -49,3 +54,52 @@ class Deadlines:
             _, connection = self._waiting.popleft()
             with self._guard.around("a login's deadline"):
                 self._expired(connection)
+
+
+class Terms(Protocol):
+    """The part of a login's terms that this room needs."""
+
+    @property
+    def timeout_s(self) -> float: ...
+    @property
+    def patient(self) -> bool: ...
+
+
+class LoginTimes:
+    """How long logins may take. Of devices that are not through at once some may be far away, and others strangers who
+    hold a place: so these are bounded by number, then by time."""
+
+    def __init__(self, waits: Callable[[int], bool], end: Callable[[int, str], None], guard: Guard) -> None:
+        """waits: whether that connection is not through yet; end: ends it, and says why."""
+        self._waits, self._end = waits, end
+        self._deadlines, self._late = Deadlines(self._too_late, guard), Deadlines(self._too_late, guard)
+        self._early = Deadlines(self._not_at_once, guard)
+        self._patient: dict[int, None] = {}
+        self._patience_s = AT_ONCE_S
+
+    def add(self, connection: int, terms: Terms) -> None:
+        """Its time begins."""
+        if not terms.patient:
+            self._deadlines.add(connection, terms.timeout_s)
+            return
+        self._patience_s = terms.timeout_s
+        self._early.add(connection, AT_ONCE_S)
+
+    async def run(self) -> None:
+        """Ends those whose time is over, for ever. Cancel to end it."""
+        async with trio.open_nursery() as nursery:
+            for one in (self._deadlines, self._early, self._late):
+                nursery.start_soon(one.run)
+
+    def _not_at_once(self, connection: int) -> None:
+        if not self._waits(connection):
+            return
+        while len(self._patient) >= PATIENT_MAX:
+            self._too_late(next(iter(self._patient)))  # or it is through by now
+        self._patient[connection] = None
+        self._late.add(connection, self._patience_s - AT_ONCE_S)
+
+    def _too_late(self, connection: int) -> None:
+        self._patient.pop(connection, None)
+        if self._waits(connection):
+            self._end(connection, AUTHENTICATION_TIMEOUT)

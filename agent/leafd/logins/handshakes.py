@@ -152,7 +152,7 @@ def _wanted(compiled: Configuration) -> list[Wanted]:
     if config.websocket is not None and config.websocket.tls is not None and config.web_address() is not None:
         found.append(Wanted(WEB, config.websocket.tls.compiled(), client=False))
     if config.mqtt is not None and config.mqtt.tls is not None and config.mqtt.address() is not None:
-        found.append(Wanted(MQTT, config.mqtt.tls.compiled(), client=False))
+        found.append(Wanted(MQTT, config.mqtt.tls.compiled(LINK_TIMEOUT), client=False))
     if config.cluster is not None and config.cluster.tls is not None and config.cluster_address() is not None:
         # Both ends of a route show a certificate, as with the reference.
         mutual = replace(config.cluster.tls.compiled(LINK_TIMEOUT), verify=True)

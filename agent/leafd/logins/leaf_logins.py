@@ -32,8 +32,8 @@ from leafd.links.leaf import Bind, Later, Login, Refused
 from leafd.links.link import Link
 from leafd.logins.client import lists_of, shown_by
 from leafd.logins.client_ports import CallOut
-from leafd.logins.clients import ACCOUNT_FULL, AUTHENTICATION_TIMEOUT
-from leafd.logins.deadlines import Deadlines
+from leafd.logins.clients import ACCOUNT_FULL
+from leafd.logins.deadlines import AUTHENTICATION_TIMEOUT, Deadlines
 from leafd.logins.guesses import Guesses
 from leafd.native_connections import Connections
 from leafd.records import dataclass

@@ -166,7 +166,7 @@ def _mqtt_block(mqtt: Mqtt | None) -> dict[str, Any]:
         "no_auth_user": mqtt.no_auth_user,
         "auth_timeout": own / SECOND,
         "tls_map": mqtt.tls is not None and mqtt.tls.verify_and_map,
-        "tls_timeout": _tls_timeout(mqtt.tls),
+        "tls_timeout": _tls_timeout(mqtt.tls, LINK_TIMEOUT),
         "tls_pinned_certs": list(mqtt.tls.pinned_certs) if mqtt.tls is not None else [],
     }
     return {name: value for name, value in others.items() if value} | _not_after(mqtt.tls)
