@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import Final
+from typing import Any, Final
 
 import bcrypt
 import pytest
@@ -39,7 +39,7 @@ accounts {{
 """
 QUIET_S: Final = 0.5
 UNSIGNED: Final = "eyJ0eXAiOiJKV1QiLCJhbGciOiJub25lIn0.e30."
-LOGINS: Final = {
+LOGINS: Final[dict[str, dict[str, Any]]] = {
     "nobody": {},
     "without a password": {"user": "wide"},
     "with none": {"user": "wide", "password": ""},

@@ -345,7 +345,7 @@ def test_a_reload_takes_from_a_session_what_its_device_may_not_hear_any_more(lev
 
         def heard(peer: Peer) -> list[tuple[str, bytes]]:
             """Up to the last that was said, which it always may hear."""
-            messages = []
+            messages: list[tuple[str, bytes]] = []
             while not messages or messages[-1][0] != "down/a":
                 one = peer.expect(PUBLISH)
                 peer.send(mqtt.acknowledge(PUBACK, one.id))
