@@ -8,6 +8,7 @@
 
 #include "base/abi_types.h"
 #include "base/bytes.h"
+#include "base/map.h"
 #include "base/status.h"
 #include "exchange/exchange.h"
 #include "jetstream/host.h"
@@ -38,7 +39,7 @@ struct account {
     bytes_t name;  /* own copies */
     bytes_t domain;
     bytes_t domain_prefix; /* "$JS.<domain>.API." or empty */
-    account_t *next_named; /* routed.c: of the same hash */
+    map_link_t named;      /* named.c: in the map of names */
     uint32_t pool_hash;    /* likewise: says by which connection of a pool it goes */
     route_t *route;
     mapping_t *mappings;  /* NULL: messages go where they are published to */

@@ -7,10 +7,9 @@
 #include "plane/named.h"
 
 #include "base/bytes.h"
-#include "base/check.h"
 #include "base/hash.h"
+#include "base/map.h"
 #include "base/status.h"
-#include "base/table.h"
 #include "plane/account.h"
 #include "plane/gateway.h"
 #include "plane/memory.h"
@@ -26,7 +25,7 @@
 #define EXPECTED_NAME_MAX 1024u /* bytes */
 
 struct named {
-    table_t names; /* hash > account_t, the others of that hash behind it */
+    map_t *names; /* of account_t; also those that were removed */
     uint32_t expected_count;
     account_t *expected[EXPECTED_MAX];
 };
@@ -44,13 +43,13 @@ void named_close(plane_t *plane) {
     while (named->expected_count != 0) {
         account_free(named->expected[--named->expected_count]);
     }
-    table_free(&named->names);
+    map_free(&named->names);
     free(named);
     plane->named = NULL;
 }
 
 static uint64_t name_hash(bytes_t name) {
-    return hash_bytes(name.at, name.size) | 1u;
+    return hash_bytes(name.at, name.size);
 }
 
 /* The reference's own choice of a connection. */
@@ -66,22 +65,22 @@ status_t named_put(plane_t *plane, account_t *account, bytes_t name) {
     if (plane->named == NULL) {
         return STATUS_OK;
     }
-    table_t *names = &plane->named->names;
-    account_t *same = table_find(names, name_hash(name));
-    status_t status = table_put(names, name_hash(name), account);
-    if (status == STATUS_OK) {
-        account->next_named = same;
-        account->pool_hash = pool_hash(name);
-    }
-    return status;
+    account->pool_hash = pool_hash(name);
+    return map_put(&plane->named->names, &account->named, name_hash(name));
 }
 
 account_t *named_account(const plane_t *plane, bytes_t name) {
-    account_t *account = plane->named == NULL ? NULL : table_find(&plane->named->names, name_hash(name));
-    while (account != NULL && ((account->flags & ACCOUNT_REMOVED) != 0 || !bytes_equal(account->name, name))) {
-        account = account->next_named;
+    if (plane->named == NULL) {
+        return NULL;
     }
-    return account;
+    uint64_t hash = name_hash(name);
+    for (map_link_t *link = map_first(plane->named->names, hash); link != NULL; link = link->next) {
+        account_t *account = MAP_ENTRY(link, account_t, named);
+        if (link->hash == hash && (account->flags & ACCOUNT_REMOVED) == 0 && bytes_equal(account->name, name)) {
+            return account;
+        }
+    }
+    return NULL;
 }
 
 account_t *named_account_again(const plane_t *plane, account_t **last, bytes_t name) {
@@ -96,22 +95,6 @@ account_t *named_account_again(const plane_t *plane, account_t **last, bytes_t n
 account_t *named_expected(const plane_t *plane, bytes_t name) {
     account_t *account = named_account(plane, name);
     return account != NULL && (account->flags & ACCOUNT_EXPECTED) != 0 ? account : NULL;
-}
-
-static void name_drop(table_t *names, account_t *account) {
-    uint64_t hash = name_hash(account->name);
-    account_t *first = table_find(names, hash);
-    if (first != account) {
-        while (first->next_named != account) {
-            first = first->next_named;
-        }
-        first->next_named = account->next_named;
-    } else if (account->next_named == NULL) {
-        table_drop(names, hash);
-    } else {
-        status_t status = table_put(names, hash, account->next_named);
-        check(status == STATUS_OK); /* takes the place of another */
-    }
 }
 
 static uint32_t expected_cost(bytes_t name) {
@@ -149,7 +132,7 @@ static bool expected_room(plane_t *plane, named_t *named, bytes_t name) {
         account_t *account = named->expected[i];
         if (route_count(account->route) == 0) {
             forget_last(plane, account);
-            name_drop(&named->names, account);
+            map_take(named->names, &account->named);
             named_appeared(plane, account);
             account_free(account);
         }

@@ -197,19 +197,10 @@ static status_t gateway_emit(peer_t *peer, outq_t *out, const publication_t *pub
     return link_queue_message(peer, out, &message, &names, &publication->message, headers);
 }
 
-const protocol_t protocol_gateway = {.input = lines_input,
+const protocol_t protocol_gateway = {LINK_PROTOCOL,
                                      .emit_link = gateway_emit,
-                                     .ping = lines_ping,
-                                     .refuse = emit_err,
-                                     .link = true,
-                                     .control_line_factor = LEAF_CONTROL_LINE_FACTOR,
-                                     .pending_factor = LEAF_PENDING_FACTOR,
-                                     .first_ping_ns = FIRST_LEAF_PING_NS,
-                                     .credit = &credit_link,
                                      .admit = COMMAND_ADMIT_GATEWAY,
                                      .account = gateway_account,
                                      .admitted = gateway_admitted,
                                      .wire = WIRE_GATEWAY,
-                                     .greets = link_greets,
-                                     .greet = link_greet,
                                      .dispatch = gateway_dispatch};

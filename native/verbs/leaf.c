@@ -211,18 +211,6 @@ static status_t leaf_emit(peer_t *peer, outq_t *out, const publication_t *public
     return status == STATUS_OK ? output_queue_body(out, &message, headers) : status;
 }
 
-const protocol_t protocol_leaf = {.input = lines_input,
-                                  .emit_link = leaf_emit,
-                                  .ping = lines_ping,
-                                  .refuse = emit_err,
-                                  .link = true,
-                                  .control_line_factor = LEAF_CONTROL_LINE_FACTOR,
-                                  .pending_factor = LEAF_PENDING_FACTOR,
-                                  .first_ping_ns = FIRST_LEAF_PING_NS,
-                                  .credit = &credit_link,
-                                  .admit = COMMAND_ADMIT_LEAF,
-                                  .admitted = leaf_admitted,
-                                  .wire = WIRE_LEAF,
-                                  .greets = link_greets,
-                                  .greet = link_greet,
-                                  .dispatch = leaf_dispatch};
+const protocol_t protocol_leaf = {
+    LINK_PROTOCOL,     .emit_link = leaf_emit,   .admit = COMMAND_ADMIT_LEAF, .admitted = leaf_admitted,
+    .wire = WIRE_LEAF, .dispatch = leaf_dispatch};

@@ -15,10 +15,13 @@
 #include "plane/remote_services.h"
 #include "plane/gateway_reply.h"
 #include "plane/peer.h"
+#include "plane/pressure.h"
 #include "plane/publication.h"
 #include "plane/vouch.h"
 #include "text/text.h"
 #include "text/trace_request.h"
+#include "verbs/lines.h"
+#include "wire/emit.h"
 #include "wire/op.h"
 
 event_entry_t *link_event(const peer_t *peer, uint32_t kind, const op_t *op); /* NULL: no memory */
@@ -29,6 +32,12 @@ void link_tell_reached(plane_t *plane, peer_t *peer, const account_t *account, b
 bool link_greets(plane_t *plane, peer_t *peer, uint8_t first);
 bool link_greet(plane_t *plane, peer_t *peer, const op_t *op);
 void link_close(plane_t *plane, peer_t *peer, uint32_t reason, const char *before, bytes_t subject, const char *after);
+
+/* The members of a protocol_t that the three have alike. */
+#define LINK_PROTOCOL                                                                                                  \
+    .input = lines_input, .ping = lines_ping, .refuse = emit_err, .link = true,                                        \
+    .control_line_factor = LEAF_CONTROL_LINE_FACTOR, .pending_factor = LEAF_PENDING_FACTOR,                            \
+    .first_ping_ns = FIRST_LEAF_PING_NS, .credit = &credit_link, .greets = link_greets, .greet = link_greet
 
 /* ---- messages over a link ---------------------------------------------------------------------------------------- */
 

@@ -190,20 +190,11 @@ static status_t route_emit(peer_t *peer, outq_t *out, const publication_t *publi
     return link_queue_message(peer, out, &message, &names, &publication->message, true);
 }
 
-const protocol_t protocol_route = {.input = lines_input,
+const protocol_t protocol_route = {LINK_PROTOCOL,
                                    .emit_link = route_emit,
-                                   .ping = lines_ping,
-                                   .refuse = emit_err,
-                                   .link = true,
-                                   .control_line_factor = LEAF_CONTROL_LINE_FACTOR,
-                                   .pending_factor = LEAF_PENDING_FACTOR,
-                                   .first_ping_ns = FIRST_LEAF_PING_NS,
-                                   .credit = &credit_link,
                                    .admit = COMMAND_ADMIT_ROUTE,
                                    .account = route_account,
                                    .admitted = route_admitted,
                                    .left = mqtt_route_left,
                                    .wire = WIRE_ROUTE,
-                                   .greets = link_greets,
-                                   .greet = link_greet,
                                    .dispatch = route_dispatch};
