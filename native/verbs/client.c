@@ -373,16 +373,7 @@ static bool client_dispatch(plane_t *plane, peer_t *peer, const op_t *op) {
     case OP_ERR: peer_doom_silently(plane, peer, CLOSE_CLIENT, op->body); return false;
     case OP_OK:
     case OP_INFO: break;
-    case OP_NONE:
-    case OP_LEAF_SUB:
-    case OP_LEAF_UNSUB:
-    case OP_LEAF_MSG:
-    case OP_LEAF_HMSG:
-    case OP_ROUTE_SUB:
-    case OP_ROUTE_UNSUB:
-    case OP_ROUTE_MSG:
-    case OP_ACCOUNT:
-    case OP_KIND_COUNT:
+    /* Of another protocol: wire/parse.c makes none of those. */
     default: peer_doom(plane, peer, CLOSE_PROTOCOL, BYTES_LITERAL("Unknown Protocol Operation")); return false;
     }
     return true;

@@ -177,16 +177,7 @@ static bool leaf_dispatch(plane_t *plane, peer_t *peer, const op_t *op) {
     case OP_INFO: (void)pressure_offer(plane, peer, link_event(peer, EVENT_LEAF_INFO, op)); break;
     case OP_OK:
     case OP_CONNECT: break;
-    case OP_ROUTE_SUB:
-    case OP_ROUTE_UNSUB:
-    case OP_ROUTE_MSG:
-    case OP_NONE:
-    case OP_PUB:
-    case OP_HPUB:
-    case OP_SUB:
-    case OP_UNSUB:
-    case OP_ACCOUNT:
-    case OP_KIND_COUNT:
+    /* Of another protocol: wire/parse.c makes none of those. */
     default: peer_doom(plane, peer, CLOSE_PROTOCOL, BYTES_LITERAL("Unknown Protocol Operation")); return false;
     }
     return true;

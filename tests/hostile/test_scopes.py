@@ -233,7 +233,7 @@ class Connected:
         self.web = socket.create_connection(("127.0.0.1", server.ports["web_port"]), 10)
         _webs.append(self.web)
         assert [] == self.client.lines()
-        assert isinstance(self.leaf.answer(), dict)
+        assert isinstance(self.leaf.greeted(), dict)
         assert "PONG" == logged_in(self.web, user, cookie=False)
 
     def stays(self) -> bool:
@@ -346,7 +346,7 @@ def test_only_users_of_the_system_account_push(kind: str) -> None:
             f"$SYS.REQ.ACCOUNT.{account.public}.CLAIMS.LOOKUP": "",
         }
         peer, leaf = Peer(server, user), Leaf(server, user, "box")
-        assert isinstance(leaf.answer(), dict)
+        assert isinstance(leaf.greeted(), dict)
         peer.say("SUB answers.> 1")
         for subject, text in orders.items():
             peer.send(f"PUB {subject} answers.1 {len(text)}\r\n{text}\r\n".encode())

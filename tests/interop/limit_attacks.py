@@ -55,23 +55,10 @@ def error(answer: Any) -> str:
 class Client(Peer):
     """A bare client that asks JetStream."""
 
-    def api(self, what: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
-        found: dict[str, Any] = json.loads(self.ask(f"$JS.API.{what}", json.dumps(body) if body else "")[0])
-        return found
-
-    def publish(self, subject: str, payload: str = "", header: str = "") -> dict[str, Any]:
+    def stored(self, subject: str, payload: str = "", header: str = "") -> dict[str, Any]:
         """The PubAck; {} where an empty message is the answer."""
-        self.sids += 1
-        inbox = f"_INBOX.{self.sids}"
-        head = f"NATS/1.0\r\n{header}\r\n" if header else ""
-        size = f"{len(head)} {len(head) + len(payload)}" if head else str(len(payload))
-        self.say(f"SUB {inbox} {self.sids}", f"{'H' if head else ''}PUB {subject} {inbox} {size}\r\n{head}{payload}")
-        while (line := self.line(5)) == "PING":
-            self.say("PONG")
-        assert line.startswith("MSG "), line
-        body = self.payload(int(line.split()[-1]))
-        found: dict[str, Any] = json.loads(body) if body else {}
-        return found
+        head = f"NATS/1.0\r\n{header}\r\n".encode() if header else b""
+        return self.ask(subject, payload, header=head, seconds=5)
 
     def stream(self, name: str = "S", **config: Any) -> dict[str, Any]:
         return self.api(f"STREAM.CREATE.{name}", {"name": name, "subjects": [f"{name.lower()}.>"]} | config)
@@ -388,12 +375,12 @@ def server_consumers(kind: str) -> Seen:
 
 def begin(client: Client, batch: str, sequence: int = 1, subject: str = "s.a") -> str:
     header = f"Nats-Batch-Id: {batch}\r\nNats-Batch-Sequence: {sequence}\r\n"
-    return error(client.publish(subject, "x", header))
+    return error(client.stored(subject, "x", header))
 
 
 def commit(client: Client, batch: str, sequence: int) -> str:
     header = f"Nats-Batch-Id: {batch}\r\nNats-Batch-Sequence: {sequence}\r\nNats-Batch-Commit: 1\r\n"
-    answer = client.publish("s.a", "x", header)
+    answer = client.stored("s.a", "x", header)
     return f"the batch that was open: {answer['count']} messages" if "count" in answer else error(answer)
 
 
@@ -444,7 +431,7 @@ def time_of_batch(kind: str) -> Seen:
 def storing(client: Client, storage: str) -> Seen:
     assert "taken" == error(client.stream(storage=storage))
     count = 0
-    while "taken" == (refused := error(client.publish("s.a", "x" * 1000))):
+    while "taken" == (refused := error(client.stored("s.a", "x" * 1000))):
         count += 1
         assert count < 100
     return refused, f"{client.api('STREAM.INFO.S')['state']['messages']} messages"
@@ -530,7 +517,7 @@ def creating(kind: str, config: bytes) -> Seen:
     """A stream of that configuration; what a small one is told then."""
     with served(kind, "max_control_line: 8192\nmax_payload: 8MB\n" + STORE.format("")) as server:
         client = Client(server)
-        refused = error(json.loads(client.ask("$JS.API.STREAM.CREATE.T", config, seconds=20)[0]))
+        refused = error(json.loads(client.answers("$JS.API.STREAM.CREATE.T", config, seconds=20)[0]))
         assert "taken" == error(client.stream())
         return refused, f"streams {names(client)}"
 

@@ -8,17 +8,16 @@ Not here: who is asked and what is compared (test_mqtt.py), what only 5 has (tes
 
 from __future__ import annotations
 
-import json
 import random
 import signal
 import time
 from collections.abc import Callable, Iterable
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from tests import mqtt, servers
 from tests.mqtt import PUBACK, PUBCOMP, PUBLISH, PUBREC, PUBREL, Packet, Peer, Will
+from tests.rig.raw import RawClient
 from tests.rig.waiting import eventually
-from tests.wire.player import Connection
 
 CONFIGURATION: Final = """
 port: {port}
@@ -60,66 +59,19 @@ FILTERS: Final = {
 }
 
 
-class Nats(Connection):
-    """A NATS client."""
+class Nats(RawClient):
+    """A NATS client that keeps the patience of the tests of MQTT."""
 
     def __init__(self, server: servers.Server, **connect: Any) -> None:
-        super().__init__(server.port, "whole", random.Random(0))
-        self._sid = 0
-        self.info()
-        login = {"verbose": False, "headers": True, **connect}
-        self.send(b"CONNECT " + json.dumps(login).encode() + b"\r\n")
-        try:
-            self.round_trip()
-        except BaseException:
-            self.socket.close()
-            raise
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.socket.close()
-
-    def subscribe(self, subject: str, queue: str = "") -> None:
-        self._sid += 1
-        self.send(f"SUB {subject} {queue} {self._sid}\r\n".encode())
-        self.round_trip()
-
-    def publish(self, subject: str, payload: bytes = b"", header: bytes = b"", reply: str = "") -> None:
-        sizes = f"{len(header)} {len(header) + len(payload)}" if header else f"{len(payload)}"
-        verb = "HPUB" if header else "PUB"
-        self.send(f"{verb} {subject} {reply} {sizes}\r\n".encode() + header + payload + b"\r\n")
-
-    def message(self) -> tuple[str, str, bytes, bytes]:
-        """The next: subject, reply, header, payload."""
-        while True:
-            words = self.line(mqtt.PATIENCE_S).split(" ")
-            if words[0] == "PING":
-                self.send(b"PONG\r\n")
-            elif words[0] == "MSG":
-                return words[1], words[3] if len(words) == 5 else "", b"", self.payload(int(words[-1]))
-            elif words[0] == "HMSG":
-                whole, size = self.payload(int(words[-1])), int(words[-2])
-                return words[1], words[3] if len(words) == 6 else "", whole[:size], whole[size:]
-            else:
-                raise AssertionError(words)
+        super().__init__(server, patience_s=mqtt.PATIENCE_S, says=connect)
 
     def request(self, subject: str, **body: Any) -> dict[str, Any]:
         """Of the JetStream API."""
-        inbox = f"_INBOX.{random.getrandbits(64):x}"
-        self.subscribe(inbox)
-        self.publish(subject, json.dumps(body).encode() if body else b"", reply=inbox)
-        found: dict[str, Any] = json.loads(self.message()[3])
-        return found
+        return self.ask(subject, body or b"")
 
     def round_trip(self) -> list[str]:
-        """The lines until PONG."""
-        self.send(b"PING\r\n")
-        lines = []
-        while (line := self.line(mqtt.PATIENCE_S)) != "PONG":
-            lines.append(line)
-        return lines
+        """As a device's, which has the same name."""
+        return self.lines()
 
 
 def reload(server: servers.Server, before: str, after: str) -> None:
@@ -159,7 +111,7 @@ def all_seen(packets: Iterable[Packet]) -> list[tuple[Any, ...] | None]:
 def _published(nats: Nats, mark: bytes) -> tuple[str, str, bytes]:
     """The message with that payload, past what the server itself says in the account."""
     while True:
-        subject, reply, header, payload = nats.message()
+        subject, reply, header, payload, _ = nats.message()
         if payload == mark:
             return subject, reply, header
 

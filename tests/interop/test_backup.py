@@ -20,6 +20,7 @@ from nats.aio.msg import Msg
 
 from tests import servers
 from tests.interop.clients import connected
+from tests.rig.official import ask, must
 
 CONFIGURATION = """
 listen: 127.0.0.1:{port}
@@ -42,18 +43,6 @@ def started(kind: str, directory: Path) -> Iterator[servers.Server]:
         server.stop()
 
 
-async def ask(client: Client, subject: str, body: object = None) -> dict[str, Any]:
-    answer = await client.request(f"$JS.API.{subject}", b"" if body is None else json.dumps(body).encode(), timeout=10)
-    return dict(json.loads(answer.data))
-
-
-async def api(client: Client, subject: str, body: object = None) -> dict[str, Any]:
-    """As ask(); an error in the answer fails the test."""
-    answer = await ask(client, subject, body)
-    assert "error" not in answer, f"{subject}: {answer['error']}"
-    return answer
-
-
 # ---- taking and sending archives ------------------------------------------------------------------------------------
 
 
@@ -74,7 +63,9 @@ async def take(client: Client, stream: str, **options: object) -> tuple[dict[str
 
     inbox = client.new_inbox()
     subscription = await client.subscribe(inbox, cb=chunk)
-    reply = await api(client, f"STREAM.SNAPSHOT.{stream}", {"deliver_subject": inbox, "chunk_size": CHUNK} | options)
+    reply = await must(
+        client, f"$JS.API.STREAM.SNAPSHOT.{stream}", {"deliver_subject": inbox, "chunk_size": CHUNK} | options
+    )
     headers = await asyncio.wait_for(over, 20)
     await subscription.unsubscribe()
     assert [CHUNK] * (len(chunks) - 1) == [len(one) for one in chunks[:-1]]
@@ -86,7 +77,7 @@ async def send(
     client: Client, config: dict[str, Any], state: dict[str, Any], archive: bytes, seconds: float = 10
 ) -> dict[str, Any]:
     """Restores an archive in chunks, each answered within some seconds; the answer that ended it."""
-    reply = await api(client, f"STREAM.RESTORE.{config['name']}", {"config": config, "state": state})
+    reply = await must(client, f"$JS.API.STREAM.RESTORE.{config['name']}", {"config": config, "state": state})
     for at in range(0, len(archive), CHUNK):
         answer = await client.request(reply["deliver_subject"], archive[at : at + CHUNK], timeout=seconds)
         if answer.data:
@@ -101,22 +92,22 @@ def test_a_restore_that_is_killed_half_way_leaves_nothing(tmp_path: Path) -> Non
 
     async def taken(server: servers.Server) -> tuple[dict[str, Any], bytes]:
         async with connected(server) as client:
-            await api(client, "STREAM.CREATE.S", {"name": "S", "subjects": ["s"]})
+            await must(client, "$JS.API.STREAM.CREATE.S", {"name": "S", "subjects": ["s"]})
             for number in range(400):
                 await client.jetstream().publish("s", b"%d" % number + payload)
             return await take(client, "S")
 
     async def half(server: servers.Server, told: dict[str, Any], archive: bytes) -> None:
         async with connected(server) as client:
-            reply = await api(client, "STREAM.RESTORE.S", {"config": told["config"], "state": told["state"]})
+            reply = await must(client, "$JS.API.STREAM.RESTORE.S", {"config": told["config"], "state": told["state"]})
             for at in range(0, len(archive) // 2, CHUNK):
                 await client.request(reply["deliver_subject"], archive[at : at + CHUNK], timeout=20)
             server.kill()
 
     async def whole(server: servers.Server, told: dict[str, Any], archive: bytes) -> None:
         async with connected(server) as client:
-            assert "error" in await ask(client, "STREAM.INFO.S")
-            assert (await api(client, "INFO"))["storage"] == 0
+            assert "error" in await ask(client, "$JS.API.STREAM.INFO.S")
+            assert (await must(client, "$JS.API.INFO"))["storage"] == 0
             answer = await send(client, told["config"], told["state"], archive, 20)
             assert answer["state"]["messages"] == 400
 
@@ -135,7 +126,9 @@ def test_a_restore_that_is_killed_half_way_leaves_nothing(tmp_path: Path) -> Non
 async def fill(client: Client) -> None:
     """A stream with gaps, headers, empty and larger messages, and consumers in every position."""
     js = client.jetstream()
-    await api(client, "STREAM.CREATE.S", {"name": "S", "subjects": ["s.>"], "duplicate_window": 60_000_000_000})
+    await must(
+        client, "$JS.API.STREAM.CREATE.S", {"name": "S", "subjects": ["s.>"], "duplicate_window": 60_000_000_000}
+    )
     for number in range(1, MESSAGES + 1):
         headers = {"Nats-Msg-Id": f"id-{number}", "Origin": "é"} if number % 3 == 0 else None
         await js.publish(f"s.{number % 7}", b"%d " % number * (number % 50), headers=headers)
@@ -149,7 +142,7 @@ async def fill(client: Client) -> None:
     }
     for name, config in consumers.items():
         body = {"stream_name": "S", "config": {"name": name} | config}
-        await api(client, f"CONSUMER.CREATE.S.{name}" + (".s.3" if name == "filtered" else ""), body)
+        await must(client, f"$JS.API.CONSUMER.CREATE.S.{name}" + (".s.3" if name == "filtered" else ""), body)
     explicit = await js.pull_subscribe_bind("explicit", "S")
     messages = await explicit.fetch(10)
     for index in (0, 1, 4):
@@ -164,14 +157,14 @@ async def fill(client: Client) -> None:
 
 async def everything(client: Client) -> dict[str, Any]:
     """All that can be seen of the stream and its consumers, without what a restore makes anew."""
-    info = await api(client, "STREAM.INFO.S", {"deleted_details": True})
+    info = await must(client, "$JS.API.STREAM.INFO.S", {"deleted_details": True})
     messages = []
     for sequence in range(1, MESSAGES + 1):
-        answer = await ask(client, "STREAM.MSG.GET.S", {"seq": sequence})
+        answer = await ask(client, "$JS.API.STREAM.MSG.GET.S", {"seq": sequence})
         messages.append(answer.get("message", answer.get("error")))
     consumers = []
-    for name in (await api(client, "CONSUMER.NAMES.S"))["consumers"]:
-        consumer = await api(client, f"CONSUMER.INFO.S.{name}")
+    for name in (await must(client, "$JS.API.CONSUMER.NAMES.S"))["consumers"]:
+        consumer = await must(client, f"$JS.API.CONSUMER.INFO.S.{name}")
         for position in ("delivered", "ack_floor"):
             consumer[position].pop("last_active", None)
         del consumer["created"], consumer["ts"]
@@ -222,9 +215,9 @@ def test_what_is_asked_for_counts(kind: str, tmp_path: Path) -> None:
             await fill(client)
             reply, archive = await take(client, "S", no_consumers=True, window_size=1)
             assert 4 == reply["state"]["consumer_count"]
-            taken = await ask(client, "STREAM.RESTORE.S", {"config": reply["config"], "state": reply["state"]})
+            taken = await ask(client, "$JS.API.STREAM.RESTORE.S", {"config": reply["config"], "state": reply["state"]})
             assert 10130 == taken["error"]["err_code"]
-            await api(client, "STREAM.DELETE.S")
+            await must(client, "$JS.API.STREAM.DELETE.S")
             config = {"name": "S", "subjects": ["other"], "max_msgs": 10}
             created = await client.subscribe("$JS.EVENT.ADVISORY.STREAM.CREATED.S")
             answer = await send(client, config, reply["state"], archive)
@@ -313,7 +306,7 @@ ARCHIVES: dict[str, bytes] = {
 async def told(client: Client, name: str, archive: bytes) -> tuple[object, ...]:
     """What a server says to the archive, and the counters of what it left."""
     answer = await send(client, {"name": name, "subjects": [name], "allow_msg_ttl": True}, {}, archive)
-    info = await ask(client, f"STREAM.INFO.{name}")
+    info = await ask(client, f"$JS.API.STREAM.INFO.{name}")
     seen = info.get("state", {})
     # What came last is the request's own business when there is nothing in the stream.
     first = seen.get("first_seq") if seen.get("messages") or "error" not in answer else None

@@ -61,7 +61,7 @@ class Pair:
         more = {"hub_leaf_port": self.hub.ports["leaf_port"], "store": folder / "leaf" / "store"}
         self.leaf = servers.make(leaf, text, folder / "leaf", **more)
         self.leaf.start()
-        self.above, self.below = Client(self.hub.port), Client(self.leaf.port)
+        self.above, self.below = Client(self.hub), Client(self.leaf)
         self.limited = self.hub if at_hub else self.leaf
         self.sender, self.taker = (self.above, self.below) if at_hub else (self.below, self.above)
 
@@ -109,13 +109,10 @@ class Pair:
     def hears(self, quiet_s: float = 1.5) -> Counter[str]:
         """Of each first token of a subject, how many messages come until nothing does for a while."""
         found: Counter[str] = Counter()
-        self.taker._socket.settimeout(quiet_s)
-        try:
+        with contextlib.suppress(TimeoutError):
             while True:
-                subject, _ = self.taker.next()
+                subject, _ = self.taker.next(quiet_s)
                 found[subject.partition(".")[0]] += 1
-        except TimeoutError:
-            self.taker._file = self.taker._socket.makefile("rb")
         return found
 
     def listen(self) -> None:
@@ -123,16 +120,16 @@ class Pair:
             self.taker.subscribe(subject)
         until = time.monotonic() + 10
         while time.monotonic() < until:
-            self.sender.publish("alarm.ready")
-            self.sender.flush()
+            self.sender.publish_one("alarm.ready")
+            self.sender.lines()
             if self.hears(0.3):
                 return
         raise AssertionError("no interest")
 
     def publish(self, subject: str, count: int) -> None:
         for _ in range(count):
-            self.sender.publish(subject)
-        self.sender.flush()
+            self.sender.publish_one(subject)
+        self.sender.lines()
 
 
 ENDS = [
@@ -206,35 +203,17 @@ def test_a_restart_gives_no_budget_again(how: str, tmp_path: Path) -> None:
         pair.below.close()
         pair.leaf.stop() if how == "stop" else pair.leaf.kill()
         pair.leaf.start()
-        pair.below = Client(pair.leaf.port)
+        pair.below = Client(pair.leaf)
         again = pair.used()
         assert used - (GRAIN if how == "kill" else 0) <= again < used + 2 * GRAIN + 6_000
     finally:
         pair.close()
 
 
-def api(client: Client, subject: str, body: object) -> dict[str, Any]:
-    """A request to JetStream."""
-    payload = json.dumps(body)
-    client._send(f"SUB _INBOX.a {subject}.{time.monotonic_ns()}")
-    client._send(f"PUB {subject} _INBOX.a {len(payload)}\r\n{payload}")
-    line = client._file.readline()
-    while not line.startswith(b"MSG"):
-        assert line, "the server closed"
-        line = client._file.readline()
-    answer = json.loads(client._file.readline())
-    assert isinstance(answer, dict), answer
-    assert "error" not in answer, answer
-    return answer
-
-
 def stream(server: servers.Server, name: str) -> dict[str, Any]:
     """Its state."""
-    client = Client(server.port)
-    try:
-        return dict(api(client, f"$JS.API.STREAM.INFO.{name}", {}))
-    finally:
-        client.close()
+    with Client(server) as client:
+        return client.must(f"$JS.API.STREAM.INFO.{name}")
 
 
 def stream_row(server: servers.Server, name: str) -> dict[str, Any]:
@@ -251,13 +230,13 @@ def test_a_stream_waits_in_its_box_without_noise_and_comes_whole(hub: str, tmp_p
     anew again and again, and with another day's budget each message is there once."""
     pair = Pair(tmp_path, hub, servers.LEAFD, limits=DAILY, at_hub=False)
     try:
-        api(pair.below, "$JS.API.STREAM.CREATE.T", {"name": "T", "subjects": ["t.>"], "storage": "file"})
+        pair.below.must("$JS.API.STREAM.CREATE.T", {"name": "T", "subjects": ["t.>"], "storage": "file"})
         source = {"name": "T", "external": {"api": "$JS.leaf.API", "deliver": ""}}
         pair.row()
         for _ in range(600):
-            pair.below._send(f"PUB t.x {SIZE}\r\n{'x' * SIZE}")
-        pair.below.flush()
-        api(pair.above, "$JS.API.STREAM.CREATE.COPY", {"name": "COPY", "storage": "file", "sources": [source]})
+            pair.below.publish_one("t.x")
+        pair.below.lines()
+        pair.above.must("$JS.API.STREAM.CREATE.COPY", {"name": "COPY", "storage": "file", "sources": [source]})
         until = time.monotonic() + 30
         while pair.budget()["goes"] == "all" and time.monotonic() < until:
             time.sleep(0.2)

@@ -76,7 +76,7 @@ def let_in(server: servers.Server, user: User) -> Peer:
 
 def answers(peer: Peer, subject: str, body: bytes | str, servers: int) -> list[Any]:
     """What each server says, in the order of their names."""
-    found = [json.loads(one) for one in peer.ask(subject, body, answers=servers, seconds=60)]
+    found = [json.loads(one) for one in peer.answers(subject, body, count=servers, seconds=60)]
     return [one["data"] if "data" in one else one["error"] for one in sorted(found, key=lambda f: f["server"]["name"])]
 
 
@@ -227,7 +227,7 @@ def test_a_stream_of_three_is_made_where_nobody_has_used_its_account(tmp_path: P
         client = let_in(cluster.servers[-1], account.user("u"))
 
         def asked(subject: str, body: str = "") -> Any:
-            return json.loads(client.ask(subject, body, seconds=60)[0])
+            return json.loads(client.answers(subject, body, seconds=60)[0])
 
         eventually(lambda: "error" not in asked("$JS.API.STREAM.CREATE.S", config), cluster.servers[0].log[-2000:])
         assert ["S"] == asked("$JS.API.STREAM.NAMES")["streams"]

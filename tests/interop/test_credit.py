@@ -14,7 +14,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests import servers
-from tests.interop.test_fair_share import Peer
+from tests.rig.raw import RawClient
 
 pytestmark = pytest.mark.anew  # its memory is looked at
 
@@ -58,7 +58,7 @@ def count_answers(one: socket.socket, mark: bytes, count: int, within_s: float) 
 
 
 @contextlib.contextmanager
-def asking(peer: Peer, subject: str) -> Iterator[list[float]]:
+def asking(peer: RawClient, subject: str) -> Iterator[list[float]]:
     """Somebody asks again and again meanwhile; how long each answer took, in milliseconds."""
     took: list[float] = []
     over = threading.Event()
@@ -66,7 +66,7 @@ def asking(peer: Peer, subject: str) -> Iterator[list[float]]:
     def run() -> None:
         while not over.is_set():
             start = time.monotonic()
-            peer.ask(subject, {})
+            peer.api(subject, {})
             took.append((time.monotonic() - start) * 1000)
             time.sleep(0.005)
 
@@ -79,7 +79,7 @@ def asking(peer: Peer, subject: str) -> Iterator[list[float]]:
         thread.join(30)
 
 
-def flood(peer: Peer, requests: bytes) -> threading.Thread:
+def flood(peer: RawClient, requests: bytes) -> threading.Thread:
     """Sends all of it, however long the server takes."""
 
     def run() -> None:
@@ -94,11 +94,10 @@ def flood(peer: Peer, requests: bytes) -> threading.Thread:
 def measured(kind: str) -> tuple[int, list[float], float, float]:
     """Answers that a client of 50,000 pipelined requests got, another account's times meanwhile, memory, seconds."""
     with servers.running(kind, ACCOUNTS) as server:
-        flooding, other = Peer(server.port, "a", "a"), Peer(server.port, "b", "b")
+        flooding, other = RawClient(server, "a"), RawClient(server, "b")
         for one in (flooding, other):
-            assert "error" not in one.ask("STREAM.CREATE.S", {"name": "S"})
+            assert "error" not in one.api("STREAM.CREATE.S", {"name": "S"})
         before = resident_mb(server)
-        flooding.socket.settimeout(None)
         flooding.send(b"SUB replies 9\r\n")
         with asking(other, "STREAM.INFO.S") as took:
             start = time.monotonic()

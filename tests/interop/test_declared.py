@@ -9,13 +9,13 @@ import asyncio
 import json
 import re
 import signal
-from typing import Any, Final
+from typing import Final
 
 import nats
 import pytest
-from nats.aio.client import Client
 
 from tests import servers
+from tests.rig.official import must
 from tests.rig.waiting import eventually
 from tests.servers import LEAFD, REFERENCE, Server, ServerDied, running
 
@@ -56,17 +56,11 @@ FILE: Final = r"""{
 }"""
 
 
-async def asked(client: Client, request: str, body: str = "") -> dict[str, Any]:
-    reply = dict(json.loads((await client.request(f"$JS.API.{request}", body.encode(), timeout=10)).data))
-    assert "error" not in reply, reply
-    return reply
-
-
 async def configs(server: Server, *requests: str) -> list[str]:
     """The configurations of infos, as they are on the wire."""
     client = await nats.connect(server.url)
     try:
-        return [json.dumps((await asked(client, one))["config"]) for one in requests]
+        return [json.dumps((await must(client, f"$JS.API.{one}"))["config"]) for one in requests]
     finally:
         await client.close()
 
@@ -75,7 +69,7 @@ async def made(server: Server, requests: list[tuple[str, str]]) -> None:
     client = await nats.connect(server.url)
     try:
         for request, body in requests:
-            await asked(client, request, body)
+            await must(client, f"$JS.API.{request}", body.encode())
     finally:
         await client.close()
 
@@ -169,7 +163,7 @@ async def published(server: Server, subject: str, count: int) -> None:
 
 async def counted(server: Server, stream: str) -> int:
     client = await nats.connect(server.url)
-    found = await asked(client, f"STREAM.INFO.{stream}")
+    found = await must(client, f"$JS.API.STREAM.INFO.{stream}")
     await client.close()
     return int(found["state"]["messages"])
 

@@ -18,7 +18,8 @@ from nats.aio.client import Client
 
 from tests import servers
 from tests.interop.clients import connected
-from tests.interop.test_leaf import HUB, LEAF, Pair, api, contents, state_of, until_linked
+from tests.interop.test_leaf import HUB, LEAF, Pair, contents, state_of, until_linked
+from tests.rig.official import must
 
 SECONDS_MAX: Final = 60.0
 
@@ -48,12 +49,12 @@ class Copied:
         self.origin, self.consumer, self.copy, self.deliver = f"O_{tag}", f"D_{tag}", f"C_{tag}", f"d.{tag}"
         self.published = 0
 
-    async def ask(self, verb: str, body: object = None) -> dict[str, object]:
-        return await api(self.leaf, f"$JS.API.CONSUMER.{verb}.{self.origin}.{self.consumer}", body, seconds=20)
+    async def ask(self, verb: str, body: object = None) -> dict[str, Any]:
+        return await must(self.leaf, f"$JS.API.CONSUMER.{verb}.{self.origin}.{self.consumer}", body, seconds=20)
 
     async def make_origin(self, **more: object) -> None:
         body = {"name": self.origin, "subjects": [self.origin], **more}
-        await api(self.leaf, f"$JS.API.STREAM.CREATE.{self.origin}", body, seconds=20)
+        await must(self.leaf, f"$JS.API.STREAM.CREATE.{self.origin}", body, seconds=20)
 
     async def make_consumer(self, **more: object) -> None:
         config = {
@@ -71,7 +72,7 @@ class Copied:
             source["consumer"] = {"name": self.consumer, "deliver_subject": self.deliver}
         body: dict[str, Any] = {"name": self.copy, "allow_direct": True}
         body |= {"mirror": source} if self.how == "mirror" else {"sources": [source]}
-        await api(self.hub, f"$JS.API.STREAM.{verb}.{self.copy}", body, seconds=20)
+        await must(self.hub, f"$JS.API.STREAM.{verb}.{self.copy}", body, seconds=20)
 
     async def publish(self, count: int) -> None:
         for _ in range(count):
@@ -168,7 +169,7 @@ async def has_a_stream_made_anew(copied: Copied) -> None:
     if copied.how == "mirror":
         return
     await copied.begin(retention="workqueue")
-    await api(copied.leaf, f"$JS.API.STREAM.DELETE.{copied.origin}", seconds=20)
+    await must(copied.leaf, f"$JS.API.STREAM.DELETE.{copied.origin}", seconds=20)
     await copied.make_origin(retention="workqueue")
     await copied.make_consumer()
     await copied.publish(25)

@@ -16,43 +16,11 @@ from pathlib import Path
 from typing import Any
 
 from tests import servers
+from tests.rig.raw import RawClient
 
 MANY = 10_000
 LOGIN_MAX_S = 0.5
 """Fifty milliseconds are the aim on an idle machine; the tests share theirs with others."""
-
-
-class Peer:
-    """A client that can log in, subscribe and ask."""
-
-    def __init__(self, port: int, user: str = "", password: str = "") -> None:
-        self.socket = socket.create_connection(("127.0.0.1", port), 10)
-        self.file = self.socket.makefile("rb")
-        self.file.readline()
-        login = {"verbose": False} | ({"user": user, "pass": password} if user else {})
-        self.send(f"CONNECT {json.dumps(login)}\r\nPING\r\nSUB inbox 1\r\n".encode())
-        self.answer = self.file.readline()
-        while self.answer and not self.answer.startswith((b"PONG", b"-ERR")):
-            self.answer = self.file.readline()
-
-    def send(self, data: bytes) -> None:
-        self.socket.sendall(data)
-
-    def ask(self, subject: str, body: Any) -> dict[str, Any]:
-        raw = json.dumps(body).encode()
-        self.send(f"PUB $JS.API.{subject} inbox {len(raw)}\r\n".encode() + raw + b"\r\n")
-        while line := self.file.readline():
-            if line.startswith(b"MSG"):
-                size = int(line.split()[-1])
-                found: dict[str, Any] = json.loads(self.file.read(size + 2))
-                return found
-            if line.startswith(b"PING"):
-                self.send(b"PONG\r\n")
-        raise AssertionError("closed")
-
-    def close(self) -> None:
-        self.file.close()
-        self.socket.close()
 
 
 @contextlib.contextmanager
@@ -64,7 +32,7 @@ def logins(port: int) -> Iterator[list[float]]:
     def run() -> None:
         while not over.is_set():
             start = time.monotonic()
-            Peer(port).close()
+            RawClient(port).close()
             took.append(time.monotonic() - start)
             time.sleep(0.02)
 
@@ -96,7 +64,7 @@ def test_streams_and_consumers_of_ten_thousand_subjects_keep_nobody_waiting() ->
     subjects = [f"s.{n}.a" for n in range(MANY)]
     consumer = {"durable_name": "C", "filter_subjects": subjects, "ack_policy": "explicit"}
     with servers.running(servers.LEAFD, JETSTREAM) as server:
-        peer = Peer(server.port)
+        peer = RawClient(server)
         with logins(server.port) as took:
             start = time.monotonic()
             for subject, body in (
@@ -106,10 +74,10 @@ def test_streams_and_consumers_of_ten_thousand_subjects_keep_nobody_waiting() ->
                 ("CONSUMER.CREATE.S.C", {"stream_name": "S", "config": consumer}),
                 ("STREAM.LIST", {}),
             ):
-                assert "error" not in peer.ask(subject, body), subject
-            assert "error" in peer.ask("STREAM.CREATE.T", {"name": "T", "subjects": [f"*.{n}.*" for n in range(MANY)]})
+                assert "error" not in peer.api(subject, body), subject
+            assert "error" in peer.api("STREAM.CREATE.T", {"name": "T", "subjects": [f"*.{n}.*" for n in range(MANY)]})
             transform = {"src": "t.*", "dest": "{{wildcard(" * 20_000 + ")}}"}
-            assert "error" in peer.ask("STREAM.CREATE.T", {"name": "T", "subject_transform": transform})
+            assert "error" in peer.api("STREAM.CREATE.T", {"name": "T", "subject_transform": transform})
             assert time.monotonic() - start < 15
         assert max(took) < LOGIN_MAX_S
         assert varz(server)["leafd"]["longest_turn_cpu_ms"] < 50
@@ -119,8 +87,8 @@ def test_streams_and_consumers_of_ten_thousand_subjects_keep_nobody_waiting() ->
 def test_a_client_that_asks_the_api_at_full_speed_keeps_nobody_from_logging_in() -> None:
     """While one floods the API with requests for seconds, others log in and have their own requests answered."""
     with servers.running(servers.LEAFD, JETSTREAM) as server:
-        flooding, other = Peer(server.port), Peer(server.port)
-        assert "error" not in other.ask("STREAM.CREATE.S", {"name": "S"})
+        flooding, other = RawClient(server), RawClient(server)
+        assert "error" not in other.api("STREAM.CREATE.S", {"name": "S"})
         over = threading.Event()
 
         def flood() -> None:
@@ -136,7 +104,7 @@ def test_a_client_that_asks_the_api_at_full_speed_keeps_nobody_from_logging_in()
                 until = time.monotonic() + 4
                 while time.monotonic() < until:
                     start = time.monotonic()
-                    assert "error" not in other.ask("STREAM.INFO.S", {})
+                    assert "error" not in other.api("STREAM.INFO.S", {})
                     answered.append(time.monotonic() - start)
                     time.sleep(0.05)
         finally:
@@ -222,8 +190,7 @@ def test_guessing_at_the_leaf_port_keeps_no_client_out() -> None:
             time.sleep(1)
             for name in ("u", "v", "u", "v"):
                 start = time.monotonic()
-                peer = Peer(server.port, name, "right")
-                assert b"PONG\r\n" == peer.answer
+                peer = RawClient(server, name, says={"pass": "right"})
                 assert time.monotonic() - start < 1.9
                 peer.close()
         finally:
@@ -245,18 +212,17 @@ def test_with_few_descriptors_everybody_who_is_in_goes_on() -> None:
         held.callback(server.stop)
         assert started
         assert resource.getrlimit(resource.RLIMIT_NOFILE) == (soft, hard)
-        first = Peer(server.port)
+        first = RawClient(server)
         held.callback(first.close)
         for _ in range(400):
             with contextlib.suppress(OSError):
                 held.enter_context(socket.create_connection(("127.0.0.1", server.port), 2))
-        assert "error" not in first.ask("STREAM.CREATE.S", {"name": "S", "subjects": ["s"]})
+        assert "error" not in first.api("STREAM.CREATE.S", {"name": "S", "subjects": ["s"]})
         report = varz(server)
         assert 0 == report["leafd"]["unexpected_errors"]
         assert report["connections"] < DESCRIPTORS
         assert "RLIMIT_NOFILE" in server.log
-        first.send(b"PUB s inbox 1\r\nx\r\n")
-        assert first.file.readline().startswith(b"MSG inbox")
+        assert 1 == first.must("s", "x")["seq"]
 
 
 def limited(server: servers.Server) -> bool:

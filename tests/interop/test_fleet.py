@@ -166,9 +166,9 @@ class Desk:
             for number, box in enumerate(boxes):
                 peer = Peer(box)
                 peer.sids = 2000 * (number + 1)  # its inboxes are heard on all boxes: they are of one account
-                answered = peer.ask("$JS.API.STREAM.CREATE.S", '{"name":"S","subjects":["s"]}')[0]
+                answered = peer.answers("$JS.API.STREAM.CREATE.S", '{"name":"S","subjects":["s"]}')[0]
                 assert b'"error"' not in answered, answered
-            found = hub.ask("$JS.box-0002.API.STREAM.INFO.S")[0]
+            found = hub.answers("$JS.box-0002.API.STREAM.INFO.S")[0]
             assert b'"domain":"box-0002"' in found.replace(b" ", b""), found
 
 
@@ -217,6 +217,6 @@ def test_a_fleet_without_tools(kind: str, tmp_path: Path) -> None:
     for name in ("box-0001", "box-0002"):
         boxes.user(name).creds(tmp_path / f"{name}.creds")
     with desk.hub(kind, walk.hub) as server:
-        answered = Peer(server, operator.system.user("admin")).ask("$SYS.REQ.CLAIMS.UPDATE", boxes.token())[0]
+        answered = Peer(server, operator.system.user("admin")).answers("$SYS.REQ.CLAIMS.UPDATE", boxes.token())[0]
         assert b'"jwt updated"' in answered
         desk.check_boxes(walk.box, server)

@@ -15,8 +15,8 @@ from nats.aio.msg import Msg
 from tests import servers
 from tests.interop.test_meta_group import leader_of
 from tests.interop.test_replicated_consumers import patiently
-from tests.interop.test_replicated_streams import asked, led_by, same_at_both
-from tests.rig.official import ask_all, connect
+from tests.interop.test_replicated_streams import led_by, same_at_both
+from tests.rig.official import ask_all, connect, must
 from tests.rig.waiting import until
 
 DURABLE: dict[str, Any] = {"durable_name": "D", "ack_policy": "explicit"}
@@ -50,14 +50,14 @@ async def walk(made: list[servers.Server]) -> list[object]:
         return sum(subject == one[1] for one in told)
 
     await patiently(clients[0], "STREAM.CREATE.S", {"name": "S", "subjects": ["s"], "num_replicas": 3})
-    await asked(clients[0], "CONSUMER.DURABLE.CREATE.S.D", {"stream_name": "S", "config": DURABLE})
-    await asked(clients[0], "CONSUMER.CREATE.S.E", {"stream_name": "S", "config": ALONE})
+    await must(clients[0], "$JS.API.CONSUMER.DURABLE.CREATE.S.D", {"stream_name": "S", "config": DURABLE})
+    await must(clients[0], "$JS.API.CONSUMER.CREATE.S.E", {"stream_name": "S", "config": ALONE})
     await until(lambda: min(count(stream), count(consumer)) >= ELECTIONS, lambda: told)
     shapes = {(place, subject): shape(event) for place, subject, event in told}
     first = await led_by(clients[0])
     assert first in {one[2]["leader"] for one in told if one[1] == stream}
     told.clear()
-    await asked(clients[0], "STREAM.LEADER.STEPDOWN.S")
+    await must(clients[0], "$JS.API.STREAM.LEADER.STEPDOWN.S")
     await until(lambda: count(stream) >= ELECTIONS, lambda: told)
     assert await led_by(clients[0], but=first) in {one[2]["leader"] for one in told if one[1] == stream}
     for client in clients:
@@ -96,13 +96,13 @@ async def all_servers(made: list[servers.Server]) -> list[object]:
     def found(what: str) -> list[dict[str, Any]]:
         return [event for subject, event in told if subject == what]
 
-    assert "error" not in await asked(client, "META.LEADER.STEPDOWN")
+    await must(client, "$JS.API.META.LEADER.STEPDOWN")
     await until(lambda: found("DOMAIN.LEADER_ELECTED"), lambda: told)
     elected = found("DOMAIN.LEADER_ELECTED")[-1]
     leader = leader_of(made)
     members = {row["peer"]: row["name"] for row in elected["replicas"]}
     goes = next(name for name in names if name not in (stays, leader))
-    assert "error" not in await asked(client, "SERVER.REMOVE", {"peer": goes})
+    await must(client, "$JS.API.SERVER.REMOVE", {"peer": goes})
     await until(lambda: found("SERVER.REMOVED"), lambda: told)
     removed = found("SERVER.REMOVED")[-1]
     orders = ("$JS.API.META.LEADER.STEPDOWN", "$JS.API.SERVER.REMOVE")

@@ -18,7 +18,7 @@ from leafd.cluster.letters import MAGIC, QUESTION
 from leafd.links.origin import hash8
 
 from tests import servers
-from tests.rig.official import connect, one_each
+from tests.rig.official import ask, connect, one_each
 from tests.rig.reports import report
 from tests.rig.waiting import eventually, until
 
@@ -111,32 +111,30 @@ def removed(made: dict[str, servers.Server]) -> None:
     """The streams of a server that SERVER.REMOVE took out stay its own: offline, and there again when it is back."""
     asked, gone = made["e1"], made["w2"]
 
-    async def ask(user: str, subject: str, body: bytes = b"") -> dict[str, Any]:
-        client = await connect(asked, user)
-        answer: dict[str, Any] = json.loads((await client.request(f"$JS.API.{subject}", body, timeout=20)).data)
-        await client.close()
-        return answer
+    async def told(user: str, subject: str, body: bytes = b"") -> dict[str, Any]:
+        async with one_each([asked], user) as (client,):
+            return await ask(client, f"$JS.API.{subject}", body)
 
     def info() -> dict[str, Any]:
-        return asyncio.run(ask("a", "STREAM.INFO.Sw2"))
+        return asyncio.run(told("a", "STREAM.INFO.Sw2"))
 
     gone.kill()
     up = [server for server in made.values() if server is not gone]
     eventually(lambda: info().get("error", {}).get("err_code") == 10118, info)
 
     def remove() -> dict[str, Any]:
-        return asyncio.run(ask("sys", "SERVER.REMOVE", b'{"peer":"w2"}'))
+        return asyncio.run(told("sys", "SERVER.REMOVE", b'{"peer":"w2"}'))
 
     eventually(lambda: "success" in remove(), lambda: (remove(), [server.log[-1500:] for server in up]))
     eventually(lambda: report(asked, "jsz")["meta_cluster"]["cluster_size"] == 3)
     assert info()["error"]["err_code"] == 10118
-    assert "Sw2" in asyncio.run(ask("a", "STREAM.NAMES"))["streams"]
+    assert "Sw2" in asyncio.run(told("a", "STREAM.NAMES"))["streams"]
     gone.start()
     eventually(lambda: "state" in info(), info)
     assert info()["cluster"]["leader"] == "w2"
     # An account is purged on all servers. (The one that was removed hears nothing any more.)
-    assert asyncio.run(ask("sys", "ACCOUNT.PURGE.A"))["initiated"]
-    eventually(lambda: asyncio.run(ask("a", "STREAM.NAMES"))["streams"] is None)
+    assert asyncio.run(told("sys", "ACCOUNT.PURGE.A"))["initiated"]
+    eventually(lambda: asyncio.run(told("a", "STREAM.NAMES"))["streams"] is None)
     eventually(lambda: [report(server, "jsz")["streams"] for server in up] == [0, 0, 0])
 
 

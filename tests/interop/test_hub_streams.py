@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
-import json
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -29,7 +28,7 @@ from nats.js.api import ExternalStream, Placement, StreamConfig, StreamSource
 from tests import servers
 from tests.interop.test_cluster import Cluster
 from tests.interop.test_hub_servers import alive, linked
-from tests.rig.official import connect
+from tests.rig.official import ask, connect
 from tests.rig.reports import report
 from tests.rig.waiting import eventually, until
 
@@ -110,9 +109,7 @@ def leaf_below(server: servers.Server, folder: Path, kind: str) -> Iterator[serv
 async def asked(client: Client, subject: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
     """The answer of the API; {} without one."""
     with contextlib.suppress(nats.errors.Error):
-        answer = await client.request(subject, json.dumps(body or {}).encode(), timeout=5)
-        found: dict[str, Any] = json.loads(answer.data)
-        return found
+        return await ask(client, subject, body or {}, seconds=5)
     return {}
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from tests.interop.test_reload import VIOLATION, Peer, reload
+from tests.rig.raw import Refused
 from tests.servers import LEAFD, Server, running
 
 CONFIG = """
@@ -76,7 +77,7 @@ def test_a_reload_counts_for_the_next_login(server: Server) -> None:
     reload(server, "publish: {deny: x}", "publish: {deny: y}")
     assert [[]] * OFTEN == [publishes(one) for one in come_often(server, "a")]
     reload(server, "password: a", "password: other")
-    with pytest.raises(EOFError):
+    with pytest.raises(Refused, match=VIOLATION):
         Peer(server, "a")
     fields: dict[str, Any] = {"pass": "other"}
     assert [] == publishes(Peer(server, "a", **fields))

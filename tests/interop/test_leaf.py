@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +20,7 @@ from nats.aio.msg import Msg
 
 from tests import servers
 from tests.interop.clients import connected
+from tests.rig.official import must
 
 HUB = """
 listen: "127.0.0.1:{port}"
@@ -65,20 +65,12 @@ def pair(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Pair]:
         yield pair
 
 
-async def api(client: Client, subject: str, body: object = None, seconds: float = 5) -> dict[str, object]:
-    """A JetStream request, whatever its prefix; an error in the answer fails the test."""
-    answer = await client.request(subject, json.dumps(body).encode() if body is not None else b"", timeout=seconds)
-    value = dict(json.loads(answer.data))
-    assert "error" not in value, f"{subject}: {value['error']}"
-    return value
-
-
 async def until_linked(pair: Pair) -> None:
     """Returns when a request from the hub reaches the leaf's domain."""
     async with asyncio.timeout(30), connected(pair.hub) as client:
         while True:
             with contextlib.suppress(nats.errors.NoRespondersError, nats.errors.TimeoutError):
-                await api(client, "$JS.edge.API.INFO", seconds=1)
+                await must(client, "$JS.edge.API.INFO", seconds=1)
                 return
             await asyncio.sleep(0.1)
 
@@ -92,7 +84,7 @@ async def publish(server: servers.Server, subject: str, first: int, last: int) -
 
 
 async def state_of(client: Client, stream: str) -> dict[str, int]:
-    state = (await api(client, f"$JS.API.STREAM.INFO.{stream}"))["state"]
+    state = (await must(client, f"$JS.API.STREAM.INFO.{stream}"))["state"]
     assert isinstance(state, dict)
     return state
 
@@ -124,7 +116,7 @@ async def until_holds(server: servers.Server, stream: str, count: int) -> list[i
 
 async def make(server: servers.Server, **config: object) -> None:
     async with connected(server) as client:
-        await api(client, f"$JS.API.STREAM.CREATE.{config['name']}", {"allow_direct": True, **config})
+        await must(client, f"$JS.API.STREAM.CREATE.{config['name']}", {"allow_direct": True, **config})
 
 
 def test_messages_cross_the_link_both_ways(pair: Pair) -> None:
@@ -196,7 +188,7 @@ def test_each_side_keeps_its_own_jetstream(pair: Pair) -> None:
                 (hub, "$JS.hub.API", ["hub.only"]),
                 (leaf, "$JS.edge.API", ["leaf.only"]),
             ):
-                config = (await api(client, f"{prefix}.STREAM.INFO.SAME"))["config"]
+                config = (await must(client, f"{prefix}.STREAM.INFO.SAME"))["config"]
                 assert isinstance(config, dict)
                 assert expected == config["subjects"]
             with pytest.raises(nats.errors.NoRespondersError):
@@ -335,7 +327,7 @@ def test_source_renames_what_it_takes_over_a_killed_hub(pair: Pair) -> None:
 
     async def subjects() -> dict[str, int]:
         async with connected(pair.hub) as client:
-            answer = await api(client, "$JS.API.STREAM.INFO.ALL", {"subjects_filter": ">"})
+            answer = await must(client, "$JS.API.STREAM.INFO.ALL", {"subjects_filter": ">"})
         state = answer["state"]
         assert isinstance(state, dict)
         return dict(state["subjects"])
@@ -408,7 +400,7 @@ def test_source_acknowledges_to_a_durable_consumer(pair: Pair, how: str) -> None
     async def before() -> None:
         await make(pair.leaf, name="T", subjects=["t"], retention="workqueue")
         async with connected(pair.leaf) as client:
-            await api(client, "$JS.API.CONSUMER.CREATE.T.hub", {"stream_name": "T", "config": consumer})
+            await must(client, "$JS.API.CONSUMER.CREATE.T.hub", {"stream_name": "T", "config": consumer})
         origin = {"sources": [source]} if how == "sources" else {"mirror": source}
         await make(pair.hub, name="ALL", **origin)
         await publish(pair.leaf, "t", 1, 50)
@@ -434,7 +426,7 @@ def test_users_are_told_by_their_own_server_who_they_are(pair: Pair) -> None:
         await until_linked(pair)
         async with connected(pair.hub) as client:
             for _ in range(20):
-                found = (await api(client, "$SYS.REQ.USER.INFO"))["server"]
+                found = (await must(client, "$SYS.REQ.USER.INFO"))["server"]
                 assert isinstance(found, dict)
                 assert found["name"] in possible
 

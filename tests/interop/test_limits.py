@@ -80,7 +80,7 @@ def test_what_a_new_jwt_grants_counts_at_once_and_after_a_restart(kind: str) -> 
             """How many messages of 1,033 bytes it takes."""
             client = Client(server, user)
             count = 0
-            while "taken" == (said := error(client.publish("s.a", "x" * 1000))):
+            while "taken" == (said := error(client.stored("s.a", "x" * 1000))):
                 count += 1
             assert STORED[0] == said
             return count

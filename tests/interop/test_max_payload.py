@@ -22,8 +22,8 @@ def test_small_messages_find_room_beside_a_large_max_payload(kind: str, size: st
         try:
             peer = Peer(server)
             body = json.dumps({"name": "S", "subjects": ["s"], "storage": storage})
-            assert b'"error"' not in peer.ask("$JS.API.STREAM.CREATE.S", body)[0]
-            assert [1, 2] == [json.loads(peer.ask("s", b"x")[0])["seq"] for _ in range(2)]
+            assert b'"error"' not in peer.answers("$JS.API.STREAM.CREATE.S", body)[0]
+            assert [1, 2] == [json.loads(peer.answers("s", b"x")[0])["seq"] for _ in range(2)]
         finally:
             close_all()
 

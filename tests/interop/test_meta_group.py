@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from tests import servers
-from tests.rig.official import connect
+from tests.rig.official import ask, one_each
 from tests.rig.reports import report
 from tests.rig.waiting import eventually, logged
 
@@ -194,10 +194,8 @@ def rescued(made: list[servers.Server]) -> None:
 
 
 async def asked_of(server: servers.Server, what: str, body: bytes) -> dict[str, Any]:
-    client = await connect(server)
-    answer: dict[str, Any] = json.loads((await client.request(f"$JS.API.{what}", body, timeout=10)).data)
-    await client.close()
-    return answer
+    async with one_each([server]) as (client,):
+        return await ask(client, f"$JS.API.{what}", body)
 
 
 async def made_stream(server: servers.Server, name: str) -> dict[str, Any]:

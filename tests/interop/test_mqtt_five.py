@@ -55,7 +55,7 @@ def test_a_nats_client_sees_properties_as_headers(server: servers.Server) -> Non
             "correlation_data": b"\x0f\xa0", "user": [("unit", "C"), ("unit", "F"), ("two words", "a\nb")],
         }  # fmt: skip
         peer.publish("up", b"21", found=found)
-        subject, reply, header, payload = nats.message()
+        subject, reply, header, payload, _ = nats.message()
         assert ("up", "answers.1", b"21") == (subject, reply, payload)
         assert sorted(header.decode().split("\r\n")[1:-2]) == sorted(
             [
@@ -130,7 +130,7 @@ def test_a_request_of_a_device_is_answered_by_a_nats_service(server: servers.Ser
         service.subscribe("service.time")
         peer.subscribe("answers/#")
         peer.publish("service/time", b"?", found={"response_topic": "answers/7", "correlation_data": b"seven"})
-        _, reply, header, _ = service.message()
+        _, reply, header, _, _ = service.message()
         service.publish(reply, b"12:00", header)
         answer = peer.expect(PUBLISH)
         assert ("answers/7", b"12:00", b"seven") == (

@@ -23,6 +23,7 @@ from tests import jwts, mqtt, servers
 from tests.certificates import Authority
 from tests.interop.mqtt_walks import CONFIGURATION, Nats, client, port, reload
 from tests.mqtt import CONNACK, DISCONNECT, PATIENCE_S, PUBACK, PUBLISH, Peer
+from tests.rig.raw import Refused
 from tests.rig.reports import report
 from tests.rig.waiting import eventually
 
@@ -84,7 +85,7 @@ def test_devices_may_be_somebody_without_saying_so(kind: str) -> None:
             peer.publish("up", b"x")
             assert "up" == nats.message()[0]
         assert 5 == answer(port(server), user="sensor", password="wrong")
-        with pytest.raises(EOFError):
+        with pytest.raises(Refused):
             Nats(server)
 
 

@@ -19,48 +19,15 @@ import urllib.request
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests import servers
 from tests.certificates import Authority, Issued, openssl
 from tests.interop.test_websocket_told import Browser
+from tests.rig.raw import RawClient
 from tests.rig.reports import links, report
 from tests.rig.waiting import PATIENCE_S, eventually
-
-
-class Line:
-    """A bare connection that is logged in and asks."""
-
-    def __init__(self, server: servers.Server) -> None:
-        self.stream = socket.create_connection(("127.0.0.1", server.port), PATIENCE_S)
-        self.heard = b""
-        self.say(b'CONNECT {"verbose":false,"headers":true}\r\nSUB answer 1\r\nPING\r\n')
-        self.until(b"PONG\r\n")
-
-    def say(self, text: bytes) -> None:
-        self.stream.sendall(text)
-
-    def until(self, end: bytes) -> bytes:
-        while end not in self.heard:
-            some = self.stream.recv(65536)
-            assert some, self.heard
-            self.heard += some
-        found, self.heard = self.heard, b""
-        return found
-
-    def ask(self, subject: str, body: object = "") -> dict[str, Any]:
-        """One request of the JetStream API, and its answer."""
-        text = body.encode() if isinstance(body, str) else json.dumps(body).encode()
-        self.say(b"PUB %s answer %d\r\n%s\r\n" % (subject.encode(), len(text), text))
-        said = self.until(b"}\r\n")
-        answer: dict[str, Any] = json.loads(said[said.index(b"{") :])
-        return answer
-
-    def close(self) -> None:
-        self.stream.close()
-
 
 STORE = 'listen: 127.0.0.1:{port}\njetstream { store_dir: "{store}", max_mem: 64M, max_file: 1G }\n'
 MARKS = (b"b9d1-the-bytes-that-are-looked-for-77ae", b"0c3f-others-that-no_erase-is-set-for-18d2")
@@ -75,7 +42,7 @@ def on_disk(server: servers.Server, mark: bytes) -> bool:
 def test_a_removed_messages_bytes(kind: str) -> None:
     """leafd leaves them on the disk, whatever no_erase says; nats-server overwrites them unless it is set."""
     with servers.running(kind, STORE) as server:
-        line = Line(server)
+        line = RawClient(server)
         assert "error" not in line.ask("$JS.API.STREAM.CREATE.S", {"name": "S", "subjects": ["s"]})
         for name in MARKS:
             line.ask("s", name.decode())
@@ -93,16 +60,16 @@ def test_a_stream_that_is_made_again_at_once(kind: str) -> None:
     how far its removal of the files was: mostly nothing."""
     config = {"name": "S", "subjects": ["s"]}
     with servers.running(kind, STORE) as server:
-        line = Line(server)
+        line = RawClient(server)
         line.ask("$JS.API.STREAM.CREATE.S", config)
-        line.say(b"PUB s 4\r\nbody\r\n" * 1000)
+        line.say(*["PUB s 4\r\nbody"] * 1000)
         assert 1001 == line.ask("s", "last")["seq"]
         assert line.ask("$JS.API.STREAM.DELETE.S")["success"]
         assert 0 == line.ask("$JS.API.STREAM.CREATE.S", config)["state"]["messages"] or kind == servers.REFERENCE
         line.close()
         server.kill()
         server.start()
-        line = Line(server)
+        line = RawClient(server)
         found = line.ask("$JS.API.STREAM.INFO.S")
         line.close()
         if kind == servers.LEAFD:
@@ -350,7 +317,7 @@ def sha_1_issued(folder: Path) -> Issued:
 def test_how_far_a_copy_is_behind_that_never_heard_of_its_origin(kind: str) -> None:
     """`lag` is a number for clients that know no null, and `active` -1 says that it means nothing; leafd says null."""
     with servers.running(kind, STORE) as server:
-        line = Line(server)
+        line = RawClient(server)
         mirror = {"name": "X", "external": {"api": "$JS.nowhere.API"}}
         line.ask("$JS.API.STREAM.CREATE.M", {"name": "M", "mirror": mirror})
         found = line.ask("$JS.API.STREAM.INFO.M")["mirror"]
@@ -366,7 +333,7 @@ def test_how_far_a_copy_is_behind_that_never_heard_of_its_origin(kind: str) -> N
 def test_a_streams_info_tells_how_far_a_few_copies_of_it_are_and_a_report_tells_of_all(kind: str) -> None:
     """A hub's stream may have a mirror at each of a thousand boxes, which ask for its info over their links."""
     with servers.running(kind, 'http: "127.0.0.1:{http_port}"\n' + STORE) as server:
-        line = Line(server)
+        line = RawClient(server)
 
         def mirrors(count: int) -> None:
             for number in range(count):

@@ -15,7 +15,7 @@ import nats
 from nats.aio.client import Client
 
 from tests.interop.denial_wires import Peer
-from tests.interop.test_backup import api
+from tests.rig.official import must
 from tests.servers import Server, make, running
 
 CONFIGURATION = """
@@ -81,7 +81,7 @@ async def heard_by(client: Client, heard: set[str], *subjects: str) -> None:
 
 
 async def state(client: Client, stream: str) -> dict[str, Any]:
-    found: dict[str, Any] = (await api(client, f"STREAM.INFO.{stream}", {"subjects_filter": ">"}))["state"]
+    found: dict[str, Any] = (await must(client, f"$JS.API.STREAM.INFO.{stream}", {"subjects_filter": ">"}))["state"]
     return found
 
 
@@ -89,10 +89,12 @@ async def attacked(server: Server) -> dict[str, set[str]]:
     owner, reader, far = [await login(server, name) for name in ("a", "reader", "b")]
     heard: dict[str, set[str]] = {"owner": set(), "reader": set(), "far": set()}
     for name, subject in (("S", "s.>"), ("O", "open.>")):
-        await api(owner, f"STREAM.CREATE.{name}", {"name": name, "subjects": [subject]})
+        await must(owner, f"$JS.API.STREAM.CREATE.{name}", {"name": name, "subjects": [subject]})
     await owner.jetstream().publish("s.secret", b"secret")
-    await api(
-        owner, "CONSUMER.CREATE.S.C", {"stream_name": "S", "config": {"durable_name": "C", "ack_policy": "explicit"}}
+    await must(
+        owner,
+        "$JS.API.CONSUMER.CREATE.S.C",
+        {"stream_name": "S", "config": {"durable_name": "C", "ack_policy": "explicit"}},
     )
     await heard_by(owner, heard["owner"], "open.>", "s.>", "map.>")
     await heard_by(reader, heard["reader"], "open.>")
@@ -175,7 +177,7 @@ async def attacked_by_hub(directory: Path) -> set[str]:
         peer = await asyncio.wait_for(hub.dialled, 20)
         owner = await login(server, "a")
         for name, subject in (("S", "s.>"), ("O", "open.>"), ("KV_b", "$KV.b.>")):
-            await api(owner, f"STREAM.CREATE.{name}", {"name": name, "subjects": [subject]})
+            await must(owner, f"$JS.API.STREAM.CREATE.{name}", {"name": name, "subjects": [subject]})
         await heard_by(owner, heard, "open.>", "s.>", "map.>", "$KV.>")
         for name in FROM_HUB:
             for frame in frames(name):

@@ -23,8 +23,8 @@ from tests import servers
 from tests.interop.test_meta_group import L, R, led
 from tests.interop.test_placed_streams import started
 from tests.interop.test_replicated_consumers import patiently
-from tests.interop.test_replicated_streams import asked, led_by
-from tests.rig.official import connect, one_each
+from tests.interop.test_replicated_streams import led_by
+from tests.rig.official import connect, must, one_each
 from tests.rig.waiting import until
 
 SHARED = {"name": "S", "subjects": ["s.>"], "num_replicas": 3}
@@ -42,13 +42,13 @@ def test_who_asks_for_a_stream_is_told_its_mirrors_and_the_nearest_first(kind: s
         async with one_each(up, "a") as clients:
 
             async def told(name: str) -> list[Any]:
-                found = [await asked(one, f"STREAM.INFO.{name}") for one in (clients[0], clients[2])]
+                found = [await must(one, f"$JS.API.STREAM.INFO.{name}") for one in (clients[0], clients[2])]
                 return [one.get("alternates") for one in found]
 
-            await asked(clients[0], "STREAM.CREATE.S", {"name": "S", "placement": {"cluster": "east"}})
+            await must(clients[0], "$JS.API.STREAM.CREATE.S", {"name": "S", "placement": {"cluster": "east"}})
             assert await told("S") == [None, None]
             mirror = {"name": "M", "mirror": {"name": "S"}, "placement": {"cluster": "west"}}
-            await asked(clients[0], "STREAM.CREATE.M", mirror)
+            await must(clients[0], "$JS.API.STREAM.CREATE.M", mirror)
             found: list[Any] = []
 
             async def there() -> bool:
@@ -58,7 +58,7 @@ def test_who_asks_for_a_stream_is_told_its_mirrors_and_the_nearest_first(kind: s
             await until(there, "the mirror is not told of")
             assert found == [[east, west], [west, east]]
             assert await told("M") == [None, None]
-            await asked(clients[0], "STREAM.DELETE.M")
+            await must(clients[0], "$JS.API.STREAM.DELETE.M")
 
             async def gone() -> bool:
                 return await told("S") == [None, None]
@@ -79,8 +79,8 @@ def test_of_a_consumer_as_many_servers_are_told_as_it_asks_for(kind: str, tmp_pa
         for name, more, others in (("ONE", {"num_replicas": 1, "mem_storage": True}, 0), ("ALL", {}, 2)):
             config = {"durable_name": name, "ack_policy": "explicit", **more}
             wanted = {"stream_name": "S", "config": config}
-            made = await asked(client, f"CONSUMER.DURABLE.CREATE.S.{name}", wanted)
-            for found in (made, await asked(client, f"CONSUMER.INFO.S.{name}")):
+            made = await must(client, f"$JS.API.CONSUMER.DURABLE.CREATE.S.{name}", wanted)
+            for found in (made, await must(client, f"$JS.API.CONSUMER.INFO.S.{name}")):
                 assert found["cluster"]["leader"] in {"s0", "s1", "s2"}
                 assert len(found["cluster"].get("replicas", ())) == others
         await client.close()
@@ -113,7 +113,7 @@ def test_a_stream_that_answers_takes_messages(kind: str, tmp_path: Path) -> None
 
         async def answers() -> bool:
             with contextlib.suppress(AssertionError, nats.errors.Error):
-                await asked(client, "STREAM.INFO.S")
+                await must(client, "$JS.API.STREAM.INFO.S")
                 return True
             return False
 
@@ -132,14 +132,14 @@ def test_who_leads_already_is_not_made_the_leader(kind: str, tmp_path: Path) -> 
     async def walk(up: list[servers.Server]) -> None:
         client = await connect(up[0])
         await patiently(client, "STREAM.CREATE.S", SHARED)  # a nats-server may say nothing
-        group = (await asked(client, "STREAM.INFO.S"))["cluster"]
+        group = (await must(client, "$JS.API.STREAM.INFO.S"))["cluster"]
         age_s = time.time() - datetime.fromisoformat(group["leader_since"][:19] + "+00:00").timestamp()
         assert 0 <= age_s < 60
         wish = json.dumps({"placement": {"preferred": group["leader"]}}).encode()
         said = json.loads((await client.request("$JS.API.STREAM.LEADER.STEPDOWN.S", wish, timeout=10)).data)
         text = f'preferred server "{group["leader"]}" is already leader'
         assert said["error"] == {"code": 400, "err_code": 10005, "description": text}
-        assert (await asked(client, "STREAM.INFO.S"))["cluster"]["leader"] == group["leader"]
+        assert (await must(client, "$JS.API.STREAM.INFO.S"))["cluster"]["leader"] == group["leader"]
         await client.close()
 
     with led(kind, tmp_path) as up:

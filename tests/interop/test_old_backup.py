@@ -16,6 +16,7 @@ import nats
 import pytest
 from nats.aio.client import Client
 
+from tests.rig.official import ask
 from tests.servers import KINDS, LEAFD, Server, running
 
 RECORDED = json.loads((Path(__file__).parent / "backup_2_12.json").read_text())
@@ -23,15 +24,10 @@ ARCHIVE = base64.b64decode(RECORDED["archive"])
 CONFIGURATION = 'listen: "127.0.0.1:{port}"\njetstream { store_dir: "{store}" }\n'
 
 
-async def ask(client: Client, request: str, body: object = None) -> dict[str, Any]:
-    payload = b"" if body is None else json.dumps(body).encode()
-    return dict(json.loads((await client.request(f"$JS.API.{request}", payload, timeout=20)).data))
-
-
 async def restored(client: Client, archive: bytes, chunk: int) -> dict[str, Any]:
     """The answer that ends it."""
     body = {"config": RECORDED["config"], "state": RECORDED["state"]}
-    to = (await ask(client, "STREAM.RESTORE.S", body))["deliver_subject"]
+    to = (await ask(client, "$JS.API.STREAM.RESTORE.S", body))["deliver_subject"]
     for at in range(0, len(archive), chunk):
         answer = (await client.request(to, archive[at : at + chunk], timeout=20)).data
         if answer:
@@ -46,7 +42,7 @@ async def walk(server: Server, chunk: int) -> None:
     state = {key: answer["state"][key] for key in ("messages", "bytes", "first_seq", "last_seq", "num_subjects")}
     assert state == {key: RECORDED["state"][key] for key in state}
     for sequence in range(1, 21):
-        found = await ask(client, "STREAM.MSG.GET.S", {"seq": sequence})
+        found = await ask(client, "$JS.API.STREAM.MSG.GET.S", {"seq": sequence})
         if sequence == 7:
             assert found["error"]["err_code"] == 10037
             continue
@@ -55,8 +51,10 @@ async def walk(server: Server, chunk: int) -> None:
         assert (subject, text) == (found["message"]["subject"], base64.b64decode(found["message"]["data"]).decode())
         header = base64.b64decode(found["message"].get("hdrs", "")).decode()
         assert header == (f"NATS/1.0\r\nA: b{number}\r\n\r\n" if sequence % 2 else "")
-    assert (await ask(client, "STREAM.MSG.GET.S", {"seq": 1}))["message"]["time"] == RECORDED["state"]["first_ts"]
-    consumer = await ask(client, "CONSUMER.INFO.S.w")
+    assert (await ask(client, "$JS.API.STREAM.MSG.GET.S", {"seq": 1}))["message"]["time"] == RECORDED["state"][
+        "first_ts"
+    ]
+    consumer = await ask(client, "$JS.API.CONSUMER.INFO.S.w")
     assert (consumer["delivered"]["stream_seq"], consumer["ack_floor"]["stream_seq"]) == (5, 3)
     assert (consumer["num_ack_pending"], consumer["num_pending"]) == (2, 14)
     context = client.jetstream()
@@ -64,7 +62,7 @@ async def walk(server: Server, chunk: int) -> None:
     (message,) = await subscription.fetch(1)
     assert message.metadata.sequence.stream in (4, 5, 6)  # those in flight come again when their time is over
     await context.publish("s.x", b"goes on")
-    await ask(client, "STREAM.DELETE.S")
+    await ask(client, "$JS.API.STREAM.DELETE.S")
     await client.close()
 
 
@@ -82,7 +80,7 @@ def test_one_that_is_cut_is_told(kind: str) -> None:
     async def cut(server: Server) -> None:
         client = await nats.connect(server.url)
         assert "error" in await restored(client, ARCHIVE[:-40], 100)
-        assert 10059 == (await ask(client, "STREAM.INFO.S"))["error"]["err_code"]
+        assert 10059 == (await ask(client, "$JS.API.STREAM.INFO.S"))["error"]["err_code"]
         await client.close()
 
     with running(kind, CONFIGURATION) as server:

@@ -277,7 +277,7 @@ def test_who_am_i(kind: str) -> None:
     operator = Operator()
     user = (account := operator.account("A")).user("u")
     with running(kind, HEAD + operator.configuration()) as server:
-        found = json.loads(Peer(server, user).ask("$SYS.REQ.USER.INFO")[0])["data"]
+        found = json.loads(Peer(server, user).answers("$SYS.REQ.USER.INFO")[0])["data"]
         wanted = {"user": user.key.public, "account": account.public, "account_name": "A", "user_name": "u"}
         assert wanted == {name: found[name] for name in wanted}
 
@@ -412,7 +412,7 @@ def test_a_bearers_jwt_is_in_no_report() -> None:
 
 
 def answers(peer: Peer, subject: str, body: str = "") -> Any:
-    found = json.loads(peer.ask(f"$JS.API.{subject}", body)[0])
+    found = json.loads(peer.answers(f"$JS.API.{subject}", body)[0])
     return found.get("error", {}).get("err_code") or found
 
 
@@ -457,7 +457,7 @@ def test_metrics_name_what_each_tier_may_take() -> None:
     with running(LEAFD, head + operator.configuration()) as server:
         peer = Peer(server, account.user("u"))
         answers(peer, "STREAM.CREATE.S", '{"name":"S","subjects":["s"]}')
-        assert json.loads(peer.ask("s", "x" * 69)[0])["seq"] == 1
+        assert json.loads(peer.answers("s", "x" * 69)[0])["seq"] == 1
         with urllib.request.urlopen(f"http://127.0.0.1:{server.ports['http_port']}/metrics", timeout=5) as found:
             lines = found.read().decode().splitlines()
         samples = {}
@@ -490,7 +490,7 @@ def test_accounts_whose_jwts_grant_more_than_there_is_are_served_until_it_is_tak
         for one in accounts:
             peer, count = Peer(server, one.user("u")), 0
             assert "config" in answers(peer, "STREAM.CREATE.S", '{"name":"S","subjects":["s"]}')
-            while "error" not in (answer := json.loads(peer.ask("s", "x" * 968)[0])):  # 999 bytes as it is counted
+            while "error" not in (answer := json.loads(peer.answers("s", "x" * 968)[0])):  # 999 bytes as it is counted
                 count += 1
             stored.append((count, answer["error"]["err_code"]))
         assert [(70_000 // 999, 10002), (100_000 // 999 - 70_000 // 999, 10023)] == stored

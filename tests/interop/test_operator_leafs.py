@@ -7,7 +7,6 @@ Not here: boxes that dial (test_fleet.py), logins of clients (test_operator.py).
 from __future__ import annotations
 
 import json
-import random
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -16,9 +15,9 @@ import pytest
 
 from tests.interop.jwt_peer import HEAD, VIOLATION, Peer, close_all
 from tests.jwts import Operator, User, issued
+from tests.rig.raw import RawClient
 from tests.rig.waiting import eventually
 from tests.servers import KINDS, LEAFD, Server, running
-from tests.wire.player import Connection
 
 HUB = HEAD + 'leafnodes { listen: "127.0.0.1:{leaf_port}" }\n'
 FULL = """
@@ -26,7 +25,7 @@ operator: %s
 system_account: %s
 resolver: { type: full, dir: "./jwt" }
 """
-_opened: list[Connection] = []
+_opened: list[RawClient] = []
 
 
 @pytest.fixture(autouse=True)
@@ -39,20 +38,18 @@ def _close() -> Iterator[None]:
 def close_leafs() -> None:
     """Closes the links that a test has opened."""
     while _opened:
-        _opened.pop().socket.close()
+        _opened.pop().close()
 
 
-class Leaf(Connection):
+class Leaf(RawClient):
     """A leaf node that has sent its CONNECT."""
 
     def __init__(self, server: Server, user: User, name: str, **fields: object) -> None:
-        super().__init__(server.ports["leaf_port"], "lines", random.Random(1))
+        about = {"version": "2.15.1", "server_id": name, "name": name, "cluster": name}
+        super().__init__(server.ports["leaf_port"], signs=user.connect, waits=False, says=about | fields)
         _opened.append(self)
-        nonce = str(json.loads(self.line().removeprefix("INFO "))["nonce"])
-        body = {"version": "2.15.1", "server_id": name, "name": name, "cluster": name, "headers": True, "protocol": 1}
-        self.send(f"CONNECT {json.dumps(body | user.connect(nonce) | fields)}\r\n".encode())
 
-    def answer(self) -> str | dict[str, Any]:
+    def greeted(self) -> str | dict[str, Any]:
         """The connect INFO, or the error that the connection ends with."""
         line = self.line()
         while not line.startswith(("INFO ", "-ERR")):
@@ -67,7 +64,7 @@ class Leaf(Connection):
             while True:
                 line = self.line(seconds)
                 if line == "PING":
-                    self.send(b"PONG\r\n")
+                    self.say("PONG")
                 if line.startswith("-ERR"):
                     lines.append(line)
         except EOFError:
@@ -81,7 +78,7 @@ def test_a_leaf_has_its_users_rights(kind: str) -> None:
     account = operator.account("A")
     with running(kind, HUB + operator.configuration()) as server:
         user = account.user("u", pub={"allow": ["up.>"], "deny": ["up.no"]}, sub={"allow": ["down.>"]})
-        info = Leaf(server, user, "box").answer()
+        info = Leaf(server, user, "box").greeted()
         assert isinstance(info, dict), info
         assert (account.public, ["up.>"], ["up.no"], ["down.>"]) == (
             info["remote_account"],
@@ -89,10 +86,10 @@ def test_a_leaf_has_its_users_rights(kind: str) -> None:
             info["export"]["deny"],
             info["import"]["allow"],
         )
-        assert VIOLATION == Leaf(server, user, "box2", sig="AAAA").answer()
-        assert VIOLATION == Leaf(server, account.user("c", allowed_connection_types=["STANDARD"]), "box3").answer()
+        assert VIOLATION == Leaf(server, user, "box2", sig="AAAA").greeted()
+        assert VIOLATION == Leaf(server, account.user("c", allowed_connection_types=["STANDARD"]), "box3").greeted()
         leaf = account.user("l", allowed_connection_types=["LEAFNODE"])
-        assert isinstance(Leaf(server, leaf, "box4").answer(), dict)
+        assert isinstance(Leaf(server, leaf, "box4").greeted(), dict)
         assert [VIOLATION, "closed"] == Peer(server, leaf).lines()
 
 
@@ -103,11 +100,11 @@ def test_an_account_has_so_many_leafs(kind: str) -> None:
     account = operator.account("A", leaf=1)
     with running(kind, HUB + operator.configuration()) as server:
         first = Leaf(server, account.user("a"), "box1")
-        assert isinstance(first.answer(), dict)
+        assert isinstance(first.greeted(), dict)
         text = "-ERR 'maximum account active connections exceeded'"
-        assert text == Leaf(server, account.user("b"), "box2").answer()
-        first.socket.close()
-        eventually(lambda: isinstance(Leaf(server, account.user("c"), "box3").answer(), dict))
+        assert text == Leaf(server, account.user("b"), "box2").greeted()
+        first.close()
+        eventually(lambda: isinstance(Leaf(server, account.user("c"), "box3").greeted(), dict))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -118,7 +115,7 @@ def test_a_link_ends_with_its_users_time(kind: str) -> None:
     with running(kind, HUB + operator.configuration()) as server:
         end = int(time.time()) + 3
         leaf = Leaf(server, account.user("u", outer={"exp": end}), "box")
-        assert isinstance(leaf.answer(), dict)
+        assert isinstance(leaf.greeted(), dict)
         assert ["-ERR 'User Authentication Expired'"] == leaf.end()
         assert end - 1 <= time.time() < end + 1.5
 
@@ -132,14 +129,14 @@ def test_a_revoked_leaf_is_closed(kind: str) -> None:
     configuration = HUB + FULL % (operator.token(), operator.system.public)
     with running(kind, configuration) as server:
         system = Peer(server, operator.system.user("s"))
-        assert b'"jwt updated"' in system.ask("$SYS.REQ.CLAIMS.UPDATE", operator.system.token())[0]
+        assert b'"jwt updated"' in system.answers("$SYS.REQ.CLAIMS.UPDATE", operator.system.token())[0]
         system = Peer(server, operator.system.user("s"))
-        assert b'"jwt updated"' in system.ask("$SYS.REQ.CLAIMS.UPDATE", account.token())[0]
+        assert b'"jwt updated"' in system.answers("$SYS.REQ.CLAIMS.UPDATE", account.token())[0]
         leaf, stays = Leaf(server, user, "box"), Leaf(server, other, "box2")
-        assert isinstance(leaf.answer(), dict)
-        assert isinstance(stays.answer(), dict)
+        assert isinstance(leaf.greeted(), dict)
+        assert isinstance(stays.greeted(), dict)
         account.nats["revocations"] = {user.key.public: issued()}
-        assert b'"jwt updated"' in system.ask("$SYS.REQ.CLAIMS.UPDATE", account.token())[0]
+        assert b'"jwt updated"' in system.answers("$SYS.REQ.CLAIMS.UPDATE", account.token())[0]
         assert ["-ERR 'User Authentication Revoked'"] == leaf.end()
         stays.send(b"PING\r\n")
         while (line := stays.line()) != "PONG":
@@ -154,11 +151,11 @@ def test_all_who_come_at_once_to_an_account_that_is_looked_up_get_in() -> None:
     with running(LEAFD, configuration) as server:
         system = Peer(server, operator.system.user("s"))
         for account in (operator.system, *accounts):
-            assert b'"jwt updated"' in system.ask("$SYS.REQ.CLAIMS.UPDATE", account.token())[0]
+            assert b'"jwt updated"' in system.answers("$SYS.REQ.CLAIMS.UPDATE", account.token())[0]
             system = Peer(server, operator.system.user("s")) if account is operator.system else system
         for account in accounts:
             leafs = [Leaf(server, account.user(f"u{number}"), f"{account.name}-{number}") for number in range(6)]
-            assert [True] * 6 == [isinstance(leaf.answer(), dict) for leaf in leafs]
+            assert [True] * 6 == [isinstance(leaf.greeted(), dict) for leaf in leafs]
 
 
 def test_a_deleted_accounts_links_end() -> None:
@@ -172,8 +169,8 @@ def test_a_deleted_accounts_links_end() -> None:
     )
     with running(LEAFD, configuration) as server:
         system = Peer(server, operator.system.user("s"))
-        system.ask("$SYS.REQ.CLAIMS.UPDATE", account.token())
+        system.answers("$SYS.REQ.CLAIMS.UPDATE", account.token())
         leaf = Leaf(server, account.user("u"), "box")
-        assert isinstance(leaf.answer(), dict)
-        assert b"deleted 1" in system.ask("$SYS.REQ.CLAIMS.DELETE", deletion(operator, account))[0]
+        assert isinstance(leaf.greeted(), dict)
+        assert b"deleted 1" in system.answers("$SYS.REQ.CLAIMS.DELETE", deletion(operator, account))[0]
         assert ["-ERR 'Account Authentication Expired'"] == leaf.end()

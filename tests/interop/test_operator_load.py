@@ -79,7 +79,7 @@ def test_a_new_jwt_among_many_accounts_holds_nobody(tmp_path: Path) -> None:
         for number in range(3):
             crowd.nats["mappings"] = {f"m{number}": [{"subject": "n"}]}
             crowd.nats["default_permissions"] = {"pub": {"deny": [f"x.{number}"]}}
-            assert b'"jwt updated"' in system.ask("$SYS.REQ.CLAIMS.UPDATE", crowd.token(), seconds=20)[0]
+            assert b'"jwt updated"' in system.answers("$SYS.REQ.CLAIMS.UPDATE", crowd.token(), seconds=20)[0]
         more[0].say("PUB x.2 0\r\n")
         assert "Permissions Violation" in more[0].lines()[0]
         assert all(client.lines() == [] for client in clients)

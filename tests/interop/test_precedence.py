@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 import tempfile
 import time
 from collections.abc import Iterator
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests import servers
+from tests.rig.raw import RawClient
 
 HUB = """
 server_name: hub
@@ -31,42 +31,16 @@ SIZE = 1000
 MESSAGES = 40
 
 
-class Client:
+class Client(RawClient):
     """One that remembers what came when."""
 
-    def __init__(self, port: int) -> None:
-        self._socket = socket.create_connection(("127.0.0.1", port), 5)
-        self._file = self._socket.makefile("rb")
-        self._send("CONNECT {}")
+    def publish_one(self, subject: str) -> None:
+        """A message of the tests' size."""
+        self.publish(subject, b"x" * SIZE)
 
-    def _send(self, line: str) -> None:
-        self._socket.sendall(f"{line}\r\n".encode())
-
-    def subscribe(self, subject: str) -> None:
-        self._send(f"SUB {subject} {subject}")
-        self.flush()
-
-    def flush(self) -> None:
-        self._send("PING")
-        while (line := self._file.readline()) and not line.startswith(b"PONG"):
-            pass
-
-    def publish(self, subject: str) -> None:
-        self._send(f"PUB {subject} {SIZE}\r\n{'x' * SIZE}")
-
-    def next(self) -> tuple[str, float]:
-        line = self._file.readline()
-        while not line.startswith(b"MSG"):
-            assert line, "the server closed"
-            if line.startswith(b"PING"):
-                self._send("PONG")
-            line = self._file.readline()
-        self._file.read(SIZE + 2)
-        return line.split()[1].decode(), time.monotonic()
-
-    def close(self) -> None:
-        self._file.close()
-        self._socket.close()
+    def next(self, seconds: float = 30) -> tuple[str, float]:
+        """The subject of the next message, and when it came."""
+        return self.message(seconds).subject, time.monotonic()
 
 
 @pytest.fixture
@@ -79,23 +53,21 @@ def pair() -> Iterator[tuple[Client, Client]]:
         hub.start()
         leaf = servers.make(servers.LEAFD, LEAF, Path(folder) / "leaf", hub_leaf_port=hub.ports["leaf_port"])
         leaf.start()
-        above, below = Client(hub.port), Client(leaf.port)
+        above, below = Client(hub), Client(leaf)
         try:
             for subject in ("alarm.>", "event.>", "log.>"):
                 above.subscribe(subject)
             until = time.monotonic() + 10
             below.subscribe("ready")
             while time.monotonic() < until:  # the interest has come when a message passes
-                below.publish("alarm.ready")
-                below.flush()
+                below.publish_one("alarm.ready")
+                below.lines()
                 time.sleep(0.2)
-                above._socket.settimeout(0.2)
                 try:
-                    above.next()
+                    above.next(0.2)
                     break
                 except TimeoutError:
-                    above._file = above._socket.makefile("rb")
-            above._socket.settimeout(30)
+                    pass
             yield above, below
         finally:
             above.close()
@@ -109,10 +81,10 @@ def test_what_is_named_goes_first_and_the_pace_is_kept(pair: tuple[Client, Clien
     above, below = pair
     began = time.monotonic()
     for _ in range(MESSAGES):
-        below.publish("log.x")
-    below.publish("event.x")
-    below.publish("alarm.x")
-    below.flush()
+        below.publish_one("log.x")
+    below.publish_one("event.x")
+    below.publish_one("alarm.x")
+    below.lines()
     came = [above.next() for _ in range(MESSAGES + 2)]
     order = [subject for subject, _ in came if subject != "alarm.ready"]
     assert order.index("alarm.x") < 8

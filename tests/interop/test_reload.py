@@ -6,8 +6,6 @@ alone. Not here: what a reload does to the configuration itself (unit/daemon/tes
 
 from __future__ import annotations
 
-import json
-import random
 import signal
 import time
 from collections.abc import Iterator
@@ -15,9 +13,9 @@ from contextlib import contextmanager
 
 import pytest
 
+from tests.rig.raw import RawClient
 from tests.rig.waiting import eventually
 from tests.servers import KINDS, LEAFD, Server, running
-from tests.wire.player import Connection
 
 HEAD = """
 listen: "127.0.0.1:{port}"
@@ -27,55 +25,27 @@ TAIL = "accounts { SYS { users: [{user: sys, password: sys}] } }\nsystem_account
 VIOLATION = "-ERR 'Authorization Violation'"
 
 
-_opened: list[Connection] = []
+_opened: list[RawClient] = []
 
 
 @pytest.fixture(autouse=True)
 def _close() -> Iterator[None]:
     yield
     while _opened:
-        _opened.pop().socket.close()
+        _opened.pop().close()
 
 
-class Peer(Connection):
-    """A client or a leaf, logged in; PING and INFO lines are read over."""
+class Peer(RawClient):
+    """A client or a leaf, logged in."""
 
     def __init__(self, server: Server, user: str = "", *, leaf: bool = False, **fields: object) -> None:
-        super().__init__(server.ports["leaf_port" if leaf else "port"], "lines", random.Random(1))
+        about = {"version": "2.15.1", "server_id": user, "name": user, "cluster": user} if leaf else {}
+        super().__init__(server.ports["leaf_port" if leaf else "port"], user, says=about | fields)
         _opened.append(self)
-        self.info()
-        body: dict[str, object] = {"verbose": False, "pedantic": False, "protocol": 1}
-        if leaf:
-            body = {
-                "version": "2.15.1",
-                "server_id": user,
-                "name": user,
-                "cluster": user,
-                "headers": True,
-                "protocol": 1,
-            }
-        if user:
-            body |= {"user": user, "pass": user}
-        self.say("CONNECT " + json.dumps(body | fields), "PING")
-        while self.line() != "PONG":
-            pass
 
-    def say(self, *lines: str) -> None:
-        self.send("".join(f"{line}\r\n" for line in lines).encode())
-
-    def heard(self, seconds: float = 5.0) -> list[str]:
-        """Every line up to the answer of a PING sent now, or the end of the connection ("closed")."""
-        self.say("PING")
-        lines: list[str] = []
-        while True:
-            try:
-                line = self.line(seconds)
-            except EOFError:
-                return [*lines, "closed"]
-            if line == "PONG":
-                return lines
-            if line != "PING" and not line.startswith(("INFO", "LS+", "LS-")):
-                lines.append(line)
+    def heard(self) -> list[str]:
+        """What a client is told, and of what a leaf is told all but interest."""
+        return [line for line in self.lines() if not line.startswith(("LS+", "LS-"))]
 
 
 @contextmanager

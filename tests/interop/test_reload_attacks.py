@@ -6,20 +6,18 @@ another. Not here: what a good reload means for a connection (test_reload.py).
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import threading
 import time
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
+from tests.rig.raw import CLOSED, RawClient
 from tests.rig.reports import report
 from tests.rig.waiting import eventually
 from tests.servers import LEAFD, Server, running
-from tests.wire.player import Connection
 
 pytestmark = pytest.mark.anew  # its memory is looked at
 
@@ -61,24 +59,10 @@ BROKEN: dict[str, tuple[Callable[[str], str], str]] = {
 }
 
 
-class Client(Connection):
-    """A client that is logged in."""
-
-    def __init__(self, server: Server, user: str) -> None:
-        super().__init__(server.port, "lines", None)  # type: ignore[arg-type]
-        self.info()
-        body = {"verbose": False, "pedantic": False, "protocol": 1, "user": user, "pass": user}
-        self.send(f"CONNECT {json.dumps(body)}\r\nPING\r\n".encode())
-        while self.line(10) != "PONG":
-            pass
-
-    def heard(self, said: str) -> list[str]:
-        """What comes before the answer to a PING behind it."""
-        self.send(f"{said}PING\r\n".encode())
-        lines: list[str] = []
-        while (line := self.line(10)) != "PONG":
-            lines += [] if line == "PING" or line.startswith("INFO") else [line]
-        return lines
+def heard(client: RawClient, *said: str) -> list[str]:
+    """What comes before the answer to a PING behind these lines."""
+    client.say(*said)
+    return client.lines()
 
 
 def memory(server: Server) -> int:
@@ -107,23 +91,23 @@ def test_a_broken_configuration_leaves_the_running_one_whole() -> None:
     text = HEAD + 'jetstream { store_dir: "{store}", max_file: 64M }\n' + ACCOUNTS
     with running(LEAFD, text) as server:
         good, before = server.configuration, report(server, "varz")
-        a = Client(server, "a")
-        assert [] == a.heard("SUB x 1\r\n")
+        a = RawClient(server, "a")
+        assert [] == heard(a, "SUB x 1")
         for name, (damage, expected) in BROKEN.items():
             said = reload(server, damage(good), "Failed to reload server configuration")
             time.sleep(0.2)  # all lines of one failure
             said = said + server.log[-6000:]
             assert expected in said, (name, said)
             assert "Unexpected error" not in server.log, name
-            assert ["MSG x 1 1", "y"] == a.heard("PUB x 1\r\ny\r\n"), name
+            assert ["MSG x 1 1", "y"] == heard(a, "PUB x 1\r\ny"), name
         after = report(server, "varz")
         assert 0 == after["leafd"]["unexpected_errors"]
         for name in ("config_load_time", "config_digest", "server_name"):
             assert before[name] == after[name]
-        Client(server, "b").socket.close()
+        RawClient(server, "b").close()
         assert "Reloaded" in reload(server, good.replace("user: b, password: b", "user: b, password: new"))
         assert before["config_digest"] != report(server, "varz")["config_digest"]
-        a.socket.close()
+        a.close()
 
 
 def many(count: int, deny: str) -> str:
@@ -138,13 +122,13 @@ def many(count: int, deny: str) -> str:
 def test_two_thousand_accounts_hold_nobody_up() -> None:
     """A reload that changes each of 2,000 accounts is many short turns, and meanwhile clients log in and are served."""
     with running(LEAFD, many(2000, "x")) as server:
-        old = Client(server, "u7")
+        old = RawClient(server, "u7")
         stop, waits = threading.Event(), []
 
         def log_in() -> None:
             while not stop.is_set():
                 began = time.monotonic()
-                Client(server, "u8").socket.close()
+                RawClient(server, "u8").close()
                 waits.append(time.monotonic() - began)
 
         logins = threading.Thread(target=log_in)
@@ -153,7 +137,7 @@ def test_two_thousand_accounts_hold_nobody_up() -> None:
             for deny in ("y", "z"):
                 reload(server, server.configuration.replace("deny: [x]", f"deny: [{deny}]"))
                 refused = [f"-ERR 'Permissions Violation for Publish to \"{deny}\"'"]
-                assert refused == old.heard(f"PUB {deny} 0\r\n\r\nPUB x 0\r\n\r\n")
+                assert refused == heard(old, f"PUB {deny} 0\r\n", "PUB x 0\r\n")
         finally:
             stop.set()
             logins.join()
@@ -162,17 +146,7 @@ def test_two_thousand_accounts_hold_nobody_up() -> None:
         # The wall's clock is the machine's business, which runs other tests beside this one.
         assert own["longest_turn_cpu_ms"] < 50, own
         assert len(waits) > 10
-        old.socket.close()
-
-
-def asked(client: Client, subject: str, body: str = "") -> dict[str, Any]:
-    """The answer to a request, by a subscription to r that is there."""
-    client.send(f"PUB {subject} r {len(body)}\r\n{body}\r\n".encode())
-    while not (line := client.line(10)).startswith("MSG r 1"):
-        assert line.startswith(("PING", "INFO", "PONG")), line
-    found: dict[str, Any] = json.loads(client.line(10))
-    assert "error" not in found, found
-    return found
+        old.close()
 
 
 def test_a_hundred_reloads_under_traffic_lose_nothing() -> None:
@@ -180,16 +154,15 @@ def test_a_hundred_reloads_under_traffic_lose_nothing() -> None:
     message that is acknowledged is stored, no request finds nobody, and memory does not grow."""
     text = HEAD + 'jetstream { store_dir: "{store}", max_file: 64M }\n' + ACCOUNTS
     with running(LEAFD, text) as server:
-        idle = [Client(server, "b") for _ in range(200)]
-        publisher = Client(server, "a")
-        publisher.send(b"SUB r 1\r\n")
-        asked(publisher, "$JS.API.STREAM.CREATE.S", json.dumps({"name": "S", "subjects": ["s.>"]}))
+        idle = [RawClient(server, "b") for _ in range(200)]
+        publisher = RawClient(server, "a")
+        publisher.must("$JS.API.STREAM.CREATE.S", {"name": "S", "subjects": ["s.>"]})
         stop, counts = threading.Event(), {"s.x": 0, "$JS.API.INFO": 0}
 
         def publish() -> None:
             while not stop.is_set():
                 for subject in counts:
-                    asked(publisher, subject)
+                    publisher.must(subject)
                     counts[subject] += 1
 
         def changed(number: int) -> str:
@@ -212,13 +185,13 @@ def test_a_hundred_reloads_under_traffic_lose_nothing() -> None:
         finally:
             stop.set()
             traffic.join()
-        assert [[]] * 200 == [one.heard("") for one in idle]
-        assert counts["s.x"] == asked(publisher, "$JS.API.STREAM.INFO.S")["state"]["messages"] > 10
+        assert [[]] * 200 == [one.lines() for one in idle]
+        assert counts["s.x"] == publisher.must("$JS.API.STREAM.INFO.S")["state"]["messages"] > 10
         assert min(counts.values()) > 10, counts
         assert sizes[1] - sizes[0] < 8 << 20, sizes
         assert 0 == report(server, "varz")["leafd"]["unexpected_errors"]
         for one in (*idle, publisher):
-            one.socket.close()
+            one.close()
 
 
 def test_remotes_come_and_go_while_linked() -> None:
@@ -272,20 +245,17 @@ def test_an_account_that_is_taken_out_and_comes_back_has_its_streams() -> None:
         )
         with running(LEAFD, leaf_text, hub=server.ports["leaf_port"]):
             eventually(lambda: report(server, "varz")["leafnodes"] == 1)
-            g, b = Client(server, "g"), Client(server, "b")
-            g.send(b"SUB r 1\r\n")
-            asked(g, "$JS.API.STREAM.CREATE.S", json.dumps({"name": "S", "subjects": ["s.>"]}))
-            asked(g, "s.x")
+            g, b = RawClient(server, "g"), RawClient(server, "b")
+            g.must("$JS.API.STREAM.CREATE.S", {"name": "S", "subjects": ["s.>"]})
+            g.must("s.x")
             reload(server, server.configuration.replace(gone, ""))
-            with pytest.raises(EOFError):
-                g.heard("")
-            assert [] == b.heard("")
+            assert CLOSED in g.lines()
+            assert [] == b.lines()
             eventually(lambda: report(server, "varz")["leafnodes"] == 0)
             reload(server, server.configuration)
             eventually(lambda: report(server, "varz")["leafnodes"] == 1)
-            again = Client(server, "g")
-            again.send(b"SUB r 1\r\n")
-            assert 2 == asked(again, "s.x")["seq"]
+            again = RawClient(server, "g")
+            assert 2 == again.must("s.x")["seq"]
             assert 0 == report(server, "varz")["leafd"]["unexpected_errors"]
             for one in (g, b, again):
-                one.socket.close()
+                one.close()

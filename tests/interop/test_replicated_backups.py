@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 from tests import servers
-from tests.interop.test_backup import ask, send, take
+from tests.interop.test_backup import send, take
 from tests.interop.test_meta_group import L, R, leader_of, led
 from tests.interop.test_replicated_consumers import patiently
 from tests.interop.test_replicated_queues import CONFIRMED, consumer, everywhere, some_confirmed
 from tests.interop.test_replicated_streams import made_by
-from tests.rig.official import one_each
+from tests.rig.official import ask, one_each
 
 MESSAGES = 30
 
@@ -32,7 +32,7 @@ async def walk(made: list[servers.Server]) -> None:
         await some_confirmed(pull)
         reply, archive = await take(second, "S")
         taken: dict[str, Any] = await ask(
-            third, "STREAM.RESTORE.S", {"config": reply["config"], "state": reply["state"]}
+            third, "$JS.API.STREAM.RESTORE.S", {"config": reply["config"], "state": reply["state"]}
         )
         assert taken["error"]["err_code"] == 10130
         await patiently(third, "STREAM.DELETE.S")

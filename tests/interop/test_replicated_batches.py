@@ -16,8 +16,8 @@ from nats.aio.client import Client
 
 from tests import servers
 from tests.interop.test_meta_group import L
-from tests.interop.test_replicated_streams import alike, asked, led_by, made_by, same_at_both, stored
-from tests.rig.official import connect, one_each
+from tests.interop.test_replicated_streams import alike, led_by, made_by, same_at_both, stored
+from tests.rig.official import connect, must, one_each
 from tests.rig.waiting import until
 
 MORE: dict[str, Any] = {
@@ -125,7 +125,7 @@ async def at_the_leader(made: list[servers.Server]) -> tuple[list[str], dict[str
     """As `alike`. A nats-server that was killed may keep what the last rollup took elsewhere."""
     async with one_each(made[1:2]) as (client,):
         await led_by(client)
-        state: dict[str, Any] = (await asked(client, "STREAM.INFO.S"))["state"]
+        state: dict[str, Any] = (await must(client, "$JS.API.STREAM.INFO.S"))["state"]
         return await stored(client, state["messages"]), state
 
 

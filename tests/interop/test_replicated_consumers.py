@@ -20,8 +20,8 @@ from nats.js import JetStreamContext
 
 from tests import servers
 from tests.interop.test_meta_group import L, R, leader_of, led, three
-from tests.interop.test_replicated_streams import asked, led_by, made_by
-from tests.rig.official import connect
+from tests.interop.test_replicated_streams import led_by, made_by
+from tests.rig.official import connect, must
 from tests.rig.waiting import until
 
 MESSAGES = 40
@@ -35,7 +35,7 @@ async def patiently(client: Client, subject: str, body: object = None) -> dict[s
 
     async def told() -> bool:
         with contextlib.suppress(AssertionError, nats.errors.Error):
-            found.update(await asked(client, subject, body))
+            found.update(await must(client, f"$JS.API.{subject}", body))
         return bool(found)
 
     await until(told, f"{subject} is not answered")
@@ -87,7 +87,7 @@ async def info_of(client: Client, *, but: str = "") -> dict[str, Any]:
 
     async def told() -> bool:
         with contextlib.suppress(AssertionError, nats.errors.Error):
-            found.update(await asked(client, "CONSUMER.INFO.S.C"))
+            found.update(await must(client, "$JS.API.CONSUMER.INFO.S.C"))
         leader: str = found.get("cluster", {}).get("leader", but)
         return leader != but
 
@@ -110,7 +110,7 @@ async def walk(made: list[servers.Server]) -> None:
 
     async def there() -> bool:
         with contextlib.suppress(AssertionError, nats.errors.Error):
-            await asked(client, "CONSUMER.CREATE.S.C", {"stream_name": "S", "config": config})
+            await must(client, "$JS.API.CONSUMER.CREATE.S.C", {"stream_name": "S", "config": config})
             return True
         return False
 
@@ -131,15 +131,15 @@ async def walk(made: list[servers.Server]) -> None:
     assert not set(later) & set(confirmed)
     assert set(in_flight) <= set(later)
     names[first].start()
-    assert (await asked(client, "CONSUMER.NAMES.S"))["consumers"] == ["C"]
+    assert (await must(client, "$JS.API.CONSUMER.NAMES.S"))["consumers"] == ["C"]
     leader = (await info_of(client))["cluster"]["leader"]
     await published(client, range(MESSAGES + 5, MESSAGES + 8))
     assert len(await pull.fetch(3, timeout=TRY_S)) == 3
-    await asked(client, "CONSUMER.LEADER.STEPDOWN.S.C")
+    await must(client, "$JS.API.CONSUMER.LEADER.STEPDOWN.S.C")
     info = await info_of(client, but=leader)
     assert (info["num_ack_pending"], info["num_pending"]) == (3, 0)  # the next leader knows what was delivered
-    await asked(client, "CONSUMER.DELETE.S.C")
-    assert (await asked(client, "CONSUMER.NAMES.S"))["consumers"] in ([], None)
+    await must(client, "$JS.API.CONSUMER.DELETE.S.C")
+    assert (await must(client, "$JS.API.CONSUMER.NAMES.S"))["consumers"] in ([], None)
     await client.close()
 
 

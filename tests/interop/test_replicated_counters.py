@@ -17,8 +17,8 @@ from nats.aio.client import Client
 
 from tests import servers
 from tests.interop.test_batches import IDENTITY
-from tests.interop.test_replicated_streams import asked, led_by, made_by, same_at_both
-from tests.rig.official import one_each
+from tests.interop.test_replicated_streams import led_by, made_by, same_at_both
+from tests.rig.official import must, one_each
 from tests.rig.waiting import until
 
 MORE: dict[str, Any] = {"allow_msg_counter": True, "allow_atomic": True, "subjects": ["s.>"], "max_msgs_per_subject": 3}
@@ -39,7 +39,7 @@ async def made_as(client: Client, config: dict[str, Any]) -> None:
 
     async def there() -> bool:
         with contextlib.suppress(AssertionError, nats.errors.Error):
-            await asked(client, f"STREAM.CREATE.{config['name']}", config)
+            await must(client, f"$JS.API.STREAM.CREATE.{config['name']}", config)
             return True
         return False
 
@@ -54,7 +54,7 @@ async def add(client: Client, subject: str, payload: bytes = b"", **more: str) -
 
 async def held(client: Client, stream: str) -> list[tuple[str, str, str]]:
     """A stream's messages: subject, headers, payload."""
-    state = (await asked(client, f"STREAM.INFO.{stream}"))["state"]
+    state = (await must(client, f"$JS.API.STREAM.INFO.{stream}"))["state"]
     rows = []
     for sequence in range(1, state["last_seq"] + 1):
         body = json.dumps({"seq": sequence}).encode()

@@ -20,8 +20,8 @@ from tests import servers
 from tests.interop.test_meta_group import L, R, led
 from tests.interop.test_replicated_consumers import fetched, patiently, rest_of
 from tests.interop.test_replicated_queues import consumer
-from tests.interop.test_replicated_streams import asked, led_by, state_at
-from tests.rig.official import connect, one_each
+from tests.interop.test_replicated_streams import led_by, state_at
+from tests.rig.official import connect, must, one_each
 from tests.rig.waiting import eventually, until
 
 MESSAGES = 40
@@ -35,7 +35,7 @@ async def walk(made: list[servers.Server], durable: dict[str, Any], config: dict
     async with one_each(made[:1]) as (client,):
         info = await patiently(client, "STREAM.CREATE.S", config)
         found: list[object] = [info["config"]["storage"], info["config"]["num_replicas"]]
-        account = await asked(client, "INFO")
+        account = await must(client, "$JS.API.INFO")
         found += [account["reserved_memory"] >= LIMIT, account["reserved_storage"] >= LIMIT]
         for number in range(MESSAGES):
             said = json.loads((await client.request("s.a", str(number).encode(), timeout=20)).data)
@@ -97,7 +97,7 @@ async def bucket(made: list[servers.Server]) -> list[object]:
         await until(there, "the bucket is not made")
         keys = await store.key_value("B")
         await keys.put("a", b"1")
-        leader = (await asked(client, "STREAM.INFO.KV_B"))["cluster"]["leader"]
+        leader = (await must(client, "$JS.API.STREAM.INFO.KV_B"))["cluster"]["leader"]
     names = {f"s{number}": server for number, server in enumerate(made)}
     names[leader].kill()
     client = await connect(next(server for name, server in names.items() if name != leader))

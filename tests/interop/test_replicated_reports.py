@@ -19,7 +19,7 @@ from tests import servers
 from tests.interop.test_meta_group import L, R, leader_of, led
 from tests.interop.test_replicated_consumers import fetched, patiently, published
 from tests.interop.test_replicated_streams import led_by
-from tests.rig.official import ask_all, connect
+from tests.rig.official import ask, ask_all, connect
 from tests.rig.reports import page, report
 from tests.rig.waiting import eventually, until
 
@@ -270,13 +270,9 @@ def test_a_page_behind_the_end_of_a_list_names_the_total_at_leafd(
         await prepared(made)
         client = await connect(made[0])
 
-        async def said(subject: str, body: bytes) -> dict[str, Any]:
-            found: dict[str, Any] = json.loads((await client.request(f"$JS.API.{subject}", body, timeout=20)).data)
-            return found
-
-        assert total == (await said("CONSUMER.LIST.S", b'{"offset": 1}'))["total"]
-        assert 1 == (await said("CONSUMER.NAMES.S", b'{"offset": 1}'))["total"]
-        assert code == (await said("CONSUMER.LIST.NONE", b"")).get("error", {}).get("err_code")
+        assert total == (await ask(client, "$JS.API.CONSUMER.LIST.S", b'{"offset": 1}'))["total"]
+        assert 1 == (await ask(client, "$JS.API.CONSUMER.NAMES.S", b'{"offset": 1}'))["total"]
+        assert code == (await ask(client, "$JS.API.CONSUMER.LIST.NONE", b"")).get("error", {}).get("err_code")
         await client.close()
 
     with led(kind, tmp_path) as made:

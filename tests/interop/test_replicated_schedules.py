@@ -20,8 +20,8 @@ import nats.errors
 from nats.aio.client import Client
 
 from tests import servers
-from tests.interop.test_replicated_streams import asked, led_by, made_by, same_at_both, state_at
-from tests.rig.official import one_each
+from tests.interop.test_replicated_streams import led_by, made_by, same_at_both, state_at
+from tests.rig.official import must, one_each
 from tests.rig.waiting import eventually, until
 
 MORE: dict[str, Any] = {"allow_msg_schedules": True, "allow_msg_ttl": True}
@@ -109,7 +109,7 @@ async def walk(at: list[servers.Server]) -> list[object]:
         await gone(client, "s.p.e")
         await asyncio.sleep(1.5)
         assert (await last(client, "s.t.e"))["seq"] == ended["seq"], "it fires on behind its end"
-        counts = (await asked(client, "STREAM.INFO.S", {"subjects_filter": "s.>"}))["state"]["subjects"]
+        counts = (await must(client, "$JS.API.STREAM.INFO.S", {"subjects_filter": "s.>"}))["state"]["subjects"]
     names[first].start()
     expected = state_at(other)
     eventually(lambda: all(state_at(server) == expected for server in at), lambda: [state_at(one) for one in at])

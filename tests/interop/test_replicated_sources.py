@@ -20,8 +20,7 @@ from nats.aio.client import Client
 
 from tests import servers
 from tests.interop.test_meta_group import CONFIG, L, R, leader_of, three
-from tests.interop.test_replicated_streams import asked
-from tests.rig.official import connect
+from tests.rig.official import connect, must
 from tests.rig.waiting import until
 
 HUB = CONFIG.replace("jetstream {", 'leafnodes { listen: "127.0.0.1:{leaf_port}" }\njetstream { domain: hub,')
@@ -47,7 +46,7 @@ async def made(client: Client, name: str, config: dict[str, Any]) -> None:
 
     async def there() -> bool:
         with contextlib.suppress(AssertionError, nats.errors.Error):
-            await asked(client, f"STREAM.CREATE.{name}", {"name": name, **config})
+            await must(client, f"$JS.API.STREAM.CREATE.{name}", {"name": name, **config})
             return True
         return False
 
@@ -61,7 +60,7 @@ async def has(client: Client, name: str, count: int) -> str:
     async def all_there() -> bool:
         nonlocal leader
         with contextlib.suppress(AssertionError, nats.errors.Error):
-            info = await asked(client, f"STREAM.INFO.{name}")
+            info = await must(client, f"$JS.API.STREAM.INFO.{name}")
             leader = info["cluster"].get("leader", "")
             return bool(leader) and info["state"]["messages"] >= count
         return False
@@ -85,7 +84,7 @@ async def contents(client: Client, name: str) -> list[tuple[int, int]]:
 async def walk(hub: list[servers.Server], leaf: servers.Server) -> None:
     names = {f"s{number}": server for number, server in enumerate(hub)}
     client, below = await connect(hub[0]), await connect(leaf)
-    await asked(below, "STREAM.CREATE.U", {"name": "U", "subjects": ["u.>"]})
+    await must(below, "$JS.API.STREAM.CREATE.U", {"name": "U", "subjects": ["u.>"]})
     await published(below, range(HALF))
     origin = {"name": "U", "external": {"api": "$JS.leaf.API"}}
     shared = {"num_replicas": 3, "allow_direct": True}
@@ -119,9 +118,9 @@ async def taken_out_of_a_full_stream(hub: list[servers.Server]) -> None:
         assert [sequence for sequence, _ in found] == list(range(taken * ROOM + 1, (taken + 1) * ROOM + 1))
         numbers += [number for _, number in found]
         if taken == 1:
-            await asked(client, "STREAM.LEADER.STEPDOWN.F")
+            await must(client, "$JS.API.STREAM.LEADER.STEPDOWN.F")
             await has(client, "F", ROOM)
-        await asked(client, "STREAM.PURGE.F")
+        await must(client, "$JS.API.STREAM.PURGE.F")
     assert numbers == list(range(3 * ROOM))
     await client.close()
 
@@ -147,7 +146,7 @@ async def a_bucket_s_mirror(hub: list[servers.Server]) -> None:
     await bucket.delete("k0")
 
     async def level() -> bool:
-        info = await asked(client, "STREAM.INFO.KV_C")
+        info = await must(client, "$JS.API.STREAM.INFO.KV_C")
         return bool(info["state"]["last_seq"] == 31)
 
     await until(level, "the mirror is behind")

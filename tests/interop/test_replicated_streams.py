@@ -25,7 +25,7 @@ from nats.aio.client import Client
 from tests import servers
 from tests.crash.test_copies_lost_tail import lose_the_end
 from tests.interop.test_meta_group import L, R, led
-from tests.rig.official import connect, one_each
+from tests.rig.official import connect, must, one_each
 from tests.rig.reports import report
 from tests.rig.waiting import eventually, until
 
@@ -39,13 +39,6 @@ AWAY_S = 4.0
 """Then a server counts as away: it has missed three beats."""
 LOSSES = 6
 """Tries: after a checkpoint nothing of the journal's end is a loss."""
-
-
-async def asked(client: Client, subject: str, body: object = None) -> dict[str, Any]:
-    payload = json.dumps(body).encode() if body is not None else b""
-    found: dict[str, Any] = json.loads((await client.request(f"$JS.API.{subject}", payload, timeout=10)).data)
-    assert "error" not in found, found
-    return found
 
 
 class Publisher:
@@ -90,7 +83,7 @@ class Publisher:
 async def page_of(client: Client, count: int) -> list[str]:
     """So many messages, as a new consumer delivers them, which is where the stream is led; fewer where that is gone."""
     config = {"ack_policy": "none", "deliver_policy": "all", "inactive_threshold": 60_000_000_000}
-    name = (await asked(client, "CONSUMER.CREATE.S", {"stream_name": "S", "config": config}))["name"]
+    name = (await must(client, "$JS.API.CONSUMER.CREATE.S", {"stream_name": "S", "config": config}))["name"]
     inbox, found = client.new_inbox(), list[str]()
     subscription = await client.subscribe(inbox)
     body = json.dumps({"batch": count, "expires": 20_000_000_000}).encode()
@@ -127,7 +120,7 @@ async def led_by(client: Client, *, but: str = "") -> str:
 
     async def told() -> str:
         with contextlib.suppress(AssertionError, nats.errors.Error):
-            leader: str = (await asked(client, "STREAM.INFO.S"))["cluster"].get("leader", "")
+            leader: str = (await must(client, "$JS.API.STREAM.INFO.S"))["cluster"].get("leader", "")
             return leader if leader != but else ""
         return ""
 
@@ -175,7 +168,7 @@ async def made_by(server: servers.Server, names: set[str], **more: object) -> st
 
     async def there() -> bool:  # a nats-server whose group has just found its leader may not answer
         with contextlib.suppress(AssertionError, nats.errors.Error):
-            info.update(await asked(client, "STREAM.CREATE.S", config))
+            info.update(await must(client, "$JS.API.STREAM.CREATE.S", config))
         return bool(info)
 
     await until(there, "the stream is not made")
@@ -190,7 +183,7 @@ async def walk(made: list[servers.Server]) -> Publisher:
     names = {f"s{number}": server for number, server in enumerate(made)}
     first = await made_by(made[0], set(names))
     async with one_each(made[:1]) as (asker,):
-        told_of(made, await asked(asker, "STREAM.INFO.S"))
+        told_of(made, await must(asker, "$JS.API.STREAM.INFO.S"))
     client = await connect(next(server for name, server in names.items() if name != first))
     publisher = Publisher(client)
     await publisher.publish(MESSAGES // 2)
@@ -216,7 +209,7 @@ async def contents(made: list[servers.Server], count: int = MESSAGES) -> list[li
             if await led_by(client) == wanted:
                 return True
             with contextlib.suppress(AssertionError, nats.errors.Error):
-                await asked(client, "STREAM.LEADER.STEPDOWN.S", {"placement": {"preferred": wanted}})
+                await must(client, "$JS.API.STREAM.LEADER.STEPDOWN.S", {"placement": {"preferred": wanted}})
             return False
 
         await until(leads, f"the lead is not handed over by {made[0].kind} to s{number}")
@@ -229,7 +222,7 @@ async def alike(made: list[servers.Server]) -> tuple[list[str], dict[str, Any]]:
     """What all three have, which is the same, and the state that the stream's info tells of."""
     async with one_each(made[1:2]) as (client,):
         await led_by(client)
-        state: dict[str, Any] = (await asked(client, "STREAM.INFO.S"))["state"]
+        state: dict[str, Any] = (await must(client, "$JS.API.STREAM.INFO.S"))["state"]
     everywhere = await contents(made, state["messages"])
     assert everywhere[0] == everywhere[1] == everywhere[2]
     return everywhere[0], state
@@ -290,7 +283,7 @@ def test_publishing_goes_on_when_the_leader_of_a_stream_is_killed(kind: str, tmp
 async def handed_on(made: list[servers.Server]) -> None:
     """A member is dead, and is to lead."""
     client = await connect(made[0])
-    await asked(client, "STREAM.CREATE.S", {"name": "S", "subjects": ["s.>"], "num_replicas": 3})
+    await must(client, "$JS.API.STREAM.CREATE.S", {"name": "S", "subjects": ["s.>"], "num_replicas": 3})
     leader = await led_by(client)
     await client.close()
     dead, third = (number for number in range(3) if f"s{number}" != leader)
@@ -299,7 +292,7 @@ async def handed_on(made: list[servers.Server]) -> None:
     await asyncio.sleep(AWAY_S)
     for preferred, heir in ((f"s{dead}", f"s{third}"), ("", leader)):
         wish = {"placement": {"preferred": preferred}} if preferred else None
-        assert (await asked(client, "STREAM.LEADER.STEPDOWN.S", wish))["success"]
+        assert (await must(client, "$JS.API.STREAM.LEADER.STEPDOWN.S", wish))["success"]
         await until(partial(is_led, client, heir))
     await client.close()
 
@@ -368,7 +361,7 @@ async def change(made: list[servers.Server]) -> list[object]:
 
     async def changed(at: Client, **how: Any) -> None:
         config.update(how)
-        info = await asked(at, "STREAM.UPDATE.S", config)
+        info = await must(at, "$JS.API.STREAM.UPDATE.S", config)
         found.append({name: info["config"].get(name) for name in ("subjects", "max_msgs", "description")})
         found.append((info["state"]["messages"], info["state"]["first_seq"], info["state"]["last_seq"]))
 
@@ -392,7 +385,7 @@ async def change(made: list[servers.Server]) -> list[object]:
         await changed(second, max_msgs=4)
         await changed(third, subjects=["t"])
         await publish(first, "t", 2)
-        leader = (await asked(first, "STREAM.INFO.S"))["cluster"]["leader"]
+        leader = (await must(first, "$JS.API.STREAM.INFO.S"))["cluster"]["leader"]
     names[leader].kill()
     other = next(server for name, server in names.items() if name != leader)
     async with one_each([other]) as (client,):
@@ -425,9 +418,9 @@ def test_what_replicas_lack_is_refused(tmp_path: Path) -> None:
     async def refused(server: servers.Server) -> None:
         client = await connect(server)
         await made_by(server, {"s0", "s1", "s2"})
-        await asked(client, "STREAM.CREATE.O", {"name": "O", "subjects": ["o"]})
+        await must(client, "$JS.API.STREAM.CREATE.O", {"name": "O", "subjects": ["o"]})
         alone = {"name": "M", "subjects": ["m"], "storage": "memory"}
-        await asked(client, "STREAM.CREATE.M", alone)
+        await must(client, "$JS.API.STREAM.CREATE.M", alone)
         answer = await client.request(
             "$JS.API.STREAM.UPDATE.M", json.dumps({**alone, "num_replicas": 3}).encode(), timeout=20
         )

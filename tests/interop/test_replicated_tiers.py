@@ -62,7 +62,7 @@ def full(peer: Peer) -> list[object]:
     asked(peer, "STREAM.CREATE.FULL", {"name": "FULL", "subjects": ["FULL"], "num_replicas": 3})
 
     def publish(size: int) -> object:
-        acknowledged: dict[str, Any] = json.loads(peer.ask("FULL", b"x" * size, seconds=20)[0])
+        acknowledged: dict[str, Any] = json.loads(peer.answers("FULL", b"x" * size, seconds=20)[0])
         return acknowledged.get("error", acknowledged.get("seq"))
 
     def until_all_count() -> None:
@@ -95,7 +95,7 @@ def asked(peer: Peer, subject: str, body: object = None) -> dict[str, Any]:
 
     def answered() -> dict[str, Any]:
         with contextlib.suppress(TimeoutError):
-            found: dict[str, Any] = json.loads(peer.ask(f"$JS.API.{subject}", payload)[0])
+            found: dict[str, Any] = json.loads(peer.answers(f"$JS.API.{subject}", payload)[0])
             return found
         return {}
 
@@ -137,7 +137,7 @@ def walk(made: list[servers.Server], account: Account) -> list[object]:
         found.append(asked(peer, f"STREAM.DELETE.{stream}").get("error", {}).get("err_code"))
     found.append(asked(peer, "STREAM.UPDATE.A1", more).get("error", {}).get("err_code"))
     found.append(told(peer))
-    assert peer.ask("A3", b"x" * 100, seconds=20)
+    assert peer.answers("A3", b"x" * 100, seconds=20)
     eventually(lambda: asked(peer, "INFO")["tiers"]["R3"]["storage"] > 3 * 100, lambda: asked(peer, "INFO"))
     found.append(told(peer, 1))
     return found
@@ -171,7 +171,7 @@ def test_without_a_tier_of_so_many_replicas_there_are_no_such_streams_and_consum
             up(made)
             peer = Peer(made[0], account.user("u"))
             found: list[object] = [made_or_not(peer)]
-            acknowledged = json.loads(peer.ask("A3", b"x" * 100, seconds=20)[0])
+            acknowledged = json.loads(peer.answers("A3", b"x" * 100, seconds=20)[0])
             found += [acknowledged.get("seq"), acknowledged.get("error"), full(peer)]
             answers.append(found)
     assert answers[0] == answers[1]
@@ -213,7 +213,7 @@ def at_each(made: list[servers.Server], account: Account) -> list[object]:
         assert "error" not in asked(peers[0], f"STREAM.CREATE.{name}", config)
 
     def publish(name: str, size: int) -> object:
-        acknowledged: dict[str, Any] = json.loads(peers[0].ask(name, b"x" * size, seconds=20)[0])
+        acknowledged: dict[str, Any] = json.loads(peers[0].answers(name, b"x" * size, seconds=20)[0])
         return acknowledged.get("error", {}).get("err_code", acknowledged.get("seq"))
 
     found: list[object] = [publish(f"ONE{number}", 9_000) for number in (0, 1) for _ in range(3)]

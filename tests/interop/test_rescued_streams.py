@@ -17,8 +17,8 @@ from nats.aio.client import Client
 
 from tests import servers
 from tests.interop.test_meta_group import L, group_at, leader_of, led, told_by, until_all_vote
-from tests.interop.test_replicated_streams import asked, stored
-from tests.rig.official import connect
+from tests.interop.test_replicated_streams import stored
+from tests.rig.official import connect, must
 from tests.rig.waiting import eventually, logged, until
 
 STREAM = {"name": "S", "subjects": ["s.>"], "num_replicas": 3}
@@ -33,7 +33,7 @@ async def published(client: Client, first: int, count: int) -> None:
 
 async def made(server: servers.Server) -> None:
     client = await connect(server)
-    await asked(client, "STREAM.CREATE.S", STREAM)
+    await must(client, "$JS.API.STREAM.CREATE.S", STREAM)
     await published(client, 0, 100)
     await client.close()
 
@@ -42,7 +42,7 @@ async def seen(server: servers.Server) -> dict[str, Any]:
     """The stream's info; {}: nobody leads it."""
     client = await connect(server)
     try:
-        return await asked(client, "STREAM.INFO.S")
+        return await must(client, "$JS.API.STREAM.INFO.S")
     except (AssertionError, nats.errors.Error):
         return {}
     finally:

@@ -49,7 +49,7 @@ def _close() -> Iterator[None]:
 
 def answer(peer: Peer, subject: str, body: bytes | str = b"") -> Any:
     """The data of a JSON answer, or its error."""
-    found = json.loads(peer.ask(subject, body)[0])
+    found = json.loads(peer.answers(subject, body)[0])
     assert found["server"]["ver"] == "2.15.1"
     return found["data"] if "data" in found else found["error"]
 
@@ -85,8 +85,8 @@ def test_a_pushed_account_is_there_at_once_and_after_a_restart(kind: str) -> Non
         ):
             assert updated(account) == answer(system, subject, account.token())
         kept = (server.directory / "jwt" / f"{account.public}.jwt").read_text()
-        assert account.public in json.loads(system.ask("$SYS.REQ.CLAIMS.LIST")[0])["data"]
-        assert kept.encode() == system.ask(f"$SYS.REQ.ACCOUNT.{account.public}.CLAIMS.LOOKUP")[0]
+        assert account.public in json.loads(system.answers("$SYS.REQ.CLAIMS.LIST")[0])["data"]
+        assert kept.encode() == system.answers(f"$SYS.REQ.ACCOUNT.{account.public}.CLAIMS.LOOKUP")[0]
         server.stop()
         server.start()
         assert [] == Peer(server, user).lines()
@@ -244,9 +244,9 @@ def test_only_keys_are_looked_up(kind: str) -> None:
     operator = Operator()
     with running(kind, full(operator)) as server:
         system = Peer(server, operator.system.user("s"))
-        assert [b""] == system.ask(f"$SYS.REQ.ACCOUNT.{operator.account('A').public}.CLAIMS.LOOKUP")
+        assert [b""] == system.answers(f"$SYS.REQ.ACCOUNT.{operator.account('A').public}.CLAIMS.LOOKUP")
         with pytest.raises(TimeoutError):
-            system.ask("$SYS.REQ.ACCOUNT.NOTAKEY.CLAIMS.LOOKUP", seconds=1)
+            system.answers("$SYS.REQ.ACCOUNT.NOTAKEY.CLAIMS.LOOKUP", seconds=1)
 
 
 @both
@@ -271,14 +271,14 @@ def test_all_accounts_are_handed_to_who_has_others(kind: str) -> None:
     with running(kind, full(operator)) as server:
         system = Peer(server, operator.system.user("s"))
         push(system, account)
-        *found, last = system.ask("$SYS.REQ.CLAIMS.PACK", answers=3)
+        *found, last = system.answers("$SYS.REQ.CLAIMS.PACK", count=3)
         tokens = dict(one.decode().split("|") for one in found)
         assert ({operator.system.public, account.public}, b"") == (set(tokens), last)
         combined = 0
         for token in tokens.values():
             combined ^= int.from_bytes(hashlib.sha256(token.encode()).digest(), "big")
-        assert [b""] == system.ask("$SYS.REQ.CLAIMS.PACK", combined.to_bytes(32, "big"))
-        assert [b""] == system.ask(f"$SYS.REQ.ACCOUNT.{operator.account('C').public}.CLAIMS.LOOKUP")
+        assert [b""] == system.answers("$SYS.REQ.CLAIMS.PACK", combined.to_bytes(32, "big"))
+        assert [b""] == system.answers(f"$SYS.REQ.ACCOUNT.{operator.account('C').public}.CLAIMS.LOOKUP")
 
 
 def heard_until_closed(peer: Peer) -> tuple[list[str], float]:
@@ -572,10 +572,10 @@ def test_streams_wait_for_their_account(tmp_path: Path) -> None:
         configuration = HEAD + store + f"operator: {operator.token()}\nresolver: URL({url})\n"
         with running(LEAFD, configuration) as server:
             peer = Peer(server, user)
-            assert b'"did_create":true' in peer.ask("$JS.API.STREAM.CREATE.S", '{"name":"S","subjects":["s"]}')[0]
-            assert b'"seq":1' in peer.ask("s", "kept")[0]
+            assert b'"did_create":true' in peer.answers("$JS.API.STREAM.CREATE.S", '{"name":"S","subjects":["s"]}')[0]
+            assert b'"seq":1' in peer.answers("s", "kept")[0]
             pull = '{"stream_name":"S","config":{"durable_name":"C","ack_policy":"explicit"}}'
-            assert b'"error"' not in peer.ask("$JS.API.CONSUMER.DURABLE.CREATE.S.C", pull)[0]
+            assert b'"error"' not in peer.answers("$JS.API.CONSUMER.DURABLE.CREATE.S.C", pull)[0]
     unreachable = configuration.replace(url, "http://127.0.0.1:1/")
     with running(LEAFD, unreachable) as server:
         assert [VIOLATION, "closed"] == Peer(server, user).lines()
@@ -583,6 +583,6 @@ def test_streams_wait_for_their_account(tmp_path: Path) -> None:
             assert "Reloaded" in reload(server, unreachable.replace("http://127.0.0.1:1/", url))
             eventually(lambda: Peer(server, user).lines() == [], lambda: server.log)
             peer = Peer(server, user)
-            info = json.loads(peer.ask("$JS.API.STREAM.INFO.S")[0])
+            info = json.loads(peer.answers("$JS.API.STREAM.INFO.S")[0])
             assert (1, 1) == (info["state"]["messages"], info["state"]["consumer_count"])
-            assert b"kept" in b"".join(peer.ask("$JS.API.CONSUMER.MSG.NEXT.S.C"))
+            assert b"kept" in b"".join(peer.answers("$JS.API.CONSUMER.MSG.NEXT.S.C"))

@@ -15,7 +15,8 @@ from typing import Any
 from nats.aio.client import Client
 
 from tests.interop.clients import connected
-from tests.interop.test_backup import api, send, started, take
+from tests.interop.test_backup import send, started, take
+from tests.rig.official import must
 from tests.servers import KINDS, Server
 
 PENDING_S = 3.0
@@ -30,7 +31,7 @@ def at(moment: float) -> str:
 async def schedule(client: Client, name: str, **patterns: str) -> None:
     """A stream with these schedules, each with a target of its name; `ended` has a later message, which ends it."""
     config = {"name": name, "subjects": [f"{name}.>"], "allow_msg_schedules": True}
-    await api(client, f"STREAM.CREATE.{name}", config)
+    await must(client, f"$JS.API.STREAM.CREATE.{name}", config)
     for key, pattern in patterns.items():
         headers = {"Nats-Schedule": pattern, "Nats-Schedule-Target": f"{name}.to.{key}", "Own": key}
         await client.jetstream().publish(f"{name}.from.{key}", key.encode(), headers=headers)
@@ -39,7 +40,7 @@ async def schedule(client: Client, name: str, **patterns: str) -> None:
 
 async def made(client: Client, name: str, key: str) -> int:
     """How many messages a schedule has made."""
-    info = await api(client, f"STREAM.INFO.{name}", {"subjects_filter": f"{name}.to.{key}"})
+    info = await must(client, f"$JS.API.STREAM.INFO.{name}", {"subjects_filter": f"{name}.to.{key}"})
     return sum((info["state"].get("subjects") or {}).values())
 
 
@@ -63,7 +64,7 @@ async def backup(client: Client, name: str) -> tuple[float, dict[str, Any], byte
         told, archive = await take(client, name)
         if time.time() < due:
             return due, told, archive
-        await api(client, f"STREAM.DELETE.{name}")
+        await must(client, f"$JS.API.STREAM.DELETE.{name}")
         pending *= 2
 
 
@@ -81,7 +82,7 @@ async def restored(server: Server, due: float, told: dict[str, Any], archive: by
         assert (b"passed", expected) == (message.data, dict(message.headers or {}))
         await fired(client, name, "ahead")
         await fired(client, name, "again", before + 2)
-        info = await api(client, f"STREAM.INFO.{name}", {"subjects_filter": ">"})
+        info = await must(client, f"$JS.API.STREAM.INFO.{name}", {"subjects_filter": ">"})
         left = {f"{name}.from.{key}" for key in ("again", "yearly", "ended")}
         assert left | {f"{name}.to.{key}" for key in ("passed", "ahead", "again")} == set(info["state"]["subjects"])
 

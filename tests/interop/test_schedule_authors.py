@@ -17,10 +17,10 @@ from nats.aio.client import Client
 
 from tests.interop.denial_wires import Peer as Leaf
 from tests.interop.jwt_peer import Peer
-from tests.interop.test_backup import api
 from tests.interop.test_names_attacks import Hub
 from tests.interop.test_operator import reload, with_token
 from tests.jwts import Operator
+from tests.rig.official import must
 from tests.rig.waiting import eventually, until
 from tests.servers import KINDS, Server, make, running
 
@@ -55,7 +55,7 @@ async def counts(server: Server) -> dict[str, int]:
     """How many messages each subject has."""
     client = await login(server, "owner")
     try:
-        answer = await api(client, "STREAM.INFO.S", {"subjects_filter": ">"})
+        answer = await must(client, "$JS.API.STREAM.INFO.S", {"subjects_filter": ">"})
         found: dict[str, int] = answer["state"]["subjects"]
         return found
     finally:
@@ -78,7 +78,7 @@ def fired(server: Server, *targets: str) -> Callable[[], Awaitable[bool]]:
 async def planned(server: Server) -> None:
     """The schedules of three authors, each of which has fired but that for one moment."""
     owner, user, gone = [await login(server, name) for name in ("owner", "user", "gone")]
-    await api(owner, "STREAM.CREATE.S", STREAM)
+    await must(owner, "$JS.API.STREAM.CREATE.S", STREAM)
     await owner.jetstream().publish("s.secret", b"secret")
     await plan(owner, "owner", "s.owned")
     await plan(user, "kept", "s.kept")
@@ -134,7 +134,7 @@ def test_the_stream_may_grant_it_to_everybody(kind: str) -> None:
 
     async def grant(server: Server, word: str) -> None:
         owner = await login(server, "owner")
-        await api(owner, "STREAM.UPDATE.S", STREAM | {"metadata": {"leafd.schedules": word}})
+        await must(owner, "$JS.API.STREAM.UPDATE.S", STREAM | {"metadata": {"leafd.schedules": word}})
         await owner.close()
 
     with running(kind, CONFIGURATION) as server:
@@ -153,7 +153,7 @@ def test_nobody_can_write_who_a_schedules_author_is() -> None:
 
     async def forged(server: Server) -> tuple[str, str]:
         owner, user = await login(server, "owner"), await login(server, "user")
-        await api(owner, "STREAM.CREATE.S", STREAM)
+        await must(owner, "$JS.API.STREAM.CREATE.S", STREAM)
         headers = {AUTHOR: '["user","STANDARD","owner"]', "Nats-Schedule": EVERY, "Nats-Schedule-Target": "s.t"}
         await user.jetstream().publish("s.plan.x", b"", headers=headers)
         await until(fired(server, "s.t"))
@@ -179,11 +179,11 @@ def test_a_revoked_user_schedules_nothing_more(kind: str) -> None:
     with running(kind, text + with_token(operator, token)) as server:
         peers = [Peer(server, user) for user in users]
         # nats-server may still be making the account's directory (10049).
-        eventually(lambda: b"error" not in peers[0].ask("$JS.API.STREAM.CREATE.S", json.dumps(STREAM))[0])
+        eventually(lambda: b"error" not in peers[0].answers("$JS.API.STREAM.CREATE.S", json.dumps(STREAM))[0])
 
         def count() -> dict[str, int]:
             body = json.dumps({"subjects_filter": ">"})
-            found: dict[str, int] = json.loads(peers[1].ask("$JS.API.STREAM.INFO.S", body)[0])["state"].get(
+            found: dict[str, int] = json.loads(peers[1].answers("$JS.API.STREAM.INFO.S", body)[0])["state"].get(
                 "subjects", {}
             )
             return found
@@ -221,7 +221,7 @@ def test_a_leafs_rights_count_for_what_came_over_its_link(kind: str) -> None:
 
     async def planned(server: Server) -> None:
         owner = await login(server, "owner")
-        await api(owner, "STREAM.CREATE.S", STREAM)
+        await must(owner, "$JS.API.STREAM.CREATE.S", STREAM)
         leaf = Leaf(*await asyncio.open_connection("127.0.0.1", server.ports["leaf_port"]), link=True)
         await leaf.info()
         await leaf.begin({"user": "box", "pass": "p", "name": "b", "server_id": "b", "headers": True, "protocol": 1})
@@ -248,7 +248,7 @@ def test_nobody_can_write_it_in_a_batch_either() -> None:
 
     async def forged(server: Server) -> list[str]:
         owner, user = await login(server, "owner"), await login(server, "user")
-        await api(owner, "STREAM.CREATE.S", STREAM | {"allow_atomic": True})
+        await must(owner, "$JS.API.STREAM.CREATE.S", STREAM | {"allow_atomic": True})
         for sequence in range(1, 4):
             headers = {AUTHOR: '["user","STANDARD","owner"]', "Nats-Schedule": EVERY, "Nats-Schedule-Target": "s.t"}
             headers |= {"Nats-Batch-Id": "b", "Nats-Batch-Sequence": str(sequence)}
@@ -280,7 +280,7 @@ def test_what_a_box_denies_its_hub_counts_for_what_the_hub_scheduled(kind: str, 
     async def planned(server: Server, hub: Hub) -> None:
         peer = await asyncio.wait_for(hub.dialled, 20)
         owner = await login(server, "owner")
-        await api(owner, "STREAM.CREATE.S", STREAM)
+        await must(owner, "$JS.API.STREAM.CREATE.S", STREAM)
         for name in ("kept", "lost"):
             header = (block % name).encode()
             peer.send(b"HMSG s.plan.%s %d %d\r\n%s\r\n" % (name.encode(), len(header), len(header), header))

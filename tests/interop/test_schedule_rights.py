@@ -13,7 +13,7 @@ import nats
 import pytest
 from nats.aio.client import Client
 
-from tests.interop.test_backup import api
+from tests.rig.official import must
 from tests.servers import KINDS, Server, running
 
 CONFIGURATION = """
@@ -53,7 +53,7 @@ async def attacked(server: Server, metadata: dict[str, str]) -> tuple[list[int],
     owner, user = await login(server, "owner"), await login(server, "user")
     try:
         config = {"name": "S", "subjects": ["s.>"], "allow_msg_schedules": True, "metadata": metadata}
-        await api(owner, "STREAM.CREATE.S", config)
+        await must(owner, "$JS.API.STREAM.CREATE.S", config)
         await owner.jetstream().publish("s.owned", b"", headers=AT | {"Nats-Schedule-Target": "s.owned.x"})
         wrong = [await told(user, headers) for headers in REFUSED.values()]
         right = [await told(user, headers) for headers in ALLOWED]

@@ -26,6 +26,7 @@ from leafd.cli.store import Place
 from leafd.errors import LeafdError
 
 from tests import servers
+from tests.rig.official import ask
 from tests.rig.waiting import eventually
 
 CONFIGURATION = """
@@ -92,18 +93,14 @@ async def contents(server: servers.Server, upto: int) -> dict[str, Any]:
     """All that a client can see of its streams: messages up to a sequence of TEL, consumers, configurations."""
     client = await nats.connect(server.url)
 
-    async def ask(subject: str, body: object = None) -> Any:
-        text = b"" if body is None else json.dumps(body).encode()
-        return json.loads((await client.request(f"$JS.API.{subject}", text, timeout=10)).data)
-
     found: dict[str, Any] = {}
     for name in ("TEL", "COPY"):
-        info = await ask(f"STREAM.INFO.{name}")
+        info = await ask(client, f"$JS.API.STREAM.INFO.{name}")
         found[name] = (info["config"], info["created"], info["state"]["first_seq"])
         for sequence in range(1, min(upto, info["state"]["last_seq"]) + 1):
-            answer = await ask(f"STREAM.MSG.GET.{name}", {"seq": sequence})
+            answer = await ask(client, f"$JS.API.STREAM.MSG.GET.{name}", {"seq": sequence})
             found[f"{name} {sequence}"] = answer.get("message") or answer["error"]["err_code"]
-    info = await ask("CONSUMER.INFO.TEL.worker")
+    info = await ask(client, "$JS.API.CONSUMER.INFO.TEL.worker")
     found["worker"] = [info[one] for one in ("name", "config", "delivered", "ack_floor", "num_ack_pending")]
     await client.close()
     return found

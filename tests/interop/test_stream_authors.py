@@ -15,9 +15,9 @@ import pytest
 from nats.aio.client import Client
 
 from tests.interop.denial_wires import Peer as Leaf
-from tests.interop.test_backup import api
 from tests.interop.test_operator import reload
 from tests.interop.test_schedule_authors import login
+from tests.rig.official import must
 from tests.rig.waiting import until
 from tests.servers import KINDS, Server, running
 
@@ -174,7 +174,7 @@ async def republished(client: Client) -> set[str]:
 
 async def error_of(client: Client, stream: str) -> int:
     """The code of the error of a stream's source."""
-    return int((await api(client, f"STREAM.INFO.{stream}", {}))["sources"][0].get("error", {}).get("code", 0))
+    return int((await must(client, f"$JS.API.STREAM.INFO.{stream}", {}))["sources"][0].get("error", {}).get("code", 0))
 
 
 @pytest.mark.parametrize("kind", KINDS)

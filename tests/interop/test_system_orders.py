@@ -13,6 +13,7 @@ import pytest
 from nats.aio.client import Client
 
 from tests import servers
+from tests.rig.official import ask
 from tests.rig.waiting import PATIENCE_S
 
 CONFIGURATION = """
@@ -41,12 +42,6 @@ async def connected(server: servers.Server, user: str) -> AsyncIterator[Client]:
     await client.close()
 
 
-async def order(client: Client, subject: str, body: object = None) -> dict[str, Any]:
-    """The answer."""
-    payload = json.dumps(body).encode() if body is not None else b""
-    return dict(json.loads((await client.request(subject, payload, timeout=PATIENCE_S)).data))
-
-
 def test_an_account_is_purged(server: servers.Server) -> None:
     """Its streams are gone, with what was in them; an account that is not there has none."""
 
@@ -56,10 +51,10 @@ def test_an_account_is_purged(server: servers.Server) -> None:
             for name in ("S", "T"):
                 await streams.add_stream(name=name, subjects=[f"{name}.>"])
                 await streams.publish(f"{name}.x", b"1")
-            answer = await order(operator, "$JS.API.ACCOUNT.PURGE.A")
+            answer = await ask(operator, "$JS.API.ACCOUNT.PURGE.A")
             assert answer == {"type": "io.nats.jetstream.api.v1.account_purge_response", "initiated": True}
             assert (await streams.account_info()).streams == 0
-            assert (await order(operator, "$JS.API.ACCOUNT.PURGE.NONE"))["initiated"]
+            assert (await ask(operator, "$JS.API.ACCOUNT.PURGE.NONE"))["initiated"]
 
     asyncio.run(check())
 
@@ -75,7 +70,7 @@ def test_a_client_is_asked_to_connect_elsewhere(server: servers.Server) -> None:
             while await reader.readline() != b"PONG\r\n":
                 pass
             subject = f"$SYS.REQ.SERVER.{own['server_id']}.LDM"
-            assert "error" not in await order(operator, subject, {"cid": own["client_id"]})
+            assert "error" not in await ask(operator, subject, {"cid": own["client_id"]})
             told = dict[str, Any]()
             while not told.get("ldm"):
                 told = json.loads((await reader.readline()).removeprefix(b"INFO "))
@@ -84,7 +79,7 @@ def test_a_client_is_asked_to_connect_elsewhere(server: servers.Server) -> None:
             assert await reader.readline() == b"PONG\r\n"
             writer.close()
             await writer.wait_closed()
-            wrong = await order(operator, subject, {"cid": 1_000_000})
+            wrong = await ask(operator, subject, {"cid": 1_000_000})
             assert wrong["error"] == {"code": 500, "description": "no such client id"}
 
     asyncio.run(check())

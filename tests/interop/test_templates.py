@@ -16,6 +16,7 @@ import nats
 from nats.aio.client import Client
 from nats.errors import NoRespondersError, TimeoutError as NatsTimeout
 
+from tests.rig.official import ask, must
 from tests.rig.waiting import PATIENCE_S
 from tests.servers import LEAFD, running
 
@@ -49,25 +50,13 @@ async def client(url: str, **options: Any) -> AsyncIterator[Client]:
     await one.close()
 
 
-async def ask(one: Client, endpoint: str, body: Any = None, prefix: str = "$JS.API") -> dict[str, Any]:
-    payload = b"" if body is None else json.dumps(body).encode()
-    found: dict[str, Any] = json.loads((await one.request(f"{prefix}.{endpoint}", payload, timeout=PATIENCE_S)).data)
-    return found
-
-
-async def made(one: Client, endpoint: str, body: Any = None) -> dict[str, Any]:
-    found = await ask(one, endpoint, body)
-    assert "error" not in found, found
-    return found
-
-
 async def streams(one: Client) -> list[str]:
-    return list((await made(one, "STREAM.NAMES"))["streams"] or ())
+    return list((await must(one, "$JS.API.STREAM.NAMES"))["streams"] or ())
 
 
 async def contents(one: Client, name: str) -> list[bytes]:
     """A stream's messages in order."""
-    state = (await made(one, f"STREAM.INFO.{name}"))["state"]
+    state = (await must(one, f"$JS.API.STREAM.INFO.{name}"))["state"]
     held = [await one.jetstream().get_msg(name, sequence) for sequence in range(1, state["last_seq"] + 1)]
     return [message.data or b"" for message in held]
 
@@ -77,7 +66,7 @@ def test_streams_come_with_traffic_and_go_with_the_template() -> None:
 
     async def main(url: str) -> None:
         async with client(url) as one:
-            reply = await made(one, "STREAM.TEMPLATE.CREATE.CLIENTS", CLIENTS)
+            reply = await must(one, "$JS.API.STREAM.TEMPLATE.CREATE.CLIENTS", CLIENTS)
             assert (f"{TYPE}create_response", []) == (reply["type"], reply["streams"])
             assert ("CLIENTS", 1024) == (reply["config"]["name"], reply["config"]["max_streams"])
             assert CLIENTS["config"].items() <= reply["config"]["config"].items()
@@ -88,13 +77,13 @@ def test_streams_come_with_traffic_and_go_with_the_template() -> None:
             )
             assert ["CLIENTS_acme", "CLIENTS_other"] == await streams(one)
             assert [b"hello"] == await contents(one, "CLIENTS_acme")
-            config = (await made(one, "STREAM.INFO.CLIENTS_acme"))["config"]
+            config = (await must(one, "$JS.API.STREAM.INFO.CLIENTS_acme"))["config"]
             assert (["CLIENT.acme"], YEAR_NS, 2048) == (config["subjects"], config["max_age"], config["max_msg_size"])
-            names = await made(one, "STREAM.TEMPLATE.NAMES")
+            names = await must(one, "$JS.API.STREAM.TEMPLATE.NAMES")
             assert (f"{TYPE}names_response", 1, ["CLIENTS"]) == (names["type"], names["total"], names["streams"])
-            info = await made(one, "STREAM.TEMPLATE.INFO.CLIENTS")
+            info = await must(one, "$JS.API.STREAM.TEMPLATE.INFO.CLIENTS")
             assert (f"{TYPE}info_response", ["CLIENTS_acme", "CLIENTS_other"]) == (info["type"], info["streams"])
-            gone = await made(one, "STREAM.TEMPLATE.DELETE.CLIENTS")
+            gone = await must(one, "$JS.API.STREAM.TEMPLATE.DELETE.CLIENTS")
             assert {"type": f"{TYPE}delete_response", "success": True} == gone
             assert [] == await streams(one)
             try:
@@ -118,7 +107,7 @@ def test_who_never_uses_templates_finds_none() -> None:
                 except NatsTimeout:
                     continue
                 raise AssertionError(f"{request} was answered")
-            assert 0 == (await ask(one, "INFO"))["streams"]
+            assert 0 == (await ask(one, "$JS.API.INFO"))["streams"]
 
     with running(LEAFD, BOX) as server:
         asyncio.run(main(server.url))
@@ -137,7 +126,7 @@ def test_messages_stay_in_order_while_their_stream_is_made() -> None:
 
     async def main(url: str) -> None:
         async with client(url) as one:
-            await made(one, "STREAM.TEMPLATE.CREATE.CLIENTS", CLIENTS)
+            await must(one, "$JS.API.STREAM.TEMPLATE.CREATE.CLIENTS", CLIENTS)
             await asyncio.gather(*(publish(url, who) for who in range(publishers)))
             names = set(await streams(one)) - {"CLIENTS_end"}
             assert subjects == len(names)
@@ -155,7 +144,7 @@ def test_a_template_outlives_kill_9() -> None:
 
     async def before(url: str) -> None:
         async with client(url) as one:
-            await made(one, "STREAM.TEMPLATE.CREATE.CLIENTS", CLIENTS | {"max_streams": 2})
+            await must(one, "$JS.API.STREAM.TEMPLATE.CREATE.CLIENTS", CLIENTS | {"max_streams": 2})
             await one.request("CLIENT.a", b"1", timeout=PATIENCE_S)
 
     async def after(url: str) -> None:
@@ -164,10 +153,10 @@ def test_a_template_outlives_kill_9() -> None:
             await one.request("CLIENT.b", b"2", timeout=PATIENCE_S)
             refused = json.loads((await one.request("CLIENT.c", b"3", timeout=PATIENCE_S)).data)
             assert 10027 == refused["error"]["err_code"]
-            await made(one, "STREAM.DELETE.CLIENTS_a")
+            await must(one, "$JS.API.STREAM.DELETE.CLIENTS_a")
             await one.request("CLIENT.c", b"3", timeout=PATIENCE_S)
-            assert ["CLIENTS_b", "CLIENTS_c"] == (await made(one, "STREAM.TEMPLATE.INFO.CLIENTS"))["streams"]
-            await made(one, "STREAM.TEMPLATE.DELETE.CLIENTS")
+            assert ["CLIENTS_b", "CLIENTS_c"] == (await must(one, "$JS.API.STREAM.TEMPLATE.INFO.CLIENTS"))["streams"]
+            await must(one, "$JS.API.STREAM.TEMPLATE.DELETE.CLIENTS")
 
     async def at_last(url: str) -> None:
         async with client(url) as one:
@@ -205,7 +194,7 @@ def test_publishers_of_other_accounts_and_behind_links_make_streams() -> None:
 
     async def main(hub: str, leaf: str) -> None:
         async with client(hub, user="a", password="a") as one, client(hub, user="b", password="b") as other:
-            await made(one, "STREAM.TEMPLATE.CREATE.CLIENTS", CLIENTS)
+            await must(one, "$JS.API.STREAM.TEMPLATE.CREATE.CLIENTS", CLIENTS)
             imported = json.loads((await other.request("to.b", b"1", timeout=PATIENCE_S)).data)
             assert ("CLIENTS_b", 1) == (imported["stream"], imported["seq"])
             async with client(leaf) as behind:

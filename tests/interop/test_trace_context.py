@@ -5,7 +5,6 @@ gets it from there. The same asked of both servers."""
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -16,6 +15,7 @@ import pytest
 from nats.aio.client import Client
 
 from tests import servers
+from tests.rig.official import must
 
 HUB = """
 listen: "127.0.0.1:{port}"
@@ -69,12 +69,6 @@ def stops(request: pytest.FixtureRequest) -> Iterator[dict[str, dict[str, str]]]
         yield asyncio.run(travelled(hub, box))
 
 
-async def asked(client: Client, subject: str, body: dict[str, Any]) -> dict[str, Any]:
-    found = json.loads((await client.request(f"$JS.API.{subject}", json.dumps(body).encode(), timeout=10)).data)
-    assert "error" not in found, found
-    return dict(found)
-
-
 async def until_stored(client: Client, stream: str, subject: str) -> dict[str, str]:
     """The headers of the last message on that subject, once there is one."""
     jetstream = client.jetstream()
@@ -92,7 +86,7 @@ async def travelled(hub: servers.Server, box: servers.Server) -> dict[str, dict[
     for client, name in ((here, "box"), (there, "hub")):
         for stream, config in STREAMS[name].items():
             more = {"allow_direct": True, "storage": "file", "retention": "limits", "discard": "old"}
-            await asked(client, f"STREAM.CREATE.{stream}", {"name": stream} | more | config)
+            await must(client, f"$JS.API.STREAM.CREATE.{stream}", {"name": stream} | more | config)
     told, over, again = (
         await here.subscribe("told.>"), await there.subscribe("s.>"), await there.subscribe("again.>"),
     )  # fmt: skip
@@ -126,7 +120,7 @@ async def until_heard(client: Client, stream: str) -> None:
     """The copy has heard of its origin."""
     deadline = time.monotonic() + 60
     while True:
-        info = await asked(client, f"STREAM.INFO.{stream}", {})
+        info = await must(client, f"$JS.API.STREAM.INFO.{stream}", {})
         if (info.get("mirror") or info["sources"][0]).get("active", -1) >= 0:
             return
         assert time.monotonic() < deadline, info

@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable
-from typing import Any
+from typing import Any, Final
 
 import nats
 import nats.errors
@@ -15,6 +15,9 @@ from nats.aio.msg import Msg
 
 from tests import servers
 from tests.rig.waiting import AGAIN_S, PATIENCE_S, until
+
+ANSWER_S: Final = 10.0
+"""As long as one request waits: what is lost while a leader changes is asked for again by whoever waits longer."""
 
 
 async def connect(server: servers.Server, user: str = "a", **options: Any) -> Client:
@@ -32,6 +35,28 @@ async def one_each(at: Iterable[servers.Server], user: str = "a", **options: Any
     finally:
         for client in made:
             await client.close()
+
+
+async def ask(
+    client: Client,
+    subject: str,
+    body: object = None,
+    *,
+    seconds: float = ANSWER_S,
+    headers: dict[str, str] | None = None,
+) -> dict[str, Any]:
+    """The JSON that answers a request; {} for an empty answer. body: bytes as they are, anything else as JSON."""
+    data = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
+    said = (await client.request(subject, data, timeout=seconds, headers=headers)).data
+    found: dict[str, Any] = json.loads(said) if said else {}
+    return found
+
+
+async def must(client: Client, subject: str, body: object = None, *, seconds: float = ANSWER_S) -> dict[str, Any]:
+    """The JSON that answers a request, which is no error."""
+    found = await ask(client, subject, body, seconds=seconds)
+    assert "error" not in found, f"{subject}: {found['error']}"
+    return found
 
 
 async def ask_all(client: Client, subject: str, body: bytes = b"", answers: int = 3) -> list[dict[str, Any]]:

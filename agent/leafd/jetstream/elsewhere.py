@@ -30,17 +30,13 @@ from leafd.jetstream.errors import ApiError
 from leafd.jetstream.models.stream import MEMORY, StreamConfig
 from leafd.jetstream.ports import Asker, Placing, Wanted
 from leafd.jetstream.publishing import publishes
-from leafd.jetstream.registry import API, TYPE, Answer, Endpoint, find, refusal
+from leafd.jetstream.registry import API, TYPE, Among, Answer, Endpoint, find, refusal
 from leafd.jetstream.rules.account_limits import bytes_in, replicas_in
 from leafd.records import dataclass
 
 USED: Final = ("memory", "storage", "consumers")
 """What of an account's info is the sum of what its servers say."""
-LEADERS: Final = (("INFO",), ("STREAM", "NAMES"), ("STREAM", "LIST"))
-"""Requests that the server answers which leads the group."""
-MAKES: Final = (("STREAM", "CREATE"), ("STREAM", "RESTORE"))
-NAMES_AUTHOR: Final = (*MAKES, ("STREAM", "UPDATE"))
-CHANGES: Final = (*NAMES_AUTHOR, ("STREAM", "DELETE"))
+CHANGES: Final = (Among.DECIDED, Among.PLACED)
 """Requests that the group decides on. Whatever else concerns a stream does its server, also one of a minority."""
 LISTED_S: Final = 4.0
 """As long as nats-server waits for the others, before it says which streams are missing in a list."""
@@ -87,16 +83,16 @@ class Elsewhere:
         line = find(tokens)
         if line is None or not account.enabled or account.system:
             return await self._here(account, subject, header, body, asker)
-        if line.pattern[:2] == ("STREAM", "TEMPLATE"):
+        if line.among is Among.NONE:
             return None  # as with nats-server
         try:
             server = await self._server_for(line, account, tokens, body)
             if server == self._placing.own:
-                everywhere = self if line.pattern in LEADERS else None
+                everywhere = self if line.among is Among.LEADER else None
                 await self._begun(line, account, tokens)
                 found = await self._here(account, subject, header, body, asker, everywhere)
             else:
-                found = await self._forwarded(server, account, subject, header, body, asker)
+                found = await self._forwarded(server, line, account, subject, header, body, asker)
         except ApiError as error:
             return refusal(line, error)
         if found is not None and "alternates" in found.members:  # the nearest first: the asker is of this cluster
@@ -106,23 +102,30 @@ class Elsewhere:
 
     async def _server_for(self, line: Endpoint, account: JetStreamAccount, tokens: list[str], body: bytes) -> int:
         """The server that answers. Raises ApiError."""
-        placing, pattern = self._placing, line.pattern
+        placing = self._placing
         name = _stream_in(line, tokens)
         stream = account.streams.get(name)
         here = stream is not None and stream.group is None
-        if not placing.leader and (stream is None or pattern[:2] in CHANGES):
+        if not placing.leader and (stream is None or line.among in CHANGES):
             raise errors.CLUSTER_NOT_AVAILABLE.error()
-        if pattern in LEADERS:
+        if line.among is Among.LEADER:
             return placing.leader
         if here or not name:
             return placing.own
         server = await placing.server_of(account.name, name)
         if server:
             return server
-        return placing.choose(wanted_of(body)) if pattern[:2] in MAKES else placing.own
+        return placing.choose(wanted_of(body)) if line.among is Among.PLACED else placing.own
 
     async def _forwarded(
-        self, server: int, account: JetStreamAccount, subject: str, header: bytes, body: bytes, asker: Asker
+        self,
+        server: int,
+        line: Endpoint,
+        account: JetStreamAccount,
+        subject: str,
+        header: bytes,
+        body: bytes,
+        asker: Asker,
     ) -> Answer | None:
         if not self._placing.reaches(server):
             return await self._away(account, subject)
@@ -133,7 +136,7 @@ class Elsewhere:
             "author": asker.author,
             "client": asker.info(),
         }
-        if tuple(subject.removeprefix(API).split(".")[:2]) in NAMES_AUTHOR:
+        if line.among in CHANGES and line.request is not None:  # the stream's configuration, which has an author
             judged = _published(body)
             head |= {"judged": judged, "denied": list(await asker.denied(tuple(judged)))}
         said = await self._placing.ask(server, "api", head, body)
@@ -189,8 +192,10 @@ class Elsewhere:
         )
         subject, header = str(head["subject"]), str(head["header"]).encode("latin-1")
         tokens = subject.removeprefix(API).split(".")
-        everywhere = self if tuple(tokens) in LEADERS and head.get("everywhere", True) else None
-        if (line := find(tokens)) is not None:
+        line = find(tokens)
+        leads = line is not None and line.among is Among.LEADER and head.get("everywhere", True)
+        everywhere = self if leads else None
+        if line is not None:
             try:
                 self._check_asked(line, account, tokens, everywhere is not None)
             except ApiError as error:

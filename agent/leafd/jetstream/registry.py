@@ -74,6 +74,16 @@ class Counted(Enum):
     NONE = "none"
 
 
+class Among(Enum):
+    """The server that answers an endpoint, where several have JetStream together (elsewhere.py)."""
+
+    STREAM = "stream"  # the one that has the stream; without a stream the one that was asked
+    DECIDED = "decided"  # likewise, and the group of all servers decides on it
+    PLACED = "placed"  # likewise; a new stream's server is chosen by what its configuration wants
+    LEADER = "leader"  # the one that leads the group, about the streams of all
+    NONE = "none"  # nobody
+
+
 @dataclass(slots=True)
 class Call:
     """One request on its way. asker: who sent it. everywhere: the answer is to be about
@@ -138,6 +148,7 @@ class Endpoint:
     checks: tuple[Check, ...]
     counted: Counted
     whole: bool
+    among: Among
     function: Function
 
     def matches(self, tokens: list[str]) -> bool:
@@ -164,6 +175,7 @@ def endpoint(
     checks: tuple[Check, ...] = IN_ORDER,
     counted: Counted = Counted.ALL,
     whole: bool = False,
+    among: Among = Among.STREAM,
 ) -> Callable[[Function], Function]:
     """Registers a function for subjects $JS.API.<pattern>.
 
@@ -173,7 +185,8 @@ def endpoint(
 
     def register(function: Function) -> Function:
         tokens = tuple(pattern.split("."))
-        line = Endpoint(tokens, TYPE + type_name, request, body, lock, failed or {}, checks, counted, whole, function)
+        named = TYPE + type_name
+        line = Endpoint(tokens, named, request, body, lock, failed or {}, checks, counted, whole, among, function)
         _ENDPOINTS.setdefault(tokens[0], []).append(line)
         return function
 

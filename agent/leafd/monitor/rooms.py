@@ -21,13 +21,18 @@ if TYPE_CHECKING:
     from leafd.native_meta import MetaLook, MetaMember
 
 
-class ClientFacts(Protocol):
-    """One client connection."""
+class ConnectionFacts(Protocol):
+    """A connection of any kind."""
 
     @property
     def connection(self) -> int: ...
     @property
     def peer(self) -> str: ...
+
+
+class ClientFacts(ConnectionFacts, Protocol):
+    """One client connection."""
+
     @property
     def host(self) -> str: ...
     @property
@@ -66,17 +71,13 @@ class ClientsFacts(Protocol):
     def count(self, account: int) -> int: ...
 
 
-class LinkFacts(Protocol):
+class LinkFacts(ConnectionFacts, Protocol):
     """One leaf link that is up."""
 
-    @property
-    def connection(self) -> int: ...
     @property
     def name(self) -> str: ...
     @property
     def account(self) -> str: ...
-    @property
-    def peer(self) -> str: ...
     @property
     def spoke(self) -> bool: ...
     @property
@@ -148,27 +149,28 @@ class LeafsFacts(Protocol):
     def linked(self, account_name: str) -> int: ...
 
 
-class RouteFacts(Protocol):
-    """One connection with another server of the cluster."""
+class ServerConnectionFacts(ConnectionFacts, Protocol):
+    """One connection with another server of this cluster or of another one."""
 
-    @property
-    def connection(self) -> int: ...
     @property
     def remote_id(self) -> str: ...
     @property
     def remote_name(self) -> str: ...
     @property
-    def dialled(self) -> bool: ...
-    @property
     def explicit(self) -> bool: ...
     @property
-    def peer(self) -> str: ...
+    def opened_ns(self) -> int: ...
+
+
+class RouteFacts(ServerConnectionFacts, Protocol):
+    """One connection with another server of the cluster."""
+
+    @property
+    def dialled(self) -> bool: ...
     @property
     def account(self) -> str: ...
     @property
     def compression(self) -> str: ...
-    @property
-    def opened_ns(self) -> int: ...
     @property
     def told(self) -> Mapping[str, Any]: ...
 
@@ -196,8 +198,8 @@ class MetaFacts(Protocol):
     def report(self, cluster: str, *, at_followers: bool = False) -> dict[str, Any]: ...
 
 
-class FollowedConsumerFacts(Protocol):
-    """A consumer of a stream that another server leads."""
+class ConsumerFacts(Protocol):
+    """A consumer, known by its name."""
 
     @property
     def name(self) -> str: ...
@@ -205,6 +207,11 @@ class FollowedConsumerFacts(Protocol):
     def created(self) -> int: ...
     @property
     def config(self) -> Any: ...
+
+
+class FollowedConsumerFacts(ConsumerFacts, Protocol):
+    """A consumer of a stream that another server leads."""
+
     @property
     def state(self) -> t.StoredConsumer: ...
     def shown(self) -> dict[str, object]: ...
@@ -251,25 +258,13 @@ class RoutesFacts(Protocol):
     def remote_name(self, connection: int) -> str: ...
 
 
-class GatewayFacts(Protocol):
+class GatewayFacts(ServerConnectionFacts, Protocol):
     """One connection with a server of another cluster."""
 
-    @property
-    def connection(self) -> int: ...
     @property
     def name(self) -> str: ...
     @property
     def outbound(self) -> bool: ...
-    @property
-    def explicit(self) -> bool: ...
-    @property
-    def remote_id(self) -> str: ...
-    @property
-    def remote_name(self) -> str: ...
-    @property
-    def peer(self) -> str: ...
-    @property
-    def opened_ns(self) -> int: ...
 
 
 class OwnFacts(Protocol):
@@ -309,15 +304,9 @@ class DiskFacts(Protocol):
     def most(self) -> int | None: ...
 
 
-class ConsumerFacts(Protocol):
-    """A stream's consumer, known by its name."""
+class ServedConsumerFacts(ConsumerFacts, Protocol):
+    """A consumer of a stream that this server serves."""
 
-    @property
-    def name(self) -> str: ...
-    @property
-    def created(self) -> int: ...
-    @property
-    def config(self) -> Any: ...
     @property
     def hidden(self) -> bool: ...
 
@@ -358,7 +347,7 @@ class StreamFacts(Protocol):
     @property
     def names(self) -> Sequence[str]: ...
     @property
-    def consumers(self) -> Mapping[str, ConsumerFacts]: ...
+    def consumers(self) -> Mapping[str, ServedConsumerFacts]: ...
     @property
     def aside(self) -> Mapping[str, AsideFacts]: ...
     @property

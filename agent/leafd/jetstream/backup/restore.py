@@ -50,7 +50,7 @@ from leafd.jetstream.flat import flat_consumer, flat_stream
 from leafd.jetstream.models.requests import RestoreRequest
 from leafd.jetstream.models.stream import StreamConfig
 from leafd.jetstream.publishing import author_for
-from leafd.jetstream.registry import TYPE, Body, Call, endpoint
+from leafd.jetstream.registry import TYPE, Among, Body, Call, endpoint
 from leafd.jetstream.rules import consumer_rules as rules
 from leafd.jetstream.rules.account_limits import check_new_stream, no_room
 from leafd.jetstream.rules.stream_rules import refuse_unsupported
@@ -84,6 +84,7 @@ _Failure = (ArchiveError, S2Error, ApiError, t.PlaneError)
     RestoreRequest,
     body=Body.REQUIRED,
     failed={"deliver_subject": ""},
+    among=Among.PLACED,
 )
 async def restore(call: Call, request: RestoreRequest) -> dict[str, Any]:
     """Judges the configuration, and says where to send the archive."""

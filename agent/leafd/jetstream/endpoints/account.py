@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from leafd.jetstream.catalogue import JetStreamAccount, JetStreamLimits
 from leafd.jetstream.models.stream import FILE, MEMORY
-from leafd.jetstream.registry import Call, endpoint
+from leafd.jetstream.registry import Among, Call, endpoint
 from leafd.jetstream.rules.consumer_rules import replicas_of
 from leafd.jetstream.rules.versioning import API_LEVEL
 from leafd.turns import Pause
@@ -20,7 +20,7 @@ NOTHING: Final = JetStreamLimits(0, 0, 0, 0, 0, 0, 0)
 """What stands for the limits where there are tiers."""
 
 
-@endpoint("INFO", "account_info_response")
+@endpoint("INFO", "account_info_response", among=Among.LEADER)
 async def info(call: Call, _request: None) -> dict[str, Any]:
     """The account's use and limits. The call itself is not in its own count."""
     account, limits = call.account, call.account.limits

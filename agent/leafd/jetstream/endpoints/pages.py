@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeVar
 
 from leafd.holding import SMALL, Holding
+from leafd.jetstream.catalogue import Stream
 
 ITEM: Final = 1 << 10
 """What is shown of an item beside its texts, about."""
@@ -43,3 +44,12 @@ def cut(page: list[_Item], place: dict[str, Any], size: Callable[[_Item], int], 
 def texts_size(texts: tuple[str, ...], metadata: Mapping[str, str] | None) -> int:
     """How long they are."""
     return sum(map(len, texts)) + sum(len(key) + len(value) for key, value in (metadata or {}).items())
+
+
+def stream_size(stream: Stream) -> int:
+    """How long the texts of its configuration are."""
+    config = stream.config
+    sources = (*config.sources, config.mirror) if config.mirror else config.sources
+    renamed = (one for source in sources for one in source.subject_transforms)
+    texts = (config.description, *config.subjects, *(source.filter_subject for source in sources))
+    return texts_size((*texts, *(end for one in renamed for end in (one.source, one.destination))), config.metadata)

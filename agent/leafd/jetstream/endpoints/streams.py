@@ -29,19 +29,14 @@ from leafd.jetstream.catalogue import (
 from leafd.jetstream.context import Context
 from leafd.jetstream.copiers import COPIERS_MAX, SHOWN_MAX
 from leafd.jetstream.endpoints.infos import stream_info
-from leafd.jetstream.endpoints.pages import cut, page_of, texts_size
+from leafd.jetstream.endpoints.pages import cut, page_of, stream_size
 from leafd.jetstream.errors import ApiError, Row
 from leafd.jetstream.flat import flat_stream
-from leafd.jetstream.models.requests import (
-    PurgeRequest,
-    StreamInfoRequest,
-    StreamListRequest,
-    StreamNamesRequest,
-)
+from leafd.jetstream.models.requests import PurgeRequest, StreamInfoRequest, StreamListRequest, StreamNamesRequest
 from leafd.jetstream.models.stream import MEMORY, ConsumerLimits, StreamConfig, StreamConfigRequest
 from leafd.jetstream.ports import SERVER, Everywhere
 from leafd.jetstream.publishing import author_for, judge, republishes
-from leafd.jetstream.registry import Body, Call, Lock, endpoint
+from leafd.jetstream.registry import Among, Body, Call, Lock, endpoint
 from leafd.jetstream.rules.account_limits import check_new_stream, check_update_room
 from leafd.jetstream.rules.source_rules import check_filters
 from leafd.jetstream.rules.stream_rules import check_made, check_update, checked, invalid, refuse_unsupported
@@ -134,7 +129,14 @@ async def numbered(context: Context, attempt: Callable[[int], Awaitable[_Made]])
             )
 
 
-@endpoint("STREAM.CREATE.*", "stream_create_response", StreamConfigRequest, body=Body.PARSED, lock=Lock.ACCOUNT)
+@endpoint(
+    "STREAM.CREATE.*",
+    "stream_create_response",
+    StreamConfigRequest,
+    body=Body.PARSED,
+    lock=Lock.ACCOUNT,
+    among=Among.PLACED,
+)
 async def create(call: Call, request: StreamConfigRequest) -> dict[str, Any]:
     """Makes a stream; the same configuration again is no error and no change."""
     context, account, name = call.context, call.account, call.name(2)
@@ -257,7 +259,14 @@ def overlaps(mine: SubjectSet, others: Iterable[tuple[str, ...]]) -> bool:
     return any(mine.meets(SubjectSet(subjects)) for subjects in others)
 
 
-@endpoint("STREAM.UPDATE.*", "stream_update_response", StreamConfigRequest, body=Body.PARSED, lock=Lock.ACCOUNT)
+@endpoint(
+    "STREAM.UPDATE.*",
+    "stream_update_response",
+    StreamConfigRequest,
+    body=Body.PARSED,
+    lock=Lock.ACCOUNT,
+    among=Among.DECIDED,
+)
 async def update(call: Call, request: StreamConfigRequest) -> dict[str, Any]:
     """Replaces the whole configuration: what is left out goes back to its default."""
     context, account, name = call.context, call.account, call.name(2)
@@ -400,7 +409,7 @@ def _check_consumer_limits(stream: Stream, limits: ConsumerLimits) -> None:
         raise errors.STREAM_UPDATE.error(err=f"change to limits violates consumers: {', '.join(sorted(above))}")
 
 
-@endpoint("STREAM.DELETE.*", "stream_delete_response", body=Body.EMPTY, lock=Lock.ACCOUNT)
+@endpoint("STREAM.DELETE.*", "stream_delete_response", body=Body.EMPTY, lock=Lock.ACCOUNT, among=Among.DECIDED)
 async def delete(call: Call, _request: None) -> dict[str, Any]:
     """Removes a stream with its consumers and messages."""
     if call.name(2) in call.account.aside:
@@ -517,6 +526,7 @@ async def _matching(call: Call, subject: str) -> list[str]:
     StreamNamesRequest,
     body=Body.IF_JSON,
     failed=_NO_PAGE | {"streams": None},
+    among=Among.LEADER,
 )
 async def names(call: Call, request: StreamNamesRequest) -> dict[str, Any]:
     """Names of streams, a page at a time."""
@@ -526,17 +536,13 @@ async def names(call: Call, request: StreamNamesRequest) -> dict[str, Any]:
     return place | {"streams": selected or None}
 
 
-def stream_size(stream: Stream) -> int:
-    """How long the texts of its configuration are."""
-    config = stream.config
-    sources = (*config.sources, config.mirror) if config.mirror else config.sources
-    renamed = (one for source in sources for one in source.subject_transforms)
-    texts = (config.description, *config.subjects, *(source.filter_subject for source in sources))
-    return texts_size((*texts, *(end for one in renamed for end in (one.source, one.destination))), config.metadata)
-
-
 @endpoint(
-    "STREAM.LIST", "stream_list_response", StreamListRequest, body=Body.IF_JSON, failed=_NO_PAGE | {"streams": []}
+    "STREAM.LIST",
+    "stream_list_response",
+    StreamListRequest,
+    body=Body.IF_JSON,
+    failed=_NO_PAGE | {"streams": []},
+    among=Among.LEADER,
 )
 async def listing(call: Call, request: StreamListRequest) -> dict[str, Any]:
     """Infos of streams, a page at a time."""

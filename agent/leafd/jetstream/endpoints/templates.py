@@ -34,7 +34,7 @@ from leafd.jetstream.errors import ApiError, Row
 from leafd.jetstream.models.requests import StreamNamesRequest
 from leafd.jetstream.models.stream import StreamConfig
 from leafd.jetstream.publishing import author_for
-from leafd.jetstream.registry import Body, Call, Lock, endpoint
+from leafd.jetstream.registry import Among, Body, Call, Lock, endpoint
 from leafd.jetstream.rules.stream_rules import NAME_SIZE_MAX, checked, refuse_unsupported
 from leafd.jetstream.rules.versioning import static_stream
 from leafd.jetstream.subjects import SubjectSet, storable, subset, valid_name
@@ -76,6 +76,7 @@ class TemplateConfig(Struct):
     TemplateConfig,
     body=Body.REQUIRED,
     lock=Lock.ACCOUNT,
+    among=Among.NONE,
 )
 async def create(call: Call, request: TemplateConfig) -> dict[str, Any]:
     """Makes a template; its streams come with messages."""
@@ -127,6 +128,7 @@ def _judged(call: Call, config: StreamConfig) -> StreamConfig:
     StreamNamesRequest,
     body=Body.IF_JSON,
     failed=_NO_PAGE | {"streams": []},
+    among=Among.NONE,
 )
 async def names(call: Call, request: StreamNamesRequest) -> dict[str, Any]:
     """Names of templates, a page at a time."""
@@ -134,13 +136,19 @@ async def names(call: Call, request: StreamNamesRequest) -> dict[str, Any]:
     return place | {"streams": page}
 
 
-@endpoint("STREAM.TEMPLATE.INFO.*", "stream_template_info_response")
+@endpoint("STREAM.TEMPLATE.INFO.*", "stream_template_info_response", among=Among.NONE)
 async def info(call: Call, _request: None) -> dict[str, Any]:
     """A template and the names of the streams that it has made."""
     return _info(call.account, _known(call))
 
 
-@endpoint("STREAM.TEMPLATE.DELETE.*", "stream_template_delete_response", body=Body.EMPTY, lock=Lock.ACCOUNT)
+@endpoint(
+    "STREAM.TEMPLATE.DELETE.*",
+    "stream_template_delete_response",
+    body=Body.EMPTY,
+    lock=Lock.ACCOUNT,
+    among=Among.NONE,
+)
 async def delete(call: Call, _request: None) -> dict[str, Any]:
     """Removes a template and its streams. Its record goes last: what a crash leaves behind can be deleted again."""
     template, serving = _known(call), call.context.templates

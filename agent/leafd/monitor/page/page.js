@@ -18,21 +18,20 @@ const byId = (id) => document.getElementById(id);
 const known = { streams: new Map(), consumers: new Map(), history: { time: [] } };
 
 function take(news) {
-  if (news.whole) {
+  const { whole, history, streams: _streams, consumers: _consumers, gone, ...sections } = news;
+  Object.assign(known, sections);
+  if (whole) {
     known.streams.clear();
     known.consumers.clear();
-    known.history = news.history;
-  } else if (news.history) {
-    for (const [name, values] of Object.entries(news.history)) known.history[name].push(...values);
+    known.history = history;
+  } else if (history) {
+    for (const [name, values] of Object.entries(history)) known.history[name].push(...values);
     const old = known.history.time.findIndex((at) => at > Date.now() - known.skew - HOUR_MS);
     if (old > 0) for (const column of Object.values(known.history)) column.splice(0, old);
   }
   for (const kind of ["streams", "consumers"]) {
-    for (const key of (news.gone && news.gone[kind]) || []) known[kind].delete(key);
+    for (const key of (gone && gone[kind]) || []) known[kind].delete(key);
     for (const [key, row] of Object.entries(news[kind] || {})) known[kind].set(key, row);
-  }
-  for (const name of ["server", "memory", "disk", "links", "boxes", "copies", "copiers", "servers", "group", "shared", "problems", "warnings", "left_out"]) {
-    if (news[name] !== undefined) known[name] = news[name];
   }
   known.skew = Date.now() - known.server.now;
 }

@@ -12,7 +12,7 @@ made (feed.py), the last hour (history.py).
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
@@ -98,25 +98,21 @@ async def view(facts: Facts, history: History, before: View | None) -> View:
         },
         "disk": _disk(facts, found),
         "links": [_link(one, rates) for one in found.links],
-        "copies": [_copy(one) for one in islice(found.copies, ROWS_MAX)],
-        "copiers": [_copier(one) for one in islice(found.copiers, ROWS_MAX)],
-        "servers": [_other(one) for one in islice(found.servers, ROWS_MAX)],
         "group": _group(found.group),
-        "shared": [_shared(one) for one in islice(found.shared, ROWS_MAX)],
         "problems": [_cut(one) for one in found.problems[:PROBLEMS_MAX]],
         "warnings": [[int(at_s * 1000), level, _cut(text)] for at_s, level, text in facts.warnings()][-WARNINGS_MAX:],
         "left_out": left_out
         | {
             "boxes": boxes_left,
             "links": leafz["leafnodes"] - len(leafz["leafs"]),
-            "copies": max(len(found.copies) - ROWS_MAX, 0),
-            "copiers": max(len(found.copiers) - ROWS_MAX, 0),
-            "servers": max(len(found.servers) - ROWS_MAX, 0),
             "group": 0,
-            "shared": max(len(found.shared) - ROWS_MAX, 0),
             "problems": max(len(found.problems) - PROBLEMS_MAX, 0),
         },
     }
+    for name, rows_of, shown in _PANELS:
+        ones = rows_of(found)
+        made.sections[name] = [shown(one) for one in islice(ones, ROWS_MAX)]
+        made.sections["left_out"][name] = max(len(ones) - ROWS_MAX, 0)
     return made
 
 
@@ -352,6 +348,15 @@ def _box(one: Mapping[str, Any]) -> dict[str, Any]:
 
 def _whole(seconds: float | None) -> int | None:
     return None if seconds is None else int(seconds)
+
+
+_PANELS: Final[tuple[tuple[str, Callable[[Status], Sequence[Any]], Callable[[Any], dict[str, Any]]], ...]] = (
+    ("copies", lambda found: found.copies, _copy),
+    ("copiers", lambda found: found.copiers, _copier),
+    ("servers", lambda found: found.servers, _other),
+    ("shared", lambda found: found.shared, _shared),
+)
+"""The panels of rows that leafd.status has found: the name in the page, the rows, and one row as the page has it."""
 
 
 def _stream(stream: Stream, rates: _Rates) -> list[Any]:
