@@ -8,14 +8,15 @@ are right (test_api_parity.py).
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
-import socket
 import time
 from collections.abc import Iterator
 
 import pytest
 
+from tests.rig.raw import RawClient
 from tests.servers import LEAFD, REFERENCE, Server, running
 
 CONFIGURATION = """
@@ -109,55 +110,29 @@ def requests(template: str) -> list[Request]:
     return found
 
 
-class Asker:
+class Asker(RawClient):
     """A client that sends many requests and sorts what comes."""
 
     def __init__(self, server: Server, user: str) -> None:
-        self._socket = socket.create_connection(("127.0.0.1", server.port), ANSWER_S)
-        self._number, self._heard = 0, b""
-        login = {"verbose": False, "headers": True, "no_responders": True, "user": user, "pass": "p"}
-        self._socket.sendall(b"CONNECT %s\r\nSUB _I.* 1\r\n" % json.dumps(login).encode())
+        super().__init__(server, user, says={"no_responders": True, "pass": "p"})
+        self._number = 0
+        self.say("SUB _I.* answers")
 
-    def close(self) -> None:
-        """Ends the connection."""
-        self._socket.close()
-
-    def ask(self, asked: list[Request], *, surely: bool) -> list[str]:
+    def answers(self, asked: list[Request], *, surely: bool) -> list[str]:
         """What is answered to each of them; surely: all of them are."""
         first = self._number
         for subject, header, body in asked:
-            data = header + body.encode()
-            sizes = f"{len(header)} {len(data)}" if header else str(len(data))
-            verb = "HPUB" if header else "PUB"
-            self._socket.sendall(f"{verb} {subject} _I.{self._number} {sizes}\r\n".encode() + data + b"\r\n")
+            self.publish(subject, body, header, f"_I.{self._number}")
             self._number += 1
-        answers: dict[int, str] = {}
+        found: dict[int, str] = {}
         deadline = time.monotonic() + (ANSWER_S if surely else SILENCE_S)
-        while len(answers) < len(asked) and time.monotonic() < deadline:
-            for number, found in self._some(deadline):
-                if number >= first:
-                    answers[number - first] = answers.get(number - first, "") + found
-        return [answers.get(number, "silence") for number in range(len(asked))]
-
-    def _some(self, deadline: float) -> Iterator[tuple[int, str]]:
-        self._socket.settimeout(max(0.01, deadline - time.monotonic()))
-        try:
-            some = self._socket.recv(1 << 20)
-        except TimeoutError:
-            return
-        assert some, "the server closed the connection"
-        self._heard += some
-        while (end := self._heard.find(b"\r\n")) >= 0:
-            words = self._heard[:end].split()
-            size = int(words[-1]) + 2 if words[0] in (b"MSG", b"HMSG") else 0
-            if len(self._heard) < end + 2 + size:
-                return
-            frame, self._heard = self._heard[end + 2 : end + 2 + size], self._heard[end + 2 + size :]
-            if size:
-                header_size = int(words[-2]) if words[0] == b"HMSG" else 0
-                yield int(words[1].split(b".")[1]), shown(frame[:header_size], frame[header_size:-2])
-            elif words[0] == b"PING":
-                self._socket.sendall(b"PONG\r\n")
+        with contextlib.suppress(TimeoutError):
+            while len(found) < len(asked):
+                message = self.message(max(0.01, deadline - time.monotonic()))
+                number = int(message.subject.split(".")[1]) - first
+                if number >= 0:
+                    found[number] = found.get(number, "") + shown(message.header, message.payload)
+        return [found.get(number, "silence") for number in range(len(asked))]
 
 
 def shown(header: bytes, body: bytes) -> str:
@@ -187,9 +162,9 @@ def answers(server: Server, user: str, theirs: dict[Request, str] | None) -> dic
         for template in SUBJECTS:
             for together in groups(template):
                 if user == "with" and any(word in template for word in CHANGING):
-                    asker.ask(MAKE, surely=True)
+                    asker.answers(MAKE, surely=True)
                 surely = theirs is not None and all(theirs[one] != "silence" for one in together)
-                found |= dict(zip(together, asker.ask(together, surely=surely), strict=True))
+                found |= dict(zip(together, asker.answers(together, surely=surely), strict=True))
     finally:
         asker.close()
     return found

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import json
 import re
-import socket
 from collections.abc import Iterator
 
 import pytest
 
 from tests.interop.api_conversations import CONVERSATIONS, Step
+from tests.rig.raw import RawClient
 from tests.servers import LEAFD, REFERENCE, running
 
 CONFIGURATION = """
@@ -63,59 +63,22 @@ def masked(reply: bytes | None) -> str:
 # ---- a client of a few lines -----------------------------------------------------------------------------------------
 
 
-class Client:
-    """Speaks just enough of the protocol, and shows what came without making anything of it."""
+class Client(RawClient):
+    """Shows what came without making anything of it."""
 
     def __init__(self, port: int) -> None:
-        self._socket = socket.create_connection(("127.0.0.1", port), ANSWER_S)
-        self._file = self._socket.makefile("rb")
-        self._count = 0
-        self._file.readline()
-        options = b'{"verbose":false,"pedantic":false,"headers":true,"no_responders":true,"echo":true}'
-        self._send(b"CONNECT %s\r\nSUB _I.> 1\r\nPING\r\n" % options)
-        while self._file.readline() != b"PONG\r\n":
-            pass
-
-    def _send(self, frame: bytes) -> None:
-        self._socket.sendall(frame)
-
-    def close(self) -> None:
-        self._file.close()
-        self._socket.close()
+        super().__init__(port, patience_s=ANSWER_S, says={"no_responders": True, "echo": True})
 
     def request(self, step: Step) -> tuple[bytes, bytes] | None:
         """Header block and body of the answer, or None when nobody answers."""
-        self._count += 1
-        reply = f"_I.{self._count}"
         subject = step.subject if step.publish else f"$JS.API.{step.subject}"
-        header = b""
-        if step.header:
-            header = ("NATS/1.0\r\n" + "".join(f"{k}: {v}\r\n" for k, v in step.header.items()) + "\r\n").encode()
-        body = header + step.body.encode()
-        sizes = f"{len(header)} {len(body)}" if header else str(len(body))
-        self._send(f"{'HPUB' if header else 'PUB'} {subject} {reply} {sizes}\r\n".encode() + body + b"\r\n")
-        self._socket.settimeout(QUIET_S if step.silent else ANSWER_S)
+        lines = "".join(f"{k}: {v}\r\n" for k, v in step.header.items())
+        header = f"NATS/1.0\r\n{lines}\r\n".encode() if lines else b""
         try:
-            return self._answer(reply)
+            found = self.replied(subject, step.body, header=header, seconds=QUIET_S if step.silent else ANSWER_S)
         except TimeoutError:
-            # A file object is of no use after a timeout.
-            self._file = self._socket.makefile("rb")
             return None
-
-    def _answer(self, reply: str) -> tuple[bytes, bytes]:
-        while True:
-            line = self._file.readline()
-            assert line, "the server closed the connection"
-            words = line.decode().split()
-            if words[0] == "PING":
-                self._send(b"PONG\r\n")
-            elif words[0] in ("MSG", "HMSG"):
-                frame = self._file.read(int(words[-1]) + 2)[:-2]
-                header_size = int(words[-2]) if words[0] == "HMSG" else 0
-                if words[1] == reply:
-                    return frame[:header_size], frame[header_size:]
-            else:
-                raise AssertionError(f"unexpected {line!r}")
+        return found.header, found.payload
 
 
 def talk(port: int, steps: list[Step]) -> Iterator[tuple[Step, str, bool]]:

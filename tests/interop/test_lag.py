@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import socket
 import tempfile
 import time
 import urllib.request
@@ -24,6 +23,7 @@ from tests import cell, servers
 from tests.bench.process import Process
 from tests.cell import HUB, LEAF, Cell, Link
 from tests.interop.test_cell import COPY, HUB_TEXT, LEAF_TEXT, PATIENT
+from tests.rig.raw import RawClient
 
 MISSING = cell.missing()
 pytestmark = pytest.mark.skipif(bool(MISSING), reason=MISSING)
@@ -87,28 +87,17 @@ class World:
 
     def ask(self, place: int, subject: str, body: object) -> dict[str, Any]:
         """A request to the API, whose answer is no error."""
-        with self.joined.at(place), socket.create_connection(("127.0.0.1", self.server(place).port), 20) as client:
-            payload = json.dumps(body).encode()
-            client.sendall(b'CONNECT {"verbose":false}\r\nSUB _INBOX.x%d 1\r\n' % place)
-            client.sendall(f"PUB {subject} _INBOX.x{place} {len(payload)}\r\n".encode() + payload + b"\r\n")
-            lines = client.makefile("rb")
-            while not (line := lines.readline()).startswith(b"MSG"):
-                assert line, "the server closed the connection"
-            answer: dict[str, Any] = json.loads(lines.readline())
-        assert "error" not in answer
-        return answer
+        with self.joined.at(place), RawClient(self.server(place).port) as client:
+            return client.must(subject, body)
 
     def publish(self, count: int) -> None:
         """At the leaf, all at once."""
         began = time.monotonic()
-        with self.joined.at(LEAF), socket.create_connection(("127.0.0.1", self.leaf.port), 20) as client:
+        with self.joined.at(LEAF), RawClient(self.leaf.port) as client:
             for number in range(count):
                 body = f'{{"n":{number},"pad":"{"x" * SIZE}'[: SIZE - 2] + '"}'
-                client.sendall(f"PUB t.a {SIZE}\r\n{body}\r\n".encode())
-            client.sendall(b"PING\r\n")
-            lines = client.makefile("rb")
-            while lines.readline() != b"PONG\r\n":
-                pass
+                client.publish("t.a", body)
+            client.lines()
         self.published.append((began, time.monotonic(), count))
 
     def age_of(self, sequence: int, at: float) -> tuple[float, float]:

@@ -42,7 +42,7 @@ def read(author: str) -> list[Any]:
     """The list that written() was given; empty for any other text."""
     try:
         words = json.loads(author)
-    except ValueError:
+    except (ValueError, RecursionError):
         return []
     return words if isinstance(words, list) and len(words) >= 2 else []
 

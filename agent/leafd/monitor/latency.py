@@ -74,7 +74,7 @@ class Latencies:
             told = json.loads(message.payload)
             reply, event = told["req_id"], told["m2"]
             int(event["service"]), int(event.get("responder", {}).get("rtt", 0))
-        except (ValueError, KeyError, TypeError, AttributeError):
+        except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
             return False
         half = self._halves.pop(str(reply), None)
         if half is not None and half.account:

@@ -54,7 +54,7 @@ class ClientFacts(ConnectionFacts, Protocol):
 
 
 class DevicesFacts(Protocol):
-    """daemon.mqtt.Devices."""
+    """logins.devices.Devices."""
 
     @property
     def here(self) -> Mapping[str, int]: ...
@@ -63,7 +63,7 @@ class DevicesFacts(Protocol):
 
 
 class ClientsFacts(Protocol):
-    """daemon.clients.Clients."""
+    """logins.clients.Clients."""
 
     @property
     def devices(self) -> DevicesFacts | None: ...
@@ -288,7 +288,7 @@ class GatewaysFacts(Protocol):
 
 
 class BoxesFacts(Protocol):
-    """daemon.boxes.Boxes."""
+    """daemon.box_desk.BoxDesk."""
 
     def rows(self, pattern: str) -> Iterator[BoxRow]: ...
     async def behind(self) -> Mapping[str, int | None]: ...

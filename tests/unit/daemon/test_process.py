@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 from leafd.auth.nkeys import sign
 
+from tests.rig.raw import RawClient
 from tests.rig.template import Process
 from tests.rig.waiting import eventually
 from tests.servers import LEAFD, Server, free_port, running
@@ -271,46 +272,31 @@ def test_monitoring() -> None:
             assert "<h1>box</h1>" in page.read().decode()
 
 
-def request(server: Server, user: str, subject: str, body: str = "") -> dict[str, Any] | str:
-    """One request; its JSON answer, or the header line of a 503."""
-    with client(server) as wire:
-        wire.info()
-        wire.connect(user=user, no_responders=True, **{"pass": user})
-        wire.send(f"SUB r 1\r\nPUB {subject} r {len(body)}\r\n{body}\r\n")
-        while True:
-            line = wire.line()
-            if line.startswith("MSG r 1"):
-                answer: dict[str, Any] = json.loads(wire.line())
-                return answer
-            if line.startswith("HMSG r 1"):
-                return wire.line()
+def request(server: Server, user: str, subject: str, body: str = "") -> dict[str, Any]:
+    """The JSON that answers one request; of a 503 {}."""
+    with RawClient(server, user, says={"no_responders": True}) as one:
+        return one.ask(subject, body)
 
 
 def test_system_services() -> None:
     """$SYS requests are answered in the system account in the reference's envelopes, and in no other account."""
     with running(LEAFD, ACCOUNTS) as server:
         ping = request(server, "s", "$SYS.REQ.SERVER.PING")
-        assert isinstance(ping, dict)
         assert ("box", "edge", True) == tuple(ping["server"][name] for name in ("name", "domain", "jetstream"))
         assert {"cpu", "mem", "start", "connections", "jetstream"} <= set(ping["statsz"])
         identity = request(server, "s", "$SYS.REQ.SERVER.PING.IDZ")
         assert {"name": "box", "host": "127.0.0.1", "id": ping["server"]["id"]} == identity
         own = request(server, "s", f"$SYS.REQ.SERVER.{ping['server']['id']}.VARZ")
-        assert isinstance(own, dict)
         assert "box" == own["data"]["server_name"]
         health = request(server, "s", "$SYS.REQ.SERVER.PING.HEALTHZ", '{"details":true}')
-        assert isinstance(health, dict)
         assert {"status": "ok", "status_code": 200} == health["data"]
         wrong = request(server, "s", "$SYS.REQ.SERVER.PING.VARZ", "{bad")
-        assert isinstance(wrong, dict)
         assert 400 == wrong["error"]["code"]
         missing = request(server, "s", "$SYS.REQ.ACCOUNT.NOPE.INFO")
-        assert isinstance(missing, dict)
         assert {"code": 500, "description": "Account NOPE does not exist"} == missing["error"]
         user = request(server, "a", "$SYS.REQ.USER.INFO")
-        assert isinstance(user, dict)
         assert {"user": "a", "account": "A", "account_name": "A"} == user["data"]
-        assert "NATS/1.0 503" == request(server, "a", "$SYS.REQ.SERVER.PING.VARZ")
+        assert {} == request(server, "a", "$SYS.REQ.SERVER.PING.VARZ")
 
 
 def test_jetstream_of_accounts_without() -> None:
@@ -320,10 +306,8 @@ def test_jetstream_of_accounts_without() -> None:
         for user in ("n", "s"):
             for subject in ("$JS.API.INFO", "$JS.edge.API.INFO"):
                 answer = request(server, user, subject)
-                assert isinstance(answer, dict)
                 assert (503, 10039) == (answer["error"]["code"], answer["error"]["err_code"])
         names = request(server, "n", "$JS.API.STREAM.NAMES")
-        assert isinstance(names, dict)
         assert 10039 == names["error"]["err_code"]
 
 

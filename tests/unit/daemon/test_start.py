@@ -13,12 +13,12 @@ import urllib.request
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 from leafd import _native
 
 from tests import servers
+from tests.rig.raw import RawClient
 from tests.rig.waiting import eventually
 
 pytestmark = pytest.mark.anew  # the start is what is tested
@@ -102,17 +102,9 @@ authorization {{ users: [ {{user: u, password: p}} ] }}
 """
 
 
-def ask(file: Any, connection: socket.socket, subject: str, body: bytes) -> bytes:
-    connection.sendall(b"PUB %s inbox %d\r\n%s\r\n" % (subject.encode(), len(body), body))
-    while not (line := file.readline()).startswith(b"MSG inbox"):
-        assert line, "closed"
-    return bytes(file.read(int(line.split()[-1]) + 2))
-
-
 def use(ports: dict[str, int]) -> None:
     """What a day has: a login, a wrong one, a stream, a consumer, a message, monitoring, a leaf that does not fit."""
-    with socket.create_connection(("127.0.0.1", ports["port"]), 10) as connection, connection.makefile("rb") as file:
-        connection.sendall(b'CONNECT {"user":"u","pass":"p","headers":true}\r\nSUB inbox 1\r\n')
+    with RawClient(ports["port"], says={"user": "u", "pass": "p"}) as client:
         for subject, body in (
             ("$JS.API.INFO", b""),
             ("$JS.API.STREAM.CREATE.S", b'{"name":"S","subjects":["s.>"]}'),
@@ -120,7 +112,7 @@ def use(ports: dict[str, int]) -> None:
             ("$JS.API.CONSUMER.CREATE.S.C", b'{"stream_name":"S","config":{"durable_name":"C","ack_policy":"none"}}'),
             ("$JS.API.STREAM.LIST", b""),
         ):
-            assert b'"error"' not in ask(file, connection, subject, body), subject
+            client.must(subject, body)
     for port, line in ((ports["port"], b'{"user":"u","pass":"x"}'), (ports["leaf_port"], b"{}")):
         with socket.create_connection(("127.0.0.1", port), 10) as connection:
             connection.sendall(b"CONNECT " + line + b"\r\nPING\r\n")

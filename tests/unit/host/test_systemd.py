@@ -27,6 +27,7 @@ from leafd.links.leaf import Remote
 from leafd.links.link import LinkStatus, RemoteStatus
 from leafd.links.told import Behind
 
+from tests.rig.raw import RawClient
 from tests.rig.waiting import PATIENCE_S
 from tests.servers import LEAFD, free_port, make
 
@@ -90,17 +91,10 @@ def daemon(systemd: Systemd, file: Path, **more: str) -> Iterator[subprocess.Pop
         process.wait(PATIENCE_S)
 
 
-def request(port: int, subject: str, body: bytes, *, answered: bool = True) -> bytes:
+def request(port: int, subject: str, body: bytes) -> bytes:
     """What JetStream answers."""
-    with socket.create_connection(("127.0.0.1", port), PATIENCE_S) as connection, connection.makefile("rb") as file:
-        connection.sendall(b'CONNECT {"verbose":false}\r\nSUB in 1\r\n')
-        connection.sendall(f"PUB {subject} in {len(body)}\r\n".encode() + body + b"\r\nPING\r\n")
-        while line := file.readline():
-            if line.startswith(b"MSG in"):
-                return file.read(int(line.split()[-1]))
-            if line == b"PONG\r\n" and not answered:
-                return b""
-        raise AssertionError("closed")
+    with RawClient(port) as client:
+        return client.replied(subject, body).payload
 
 
 def test_ready_is_told_when_everything_answers(tmp_path: Path) -> None:
@@ -181,7 +175,9 @@ def test_the_watchdog_hears_nothing_when_a_thread_hangs(tmp_path: Path) -> None:
             systemd.hear("WATCHDOG=1")
             with stopped(process.pid, name):
                 if name == "leafd-journal":  # one that has nothing to write is no sign of anything
-                    request(port, "s", b"x", answered=False)
+                    with RawClient(port) as client:
+                        client.publish("s", b"x")
+                        assert [] == client.lines()
                 deadline = time.monotonic() + PATIENCE_S
                 while not systemd.silent(1.5, "WATCHDOG=1"):
                     assert time.monotonic() < deadline, name

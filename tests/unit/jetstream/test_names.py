@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
-import socket
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from tests.rig.raw import RawClient
 from tests.servers import KINDS, LEAFD, REFERENCE, Server, running
 
 CONFIGURATION = """
@@ -23,13 +22,11 @@ STREAM = ("STREAM.CREATE.S", b'{"name":"S","subjects":["s"]}')
 
 def ask(server: Server, requests: list[tuple[bytes, bytes]]) -> Iterator[Any]:
     """One answer a request: the description of the error, or of what was made what names it."""
-    with socket.create_connection(("127.0.0.1", server.port), 10) as sock, sock.makefile("rb") as file:
-        file.readline()
-        sock.sendall(b'CONNECT {"verbose":false,"pedantic":false}\r\nSUB _I.* 1\r\n')
+    with RawClient(server) as client:
+        client.say("SUB _I.1 answers")
         for subject, body in requests:
-            sock.sendall(b"PUB $JS.API.%s _I.1 %d\r\n%s\r\n" % (subject, len(body), body))
-            size = int(file.readline().split()[-1])
-            answer = json.loads(file.read(size + 2))
+            client.send(b"PUB $JS.API.%s _I.1 %d\r\n%s\r\n" % (subject, len(body), body))
+            answer = client.message().document
             if "error" in answer:
                 yield answer["error"]["err_code"], answer["error"]["description"]
             else:
