@@ -45,7 +45,7 @@ class Member:
     away_s: float | None
     """How long it has been missed; None: it is there."""
     streams: int
-    """That it alone has ..."""
+    """Streams that the server alone has ..."""
     shared: int
     """... and that it keeps with others."""
     lag: int | None
@@ -57,7 +57,7 @@ class Group:
     """The group of all servers, as this one sees it."""
 
     part: str
-    """What this server is: member, stranger, founding, none."""
+    """The part that this server has: member, stranger, founding, none."""
     leader: str
     """Empty: there is none."""
     needed: int
@@ -86,7 +86,7 @@ class Keeper:
     lag: int
     away: bool
     copies: bool
-    """It is being given a copy, as the log has no longer what it lacks."""
+    """The server is being given a copy, as the log has no longer what it lacks."""
 
 
 @dataclass(frozen=True, slots=True)

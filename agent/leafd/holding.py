@@ -17,7 +17,7 @@ from typing import Final, Protocol
 import trio
 
 SMALL: Final = 64 << 10
-"""What is no larger than that need not ask, if its number is bounded otherwise."""
+"""Anything up to this size need not ask, if its number is bounded otherwise."""
 
 
 class Holding:

@@ -19,7 +19,7 @@ class Opened:
     greeted: int = 0
     """1: it has had its INFO, as greet() said."""
     round_trip_ns: int = 0
-    """Of a link, as TCP's handshake has it."""
+    """A link's round trip, as TCP's handshake has it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ STATE: Final = int(lib.LOOK_STATE)
 """The kind of a stream's state among the records, beside those of native_types.Record."""
 _FINDINGS_SIZE: Final = 1 << 18
 _OF_SUBJECT: Final = "subject "
-"""What a finding begins with that is about a subject (plane_look_audit of abi.h)."""
+"""The beginning of a finding about a subject (plane_look_audit of abi.h)."""
 _LOOK_S: Final = 0.1
 _ROOM: Final = 1 << 20
 

@@ -24,7 +24,7 @@ class Trace:
     header: bytes = b""
     body: bytes = b""
     header_size: int = 0
-    """Of the header as it came, which may be longer than what is told."""
+    """Bytes of the header as it came, which may be longer than what is told."""
     body_size: int = 0
 
 

@@ -178,7 +178,7 @@ class Permissions:
     subscribe_deny: tuple[str, ...] = ()
     mapped_deny: tuple[str, ...] = ()
     author: str = ""
-    """Who it is, in the schedules that it stores; empty: nobody logs in."""
+    """The author in the schedules that the connection stores; empty: nobody logs in."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ LINE_MAX: Final = 8192
 VALUE_MAX: Final = 256
 NAME_MAX: Final = 60
 NAMES_MAX: Final = 3
-"""Of those that a line lists."""
+"""The most names that a line lists."""
 _SHORT: Final = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 

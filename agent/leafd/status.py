@@ -33,7 +33,7 @@ class Link:
 
     peer: str
     role: str
-    """What the other side is: "hub" or "leaf"."""
+    """The other side's role: "hub" or "leaf"."""
     account: str
     address: str
     up: bool
@@ -48,7 +48,7 @@ class Link:
     round_trip_s: float | None = None
     """As the kernel sees it now."""
     loss: float | None = None
-    """Of the bytes that were sent, the part that was sent again."""
+    """The part of the sent bytes that was sent again."""
     heard_s: float | None = None
     """Since anything came."""
     waiting: int | None = None
@@ -109,7 +109,7 @@ class Copy:
     error: str = ""
     bytes_behind: int | None = None
     told: int = 0
-    """What was told last of how far it is behind, .."""
+    """The last word of how far it is behind, .."""
     told_s: float | None = None
     """.. and how long ago."""
     level_s: float | None = None
@@ -121,7 +121,7 @@ class Copy:
     pace: float | None = None
     """Messages a second that it comes nearer."""
     held: str = ""
-    """What waits at its origin for the budget of the link, if anything does."""
+    """The bulk that waits at its origin for the budget of the link, if any does."""
 
     @property
     def lost(self) -> bool:
@@ -151,7 +151,7 @@ class Copier:
     """Seconds until none is missing, at the pace of late; None: not known."""
     pace: float | None = None
     held: str = ""
-    """What waits here for the budget of the link to it, if anything does."""
+    """The bulk that waits here for the budget of the link to it, if any does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +212,7 @@ class Sessions:
 
     kept: int
     away: int
-    """Those whose client is not here."""
+    """Sessions whose client is not here."""
     waiting: int
     """Messages that some of them have still to acknowledge."""
     waiting_bytes: int
@@ -234,7 +234,7 @@ class Status:
     program: str
     """The version of leafd; empty: it is no leafd."""
     version: str
-    """Of the nats-server that it behaves like."""
+    """The version of the nats-server that it behaves like."""
     domain: str
     uptime: str
     memory_bytes: int
@@ -242,7 +242,7 @@ class Status:
     cpu_percent: float
     clients: int
     devices: tuple[Devices, ...]
-    """Those of the clients that speak MQTT; none, where there is no listener for them."""
+    """The clients that speak MQTT; empty where there is no listener for them."""
     devices_refused: int
     """Logins of MQTT, since the start."""
     sessions: Sessions | None

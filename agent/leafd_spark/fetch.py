@@ -89,7 +89,7 @@ class Patience:
 
 
 TROUBLE = (WireError, NoResponders, ApiError, OSError)
-"""What another attempt may not meet again; `Patience` knows which of them are final."""
+"""Errors that another attempt may not meet again; `Patience` knows which of them are final."""
 
 
 def with_connection(options: Options, work: Callable[[Connection], Result]) -> Result:

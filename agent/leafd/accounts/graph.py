@@ -39,7 +39,7 @@ class CompiledImport:
     shared: bool = False
     """The service is told everything of who asks."""
     placed: bool = False
-    """It is told the requester's server."""
+    """The service is told the requester's server."""
     sampling: int = 0
     results: str = ""
     """Where it is told how long the service takes; empty: it is not measured."""
@@ -71,7 +71,7 @@ class Account:
     """Where JetStream's limits are by number of replicas: all of them. `jetstream` is then what holds here."""
     trace: Tracing = field(default_factory=Tracing)
     serves: bool = False
-    """It has services, which a server at the other end of a link may measure."""
+    """The account has services, which a server at the other end of a link may measure."""
     described: bool = False
     """Services, or those who measure them, may be told everything of its connections."""
 

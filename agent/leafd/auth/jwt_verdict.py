@@ -19,7 +19,7 @@ _TEXTS: Final = {
     REVOKED: "User Authentication Revoked",
     ACCOUNT_EXPIRED: "Account Authentication Expired",
 }
-"""What somebody hears who was logged in and no longer may be; at a login these are Authorization Violations."""
+"""Errors for a client that was logged in and no longer may be; at a login these are Authorization Violations."""
 
 
 def identify_jwt(connect: Mapping[str, Any], nonce: str, trust: Trust, kind: str, host: str) -> Verdict | Refusal:

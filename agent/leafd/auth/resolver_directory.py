@@ -49,7 +49,7 @@ class Directory:
         self._ttl_s = ttl_s
         self._hard_delete = hard_delete
         self._kept: dict[str, _Stored | None] = {}
-        """None: its file has not been looked at. A start with thousands of accounts reads none of them."""
+        """JWTs by account; None: the file has not been looked at. A start with thousands of accounts reads no file."""
         try:
             self._path.mkdir(mode=0o700, parents=True, exist_ok=True)
             found = os.listdir(self._path)

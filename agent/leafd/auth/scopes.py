@@ -18,7 +18,7 @@ from leafd.auth.jwt_claims import AccountClaims, Permission, UserBody, UserClaim
 from leafd.config.schema.permissions import is_subject
 
 SUBJECTS_MAX: Final = 4096
-"""That one template may come to: tags multiply."""
+"""The most subjects that one template may come to: tags multiply."""
 _PLACE: Final = re.compile(r"\{\{([^}]+)\}\}")
 _TAG: Final = re.compile(r"(account-)?tag\((.*)\)")
 _NONE: Final = UserLimits()

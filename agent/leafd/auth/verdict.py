@@ -32,7 +32,7 @@ WEB_TYPE: Final = "WEBSOCKET"
 MQTT_TYPE: Final = "MQTT"
 MQTT_WEB_TYPE: Final = "MQTT_WS"
 SHOWN_TYPES: Final = {CLIENT_TYPE: "nats", WEB_TYPE: "websocket", MQTT_TYPE: "mqtt", MQTT_WEB_TYPE: "mqtt"}
-"""What reports call a client's kind of connection."""
+"""The names that reports have for a client's kind of connection."""
 LEAF_TYPE: Final = "LEAFNODE"
 LEAF_WEB_TYPE: Final = "LEAFNODE_WS"
 LEAF_TYPES: Final = (LEAF_TYPE, LEAF_WEB_TYPE)

@@ -14,8 +14,8 @@ COMMANDS: Final = (
     *("run", "check", "status", "doctor", "links", "streams", "consumers", "store", "init", "completion"),
     *("enrol", "boxes", "hub", "cluster"),
 )
-"""What may be the first word of a command line. Everything else is nats-server's."""
+"""The words with which a command line of ours may begin. Any other is nats-server's."""
 CONFIGURATION: Final = "/etc/leafd/leafd.conf"
-"""Of the daemon that a package has installed."""
+"""The configuration of the daemon that a package has installed."""
 COMPLETING: Final = "_LEAFD_COMPLETE"
 """The variable that a shell sets to ask for completions."""

@@ -63,7 +63,7 @@ class Hands:
     """Where the daemon of a configuration (None: of the installed one) has its store, and what that is encrypted
     with."""
     plan: Callable[[Path, Monitor | None], Sequence[Intended]] = lambda _file, _monitor: ()
-    """What a configuration declares of JetStream, against what its store has, or the daemon that answers there."""
+    """Compares a configuration's JetStream with its store, or with the daemon that answers there."""
     enrol: Callable[[Path | None], tuple[Path, ServerConfig]] = _nobody
     """Where the daemon of a configuration keeps who is enrolled, and the configuration."""
 

@@ -54,12 +54,12 @@ JWT: Final = "jwt"
 ENROLLED: Final = "enrol/boxes"
 KIND: Final = "leafd store backup"
 VERSION: Final = 2
-"""Of a backup that has who is enrolled; one that has not is of version 1, which every leafd restores."""
+"""The version of a backup with enrolled boxes; one without is of version 1, which every leafd restores."""
 _MANIFEST_MAX: Final = 16 << 20
 _PIECE: Final = 1 << 20
 _TRIES: Final = 100
 _JOURNAL_START: Final = 4096
-"""Of the circle, in the journal's file: native/disk/journal.h, batch.h."""
+"""The offset of the circle in the journal's file: native/disk/journal.h, batch.h."""
 _BLOCK: Final = 4096
 """A batch begins on a multiple of it."""
 _BATCH: Final = struct.Struct(">4s4xQ8xI")
@@ -80,9 +80,9 @@ class Backup:
     bytes: int
     files: int
     check: Checked | None = None
-    """What a look at the copy has found."""
+    """The findings of a look at the copy."""
     kept: str = ""
-    """Who is enrolled is said by this file, which was there: the backup's is older, and was left."""
+    """The file of enrolled boxes that was there and stays: the backup's is older."""
 
 
 def backup(place: Place, to: Path, progress: Progress) -> Backup:

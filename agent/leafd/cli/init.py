@@ -23,13 +23,13 @@ from leafd.records import dataclass
 
 LEAF_PORT: Final = 7422
 _PORTS: Final = {"ws": 80, "wss": 443}
-"""Of what is in front of a hub, where the address has none."""
+"""The port of a proxy in front of a hub, where the address has none."""
 SERVICE: Final = "leafd"
 """The user and group of the package's service."""
 PLAIN: Final = 0o644
 SECRET: Final = 0o600
 OWNERS: Final = 0o400
-"""Of a secret that the service has no use for."""
+"""The mode of a secret that the service has no use for."""
 _BUDGET: Final = re.compile(r"(\d+(?:\.\d+)?) ?([kKmMgG])[bB]?/(day|month)")
 _UNITS: Final = {"k": 10**3, "m": 10**6, "g": 10**9}
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -42,7 +42,7 @@ class Plan:
     role: str
     """"leaf" or "hub"."""
     name: str
-    """Of the server and of its JetStream domain."""
+    """The name of the server and of its JetStream domain."""
     directory: Path
     """Where configuration and key go."""
     store: str
@@ -51,13 +51,13 @@ class Plan:
     credentials: str = ""
     """A file that the hub's operator handed out, in place of a key."""
     account: str = "BOXES"
-    """Of the links, at the hub."""
+    """The links' account at the hub."""
     link: str = ""
-    """What the hub is reached by: one of PROFILES; empty: not said."""
+    """The kind of line to the hub: one of PROFILES; empty: not said."""
     budget: str = ""
-    """What the link may carry, like 500MB/month; empty: not said."""
+    """The budget of the link, like 500MB/month; empty: not said."""
     authority: str = ""
-    """Of a leaf: the file of the certificate that the hub's TLS is checked with, if it has one."""
+    """A leaf's file of the certificate that the hub's TLS is checked with, if there is one."""
     addresses: tuple[str, ...] = ()
     """Names and IP addresses by which boxes reach a hub; empty: those that the machine knows of itself."""
     mqtt: bool = False
@@ -65,7 +65,7 @@ class Plan:
     mosquitto: Path | None = None
     """The mosquitto.conf whose listeners, users and ACLs it takes over."""
     tls: bool = True
-    """Of a hub: its leaf listener has TLS, by an authority of its own."""
+    """The hub's leaf listener has TLS, by an authority of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +78,9 @@ class Profile:
     remote: tuple[str, ...]
     """Settings of the remote."""
     web: tuple[str, ...] = ()
-    """Those over WebSocket."""
+    """Addresses over WebSocket."""
     hub: str = ""
-    """What the hub's operator is told."""
+    """The text for the hub's operator."""
 
 
 _PATIENT_HUB: Final = (
@@ -111,7 +111,7 @@ class Made:
     files: Mapping[Path, tuple[str, int]]
     advice: str
     left: str = ""
-    """What could not be taken over, and why."""
+    """The parts that could not be taken over, and why."""
 
 
 def planned(plan: Plan) -> Made:

@@ -296,7 +296,7 @@ class _Reader:
                 self._leave(where, word, rest, "no line of an ACL")
 
     def done(self) -> Taken:
-        """All of it, once everything is read."""
+        """The whole configuration, once everything is read."""
         taken = self._taken
         taken.listeners = self._listeners
         anybody = taken.anonymous or (taken.anonymous is None and not self._listeners)

@@ -22,7 +22,7 @@ CONFIGURATION: Final = Path(cli.CONFIGURATION)
 DEFAULT: Final = "http://127.0.0.1:8222"
 WAIT_S: Final = 5.0
 BYTES_MAX: Final = 64 << 20
-"""Of one page: more streams than that need a narrower question."""
+"""The most bytes of one page: with more streams a narrower question is needed."""
 _EVERYWHERE: Final = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "[::1]"}
 """Addresses to listen at that nobody can connect to."""
 

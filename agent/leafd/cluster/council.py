@@ -31,7 +31,7 @@ HEARD_S: Final = 3.0
 """A server that has said nothing for so long is not there."""
 MEMBER_ROW: Final = b"m/"
 BANNED_ROW: Final = b"x/"
-"""Of a disk that was taken out by hand: it is not let in again."""
+"""The row of a disk that was taken out by hand, and is not let in again."""
 LEARN, PROMOTE, REMOVE = 1, 2, 3
 DISK_SIZE: Final = 8
 

@@ -72,7 +72,7 @@ class Letters:
         self._halves: dict[int, dict[tuple[int, int], _Half]] = {}
         self._serving: dict[int, int] = {}
         self._come: dict[tuple[int, int, int], trio.Semaphore] = {}
-        """Of a message that is being sent: to whom, which kind, which number."""
+        """Waiting senders by receiver, kind and number of their message."""
         self._nursery: trio.Nursery | None = None
 
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:

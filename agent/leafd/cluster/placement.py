@@ -22,7 +22,7 @@ OFFLINE: Final = ", peer offline"
 NO_ROOM: Final = ", insufficient storage"
 NOT_UNIQUE: Final = ", server tag not unique"
 TOO_MANY: Final = ", miscellaneous issue"
-"""What nats-server says of max_ha_assets."""
+"""The reason that nats-server gives for max_ha_assets."""
 
 
 @dataclass(frozen=True, slots=True)

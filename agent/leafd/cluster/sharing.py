@@ -32,7 +32,7 @@ FOUNDED: Final = ((0, 0),)
 Disk = tuple[int, int]
 """A server, and its disk's id."""
 Servers = Mapping[int, tuple[int, Site]]
-"""Those that are there: their disks, and what they told of themselves."""
+"""The servers that are there: their disks, and what they told of themselves."""
 
 
 def share(row: StreamRow, wish: Wish, servers: Servers, count: int, *, away: int | None = None) -> StreamRow | str:

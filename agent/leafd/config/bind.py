@@ -36,7 +36,7 @@ class Loaded:
     constants: frozenset[tuple[str | int, ...]] = frozenset()
     """Where in maps that another room reads a key served as a variable: it may mean nothing beside that."""
     digest: str = ""
-    """Of what the file says; the command line is not in it."""
+    """A digest of the file's text; the command line is not in it."""
 
     def place(self, *path: str | int) -> str:
         """The place in the file that set a field, or as much of the field's path as was set; the file where none

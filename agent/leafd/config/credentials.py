@@ -19,7 +19,7 @@ from leafd.files import read_file
 DIRECTORY: Final = "CREDENTIALS_DIRECTORY"
 _SERVICES: Final = Path("/run/credentials")
 TEXT_MAX: Final = 1 << 20
-"""What systemd takes for all of them together."""
+"""The most bytes that systemd takes for all credentials together."""
 
 
 def credential_text(name: str, environment: Mapping[str, str]) -> str | None:

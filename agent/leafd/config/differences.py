@@ -19,7 +19,7 @@ from leafd.config.schema.server import ServerConfig
 from leafd.records import dataclass
 
 _TEXT_MAX: Final = 200
-"""What is longer is a JWT, or of no use in a table."""
+"""Longer texts are JWTs, or of no use in a table."""
 _Block = TypeVar("_Block", bound=Section)
 
 

@@ -64,7 +64,7 @@ class TlsOptions:
     pinned: tuple[str, ...]
     """SHA-256 of public keys in hexadecimal digits; empty: every one will do."""
     cipher_suites: tuple[str, ...]
-    """Of TLS 1.2, by the reference's names, as are the curves. Empty: the default."""
+    """The suites of TLS 1.2, by the reference's names, as are the curves. Empty: the default."""
     curves: tuple[str, ...]
     min_version: int
     timeout_ns: int

@@ -262,7 +262,7 @@ class AccountBook:
                 await self._take_in(found)
 
     def _resolved_all(self, names: list[str]) -> tuple[list[TrustedAccount], list[str]]:
-        """These accounts and those that they import from, as far as the resolver knows them, and the errors. Blocks."""
+        """Accounts of these names and their exporters, as far as the resolver has them, and the errors. Blocks."""
         found: dict[str, TrustedAccount] = {}
         faults: list[str] = []
         wanted, most = list(names), len(names) + EXPORTERS_MAX

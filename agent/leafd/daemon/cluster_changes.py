@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 ASKED_MAX: Final = 256
 """Accounts that get routes of their own because other servers ask for them."""
 AGREED: Final = ("authorization", "pool_size", "compression")
-"""What two servers agree upon when they connect: where it changes, all routes are made again."""
+"""Fields that two servers agree upon when they connect: with a change all routes are made again."""
 
 
 class ClusterChanges:

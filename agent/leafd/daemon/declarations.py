@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _LEADER_FIRST_S: Final = 2.0
 _UNKNOWN: Final = 1 << 62
-"""What the machine has room for, where the configuration leaves that open."""
+"""The machine's room, where the configuration leaves that open."""
 
 
 def declared_by(loaded: Loaded, graph: Graph) -> Declared | None:

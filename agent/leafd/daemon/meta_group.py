@@ -65,17 +65,17 @@ class MetaGroup:
         """The server that was last seen to lead, and when."""
         self._rows: dict[bytes, tuple[int, bytes]] = {}
         self._row_names: dict[int, str] = {}
-        """Of the servers that have a row."""
+        """Names of the servers that have a row."""
         self._read_at = 0
         self._names: dict[int, str] = {}
-        """Of members that were linked once: who is away now may have died before its row was written."""
+        """Names of members that were linked once: one that is away may have died before its row was written."""
         self.unread = 0
         """Rows of the table that this version cannot read, as its readers say."""
         self.peer = peer_number(about.name)
         self._term_read = 0
         """The term in which this server, as its leader, has seen all of the log applied."""
         self.take_letter: Callable[[int, bytes], None] = lambda peer, letter: None
-        """What is no matter of founding (cluster/letters.py)."""
+        """Takes letters that are no matter of founding (cluster/letters.py)."""
         self.on_left: list[Callable[[], None]] = []
         """This server is in another group from here on, whose rows it has still to get."""
         self.on_rows: list[Callable[[dict[bytes, tuple[int, bytes]], int], None]] = []

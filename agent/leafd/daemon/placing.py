@@ -70,7 +70,7 @@ UNREAD: Final = "this server cannot read what the servers have agreed on about i
 ANSWERED_S: Final = 60.0
 """As long as a request may take at another server that is there."""
 SETTLE_S: Final = 5.0
-"""What could not be made as the table has it is tried again."""
+"""A stream that could not be made as the table has it is tried again after that."""
 OK: Final[dict[str, Any]] = {"ok": True}
 NOT_LEADER: Final[dict[str, Any]] = {"leader": False}
 
@@ -86,7 +86,7 @@ class Placing:
         self.own, self.table = meta.peer, Table()
         self.follow: Callable[[StreamRow, StreamConfig | None], None] = lambda row, config: None
         self._subjects: dict[str, SubjectIndex] = {}
-        """Of all streams of an account."""
+        """The subjects of all streams, by account."""
         self._presence = Presence(self.own, random.getrandbits(63))
         self._deciding = trio.Lock()
         self._news = trio.Event()

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 LINES_MAX: Final = 20
 LINE_MAX: Final = 500
-"""Of what is wrong with a configuration, in the log: a file that is none may be wrong in every line."""
+"""The most that the log has of a configuration's faults: a file of another kind may be wrong in every line."""
 _reader: Final = trio.CapacityLimiter(1)
 """Not the worker of turns.py: a configuration may take seconds, and clients wait for that one."""
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from leafd.native_plane import Plane
 
 FOREIGN: Final = t.Status.INVALID
-"""Of a group that is joined: what this disk has promised in it, it promised before it lost something."""
+"""The status of joining a group in which this disk made promises before it lost something."""
 JOIN_S: Final = 0.3
 """A group that cannot be joined now is tried again."""
 LED_S: Final = 5.0

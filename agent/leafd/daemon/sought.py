@@ -27,7 +27,7 @@ class Sought:
     ) -> None:
         self._catalogue, self._go_on, self._found = catalogue, go_on, found
         self._names: set[str] = set()
-        """Those that are looked for."""
+        """Names of the streams that are looked for."""
 
     def account(self, name: str) -> JetStreamAccount | None:
         """An account by its name; None: it is not known, and looked for."""

@@ -55,7 +55,7 @@ class Tenants:
         self._domain = domain
         self._guard = guard
         self._mark = mark
-        """What the replies of measured requests end with, so that a server behind a link measures, too."""
+        """The end of the replies of measured requests, by which a server behind a link measures, too."""
         self._linked = linked
         self.pinned = frozenset(pinned)
         self._on_measured = on_measured

@@ -34,7 +34,7 @@ from leafd.operator_log import Log
 from leafd.turns import ITEM_WEIGHT, aside
 
 _Left = tuple[Asset, str]
-"""What is not as declared, and why."""
+"""An asset that is not as declared, and why."""
 _TRIES: Final = 20
 _TRY_S: Final = 0.5
 """Where a stream's servers have yet to find who leads it, as after a start of all of them."""
@@ -42,7 +42,7 @@ _LATER: Final = {NOT_ASKED, *(one.error().description for one in (errors.CLUSTER
 """Reasons that may be gone in a moment."""
 _ROOM: Final = 1 << 62
 _WEIGHT: Final = 4 * ITEM_WEIGHT
-"""Of a stream or consumer that is judged."""
+"""The weight of judging a stream or consumer."""
 
 
 class Bringer:

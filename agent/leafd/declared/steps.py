@@ -14,7 +14,7 @@ from leafd.jetstream.models.stream import StreamConfig
 from leafd.records import dataclass
 
 Key = tuple[str, ...]
-"""Of an asset."""
+"""The key of an asset."""
 
 
 class Action(StrEnum):

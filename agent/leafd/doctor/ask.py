@@ -43,9 +43,9 @@ class Reply:
     fate: Fate
     document: Mapping[str, Any]
     why: str = ""
-    """Of a refusal or denial."""
+    """The reason of a refusal or denial."""
     code: int = 0
-    """Of a refusal: that of the JetStream API."""
+    """The JetStream API's code of a refusal."""
     answers: int = 0
 
     @property

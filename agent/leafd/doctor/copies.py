@@ -24,9 +24,9 @@ LOOK_AGAIN_S: Final = 1.5
 """A copy that is behind has to be less behind after so long."""
 SILENT_S: Final = 60.0
 SUBJECTS_MAX: Final = 8
-"""Of a stream, for each of which the hub's last message is looked at."""
+"""The most subjects of a stream for which the hub's last message is looked at."""
 PULLS_MAX: Final = 64
-"""That are looked at one by one."""
+"""The most mirrors and sources that are looked at one by one."""
 
 FLOW_CONTROL: Final = "$JS.FC.>"
 # (Interest comes over a link as one subject with a wildcard, and all of that has to be allowed.)
@@ -41,12 +41,12 @@ class Sides:
     own: str
     """The domain of this box."""
     streams: Sequence[Stream]
-    """Of this box."""
+    """The streams of this box."""
     hubs: Sequence[Hub]
     linked: frozenset[str]
     """The accounts of this box that the configuration links to a hub."""
     down: frozenset[str]
-    """Those of them whose link is not up, which was told."""
+    """Hubs whose link is not up, which was told."""
     leaves: frozenset[str]
     """The accounts that leaves have linked here: this box is a hub itself."""
 

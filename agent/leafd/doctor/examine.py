@@ -51,7 +51,7 @@ class Case:
     """A login for the daemon, in place of the configuration's."""
     timeout_s: float = 30.0
     host: str = "127.0.0.1"
-    """Of the monitoring port."""
+    """The address of the monitoring port."""
     here: bool = True
     """The daemon is on this machine."""
     unit: str = "leafd.service"
@@ -69,9 +69,9 @@ class _Examination:
     hubs: list[Hub] = field(default_factory=list)
     on_the_way: list[tuple[LeafRemote, Finding]] = field(default_factory=list)
     streams: list[Stream] = field(default_factory=list)
-    """Of this box."""
+    """The streams of this box."""
     theirs: dict[int, list[Stream]] = field(default_factory=dict)
-    """Of each hub, by the id of its row in hubs."""
+    """The streams of each hub, by the id of its row in hubs."""
     clients: dict[str, Session | None] = field(default_factory=dict)
     """By account; None: there is no way in, and that was told."""
     entering: trio.Lock = field(default_factory=trio.Lock)
@@ -123,7 +123,7 @@ class _Examination:
     # ---- the order
 
     async def run(self) -> None:
-        """All of it."""
+        """The whole examination."""
         async with trio.open_nursery() as first:
             first.start_soon(self.step, "the daemon's pages", self.fetch)
             if self.case.here:

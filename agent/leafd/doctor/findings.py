@@ -12,7 +12,7 @@ class Level(StrEnum):
 
     WELL = "ok"
     UNPROVEN = "unproven"
-    """It could not be found out. That is nothing wrong by itself."""
+    """The check could not be made. That is nothing wrong by itself."""
     WARNING = "warning"
     FAULT = "fault"
 
@@ -67,7 +67,7 @@ class Finding:
     level: Level
     text: str
     owner: str = ""
-    """What the owner of this box has to do ..."""
+    """The change that the owner of this box has to make ..."""
     operator: str = ""
     """... and what the hub's operator."""
 

@@ -33,7 +33,7 @@ class Frames(trio.abc.Stream):
         self._stream = stream
         self._buffer = bytearray(read)
         self._left = 0
-        """Of the frame that is being read."""
+        """Bytes left of the frame that is being read."""
         self._saying = trio.Lock()
 
     async def _say(self, kind: int, data: bytes) -> None:
@@ -49,7 +49,7 @@ class Frames(trio.abc.Stream):
             await self._stream.send_all(bytes([_FINAL | kind]) + length + mask + masked(data, mask))
 
     async def send_all(self, data: bytes | bytearray | memoryview) -> None:
-        """All of it in one frame."""
+        """Sends the data in one frame."""
         await self._say(BINARY, bytes(data))
 
     async def wait_send_all_might_not_block(self) -> None:

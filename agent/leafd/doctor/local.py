@@ -36,7 +36,7 @@ class Login:
 
     fields: Callable[[str], dict[str, str]]
     limited: bool = False
-    """It may not publish or subscribe to everything."""
+    """The user may not publish or subscribe to everything."""
 
 
 def login_of(server: ServerConfig | None, account: str, file: Path | None) -> Login:

@@ -55,7 +55,7 @@ class Stream:
     copies: tuple[tuple[str, Row], ...]
     """Kind and report of each mirror and source."""
     hub: bool = False
-    """It is one of the hub's."""
+    """The stream is one of the hub's."""
 
     @property
     def about(self) -> str:

@@ -34,7 +34,7 @@ LIMITS: Final = Limits(line=1 << 20, message=8 << 20)
 """An INFO with many addresses is long."""
 HEAD_MAX: Final = 64 << 10
 ANSWERS_MAX: Final = 64
-"""That wait for somebody to take them; more are dropped."""
+"""Answers that wait for their asker; more are dropped."""
 INTEREST_MAX: Final = 20_000
 
 
@@ -127,7 +127,7 @@ class Line:
         self._incoming.leaf = leaf
 
     async def say(self, data: bytes) -> None:
-        """All of it, one after the other of those who want to. Raises End."""
+        """Sends the data, one sender after the other. Raises End."""
         try:
             async with self._saying:
                 if self._cut:
@@ -168,7 +168,7 @@ class Session:
         self._numbers: dict[int, str] = {}
         self._pongs: list[trio.Event] = []
         self.interest: set[str] = set()
-        """Of a leaf: the subjects that the other side wants to be told."""
+        """A leaf's: the subjects that the other side wants to be told."""
         self.errors: list[str] = []
         self.ended = ""
         """Why it is over."""

@@ -25,7 +25,7 @@ from leafd.records import dataclass
 
 BOXES_MAX: Final = 100_000
 TOKENS_MAX: Final = 10_000
-"""That are worth something at a time."""
+"""Tokens that count at a time."""
 USES_MAX: Final = 1_000_000
 
 Record = Mapping[str, Any]
@@ -69,7 +69,7 @@ NO_TOKEN: Final = Refused("the token is not known", known=False)
 
 
 class Register:
-    """All of it. Changed by apply() alone."""
+    """All boxes and tokens. Changed by apply() alone."""
 
     def __init__(self) -> None:
         self.boxes: dict[str, Box] = {}

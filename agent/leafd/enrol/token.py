@@ -22,7 +22,7 @@ from leafd.errors import UsageError
 from leafd.records import dataclass
 
 WORD: Final = "lfd1"
-"""What every token begins with, so that one can be told from a password."""
+"""The beginning of every token, by which it can be told from a password."""
 CERTIFICATE_MAX: Final = 4096
 _ID_BYTES: Final = 5
 _SECRET_BYTES: Final = 16

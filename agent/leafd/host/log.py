@@ -49,7 +49,7 @@ class Target:
 
     path: str = ""
     size_max: int = 0
-    """Of the file in bytes; 0: none."""
+    """The most bytes of the file; 0: no bound."""
     files_max: int = 0
     """Files that are kept, that in use included; 0: all."""
     syslog: str = ""

@@ -21,7 +21,7 @@ AGAIN_S: Final = 1.0
 PENDING_MAX: Final = 256 << 10
 _DAEMON: Final = 3 << 3
 _SEVERITIES: Final = {"FTL": 2, "ERR": 3, "WRN": 4, "INF": 5, "DBG": 7, "TRC": 5}
-"""Those of the reference: a notice where nothing is wrong."""
+"""The reference's severities: a notice where nothing is wrong."""
 _KINDS: Final = {"udp": (socket.SOCK_DGRAM,), "tcp": (socket.SOCK_STREAM,)}
 _LOCAL_KINDS: Final = (socket.SOCK_DGRAM, socket.SOCK_STREAM)
 

@@ -93,7 +93,7 @@ class Asides:
         )
 
     def consumer(self, owner: Stream, consumer_id: int, record: bytes, error: Exception) -> None:
-        """Likewise."""
+        """Sets a consumer's record aside, as stream() does."""
         reason = reason_of(error)
         name = _aside_name(names_in(record)[1], consumer_id, {*owner.consumers, *owner.aside})
         owner.aside[name] = Aside(consumer_id, reason, record)

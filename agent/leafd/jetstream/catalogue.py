@@ -26,7 +26,7 @@ from leafd.turns import ITEM_WEIGHT
 
 NO_LIMIT: Final = -1
 TEMPLATE_RECORD: Final = b"template/"
-"""What the keys of stored templates begin with."""
+"""The beginning of the keys of stored templates."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +112,7 @@ class Consumer:
     config: ConsumerConfig
     created: int
     shape: object = None
-    """What reports have made of the configuration (plain.py), until it changes."""
+    """The form that reports have made of the configuration (plain.py), until it changes."""
 
     @property
     def weight(self) -> int:
@@ -148,21 +148,21 @@ class Stream:
     template: str = ""
     """The stream template that made it."""
     author: str = ""
-    """Who made it or changed it last, if it publishes by itself (publishing.py), .."""
+    """The client that made or changed it last, if it publishes by itself (publishing.py), .."""
     denied: frozenset[str] = frozenset()
     """.. and to which subjects it does not, since its author may not."""
     names: list[str] = field(default_factory=list)
-    """Of the consumers that clients may see, in their order."""
+    """Names of the consumers that clients may see, in their order."""
     copies: set[str] | None = None
-    """Of the durable consumers of copies those that were not looked at yet (copiers.py)."""
+    """Durable consumers of copies that were not looked at yet (copiers.py)."""
     counted: int = 0
     """Consumers that limits see."""
     unfiltered: int = 0
-    """Those of them that take all messages."""
+    """Counted consumers that take all messages."""
     filters: SubjectIndex | None = None
-    """Those of a workqueue: what each of the counted consumers takes."""
+    """A workqueue's: the subjects that each of the counted consumers takes."""
     group: Group | None = None
-    """Those that keep it; None: this server alone."""
+    """The servers that keep it; None: this server alone."""
     lead: int = 0
     """How often this server began or ceased to lead that group, and .."""
     led: bool = False
@@ -172,7 +172,7 @@ class Stream:
     told_put_back: bool = False
     """Whether the log has it that a copy elsewhere is further."""
     shape: object = None
-    """What reports have made of the configuration (plain.py), until it changes."""
+    """The form that reports have made of the configuration (plain.py), until it changes."""
 
     @property
     def weight(self) -> int:
@@ -296,13 +296,13 @@ class JetStreamAccount:
     lock: trio.Lock = field(default_factory=trio.Lock)
     taken: Taken = field(default_factory=Taken)
     names: list[str] = field(default_factory=list)
-    """Of the streams, in their order."""
+    """Names of the streams, in their order."""
     consumers: int = 0
-    """Those of all its streams that clients may see."""
+    """Consumers of all its streams that clients may see."""
     cluster: dict[str, str] | None = None
     """Where its consumers are, for their infos."""
     elsewhere: tuple[tuple[int, int, int], ...] = ()
-    """What its streams have at other servers alone (allowed.py)."""
+    """The bytes of its streams that other servers alone have (allowed.py)."""
 
     @property
     def restoring(self) -> dict[str, StreamConfig]:

@@ -53,9 +53,9 @@ class Copier:
     account: str
     domain: str
     filtered: bool
-    """It copies only some of the messages."""
+    """Only some of the messages are copied."""
     stored: int
-    """It has stored all messages up to that sequence."""
+    """The sequence up to which the copy has stored all messages."""
     seen_s: float
     """When its consumer last existed."""
     next_after: int = -1

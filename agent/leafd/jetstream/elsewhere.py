@@ -35,14 +35,14 @@ from leafd.jetstream.rules.account_limits import bytes_in, replicas_in
 from leafd.records import dataclass
 
 USED: Final = ("memory", "storage", "consumers")
-"""What of an account's info is the sum of what its servers say."""
+"""Members of an account's info that are the sum of what its servers say."""
 CHANGES: Final = (Among.DECIDED, Among.PLACED)
 """Requests that the group decides on. Whatever else concerns a stream does its server, also one of a minority."""
 LISTED_S: Final = 4.0
 """As long as nats-server waits for the others, before it says which streams are missing in a list."""
 
 AFTER_S: Final = 3.0
-"""What follows an answer begins then at the latest: the server that was asked may have gone."""
+"""The work that follows an answer begins then at the latest: the server that was asked may have gone."""
 
 Here = Callable[..., Awaitable[Answer | None]]
 

@@ -28,7 +28,7 @@ Records = list[tuple[int, int, bytes]]
 """Stored consumers: the plane's numbers of the stream and of the consumer, and its definition."""
 Load = Callable[[Records, set[int]], Awaitable[None]]
 Positions = dict[str, tuple[int, int]]
-"""Of sources, by their keys: the origin's sequence that was taken last, and the newest stamp."""
+"""Positions of sources by their keys: the origin's sequence that was taken last, and the newest stamp."""
 Source = Callable[[Stream, Positions | None], Awaitable[None]]
 Made = Callable[[int, int], Awaitable[None]]
 Define = Callable[[Stream, bytes], Awaitable[bool]]

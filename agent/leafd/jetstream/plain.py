@@ -26,7 +26,7 @@ from leafd.turns import Pause
 TOGETHER: Final = 512
 """So many are asked for at once."""
 LISTED_MIN: Final = 32
-"""Of accounts with fewer streams nothing is kept for the next report: there may be thousands of them."""
+"""Accounts with fewer streams have nothing kept for the next report: there may be thousands of accounts."""
 
 
 class PlainConsumer(NamedTuple):
@@ -44,7 +44,7 @@ class PlainStream(NamedTuple):
     state: bytes
     """stream_state_t"""
     consumers: Sequence[PlainConsumer] = ()
-    """Those that clients may see, where they were asked for."""
+    """Consumers that clients may see, where they were asked for."""
 
 
 class Run:
@@ -56,7 +56,7 @@ class Run:
         self.streams = streams
         self.plain = plain
         self.told = dict[str, object]()
-        """What reports have made of all that is not counters, by kind; gone when a stream changes, as the run is."""
+        """Texts that reports have made of all but the counters, by kind; gone when a stream changes, as the run is."""
 
 
 class _Listed(NamedTuple):

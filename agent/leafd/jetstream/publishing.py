@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _OF_ONE_TOKEN: Final = ("wildcard", "partition", "left(", "right", "random")
 WITHHELD: Final = errors.Row(errors.STREAM_INVALID_CONFIG.err_code, 403, "its author may not ask there").error()
-"""Of a mirror or source in a stream's info."""
+"""The error of a mirror or source in a stream's info."""
 
 
 def publishes(config: StreamConfig) -> tuple[str, ...]:

@@ -12,9 +12,9 @@ from leafd.quoting import quoted
 
 DEFAULT_PORT: Final = 7422
 HOST_MAX: Final = 253
-"""Of a name, by RFC 1035."""
+"""The most characters of a name, by RFC 1035."""
 UNREADABLE: Final = "INFO cannot be read"
-"""What this end says of a hub whose INFO is none."""
+"""The error of this end about a hub whose INFO is of another form."""
 
 
 def split_url(url: str) -> tuple[str, int, str, str]:

@@ -166,7 +166,7 @@ class Login:
     proof: Proof | None = None
     """In operator mode: its JWT."""
     user: str = ""
-    """Who has proven to be that: a name or a key; "": nobody is asked."""
+    """The name or key of a proven login; "": nobody is asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +201,7 @@ class Acceptor:
         self._negotiable = compression.negotiable
         self._age_ns = age_ns
         self.compression = ""
-        """What the two ends have agreed upon."""
+        """The compression that the two ends have agreed upon."""
         self._nonce = nonce
         self._connect: dict[str, Any] = {}
         self._connection = connection
@@ -209,7 +209,7 @@ class Acceptor:
         """The CONNECT and whom it was accepted as, once it was."""
         self._advertised = advertised
         self.tls_info: dict[str, Any] = {}
-        """What INFO says of TLS."""
+        """The members of INFO about TLS."""
         self.min_version = ""
         """The lowest that the peer may have; "": any."""
         self.isolates = False
@@ -384,7 +384,7 @@ class Remote:
     deny_imports: tuple[str, ...] = ()
     deny_exports: tuple[str, ...] = ()
     author: str = ""
-    """Who it is, in schedules that it stores here."""
+    """The author in schedules that the hub stores here."""
     sign: Callable[[str], dict[str, str]] | None = None
     """Nonce -> the CONNECT fields of an nkey or a credentials file (nkey | jwt, sig)."""
     tls: bool = False
@@ -412,7 +412,7 @@ class Solicitor:
         self._identity = identity
         self._age_ns = age_ns
         self.compression = ""
-        """What the two ends have agreed upon."""
+        """The compression that the two ends have agreed upon."""
         self._remote = remote
         self._user = user
         self._password = password

@@ -34,9 +34,9 @@ class Calendar:
     """The ends of days and months."""
 
     zone: tzinfo | None = None
-    """None: that of the system."""
+    """The zone; None: that of the system."""
     name: str = ""
-    """Of the zone."""
+    """The name of the zone."""
     month_begins: int = 1
     """On this day, or on the last of a month that has not so many."""
 
@@ -127,7 +127,7 @@ class Ledger:
     def __init__(self, calendar: Calendar, wall: float) -> None:
         self._calendar = calendar
         self._known = wall
-        """What the time is at least, by what has passed."""
+        """The earliest that the time can be, by what has passed."""
         self.day = Period(0, 0.0, 0.0)
         self.month = Period(0, 0.0, 0.0)
         self._reckon(wall)

@@ -14,7 +14,7 @@ from leafd.records import dataclass
 
 ANY: Final = (1 << 64) - 1
 IDLE_BYTES_PER_S: Final = 32
-"""What a quiet link costs, by which a part is kept for it: two packets for each ping and its answer, and heartbeats."""
+"""The cost of a quiet link, which is kept for it: two packets for each ping and its answer, and heartbeats."""
 IDLE_PART: Final = 4
 """But not more than that part of a budget."""
 LOW_PART: Final = 10

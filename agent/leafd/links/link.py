@@ -29,7 +29,7 @@ FIRST_WORD_S: Final = 20.0
 PROGRAM_MAX: Final = 64
 """Characters of a version that another program tells."""
 REASONS_MAX: Final = 16
-"""That are told at once between two links: some have words of the other side's choosing."""
+"""Reasons that are told at once between two links: some have words of the other side's choosing."""
 
 
 @dataclass(slots=True)
@@ -47,7 +47,7 @@ class Link:
     last_error: str = ""
     host: str = ""
     url: str = ""
-    """That we dialled."""
+    """The address that we dialled."""
     asked: Asked | None = None
     """The request that a link over WebSocket began with."""
     web: bool = False
@@ -188,13 +188,13 @@ class LinkStatus:
     compression: str
     """As it was agreed upon; the level may be another by now."""
     version: str = ""
-    """Of the server that dialled us, as it says."""
+    """The version of the server that dialled us, as it says."""
     program: str = ""
-    """Of the program, where a leafd dialled us."""
+    """The program's version, where a leafd dialled us."""
     user: str = ""
     """With whom it has logged in here, without what proves it."""
     isolated: bool = False
-    """It is not told what other links want."""
+    """The link is not told what other links want."""
     box: str = ""
     """The key of the enrolled box that it is."""
     others: tuple[str, ...] = ()
@@ -212,7 +212,7 @@ class RemoteStatus:
     hinted: int = 0
     """.. So many of them before there was news of the machine's ways."""
     ever: bool = False
-    """It was connected before."""
+    """The remote was connected before."""
     servers: HubServers = field(default_factory=lambda: HubServers(()))
     packets: Packets = field(default_factory=Packets)
     place: Place | None = None
@@ -227,7 +227,7 @@ class RemoteStatus:
     told: set[str] = field(default_factory=set)
     """Why it could not be dialled, as far as the log has it since the last link."""
     scope: trio.CancelScope = field(default_factory=trio.CancelScope)
-    """Of whoever keeps the link."""
+    """The scope of the task that keeps the link."""
 
     def linked(self, link: Link) -> None:
         """There is this link."""

@@ -51,7 +51,7 @@ class _Line(Generic[One]):
         self.lined_up = trio.Event()
         self._soon: OrderedDict[One, None] = OrderedDict()
         self._asks: OrderedDict[One, None] = OrderedDict()
-        """They have nothing else to do."""
+        """Copies that have only to ask."""
 
     def put(self, slot: One, kind: str) -> None:
         if slot in self._soon:

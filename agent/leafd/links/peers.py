@@ -52,7 +52,7 @@ class Route:
     retry: bool = False
     """The other end's connection went in favour of this one: it is dialled again when it ends."""
     stays_away: bool = False
-    """It is not dialled again when it ends."""
+    """The peer is not dialled again when the connection ends."""
 
     @property
     def registered(self) -> bool:
@@ -95,7 +95,7 @@ class Placed:
     pool_size: int
     """By which accounts are spread over connections with that server; 1: there is no pool."""
     first: bool
-    """Of the pool with that server."""
+    """The first connection of the pool with that server."""
     more: bool
     """A further one of the pool is still missing, and is ours to dial."""
 
@@ -127,7 +127,7 @@ class Peers:
     def __init__(self, pool_size: int, accounts: Iterable[str] = ()) -> None:
         self.pool_size = pool_size
         self.accounts = set(accounts)
-        """Those that are pinned: here, or by a peer later on."""
+        """Accounts that are pinned: here, or by a peer later on."""
         self.all: dict[str, Peer] = {}
         self.elsewhere: Callable[[str], bool] = lambda name: False
         """Has a server of another cluster that name, and takes part in the same group of servers?"""

@@ -172,7 +172,7 @@ class Replica:
         self._started_s = -math.inf
         self._round_trip_s = 0.0
         self._hub_cluster = ""
-        """That its link leads to; "": to none."""
+        """The hub's cluster that the link leads to; "": no cluster."""
         self._elsewhere = False
         """Its origin is in another cluster, behind a gateway."""
         self._located = ""

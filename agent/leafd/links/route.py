@@ -124,7 +124,7 @@ class Namesake:
 
     there: Peer | None
     elsewhere: bool = False
-    """It is a server of another cluster."""
+    """The address is that of a server of another cluster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +133,7 @@ class Join:
 
     placed: Placed
     info: dict[str, Any]
-    """Of the peer, with the address that it is reached at."""
+    """The peer's INFO, with the address that it is reached at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,9 +201,9 @@ class Machine:
         self._negotiated = False
         self._connected = route.dialled
         self.compression = ""
-        """What the two ends have agreed upon."""
+        """The compression that the two ends have agreed upon."""
         self.info: dict[str, Any] = {}
-        """Of the peer, when it has joined."""
+        """The peer's INFO, when it has joined."""
         self.headers = True
 
     @property

@@ -23,7 +23,7 @@ class Terms:
     """How routes are made."""
 
     places: tuple[Place, ...] = ()
-    """Of the configuration."""
+    """The addresses of the configuration."""
     retries: int = 0
     backoff: bool = False
     advertises: bool = True
@@ -50,14 +50,14 @@ class Link:
     up: bool = False
     """The peer has answered behind the handshake."""
     why: str = ""
-    """It ends."""
+    """The reason that ends the connection."""
     anew: bool = False
-    """It ends because what holds for it has changed; who ends it makes it again."""
+    """The connection ends because its terms have changed; whoever ends it makes it again."""
     regrants: bool = False
     """Other permissions are being carried out for it."""
     gone: trio.Event = field(default_factory=trio.Event)
     done: trio.Event = field(default_factory=trio.Event)
-    """It has joined, or is gone."""
+    """Set when the connection has joined, or is gone."""
 
     @property
     def connection(self) -> int:

@@ -43,7 +43,7 @@ REASONS_MAX: Final = 64
 """Reasons that are kept; some have words of the other side's choosing."""
 AUTHENTICATION_TIMEOUT: Final = "Authentication Timeout"
 HEADERS_MAX: Final = 64 << 10
-"""What servers on the way may add to a message."""
+"""Bytes that servers on the way may add to a message."""
 Addressed = t.Line | t.Closed | t.LeafError | t.LeafInfo | t.Secured
 """Events of one connection."""
 
@@ -74,7 +74,7 @@ class Link(Protocol):
     """One connection with another server."""
 
     why: str
-    """It ends."""
+    """The reason that ends the connection."""
 
     @property
     def connection(self) -> int: ...

@@ -40,7 +40,7 @@ class Run:
     by_time: bool = False
     """The consumer begins at what is newer than what was taken."""
     where: bool = False
-    """It is asked in which cluster the origin's stream is."""
+    """The request asks in which cluster the origin's stream is."""
     look: bool = False
     """The message that was taken last is not there, and the origin did not say where its stream ends: it is asked."""
     pending: int = 0
@@ -50,7 +50,7 @@ class Run:
     spared: bool = False
     """The origin tells of the consumer's end, and heartbeats are few: who is at the other end of the link is heard."""
     span: Span = NO_SPAN
-    """What may come before it is acknowledged."""
+    """The span that may come before it is acknowledged."""
 
 
 @dataclass(frozen=True, slots=True)

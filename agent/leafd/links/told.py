@@ -26,7 +26,7 @@ class SlotInfo:
     told_ns: int = -1
     """.. at that time."""
     known: bool = False
-    """That is how it is now, but for what is under way: the origin is heard of. Else nobody knows."""
+    """The lag is today's, but for what is under way: the origin is heard of. Otherwise it is not known."""
     active_ns: int = -1
     """Since anything came of the origin."""
     sequence: int = 0

@@ -38,17 +38,17 @@ from leafd.turns import SLICE_S
 ROOM: Final = 4 << 20
 """Thousands of boxes, each with a line of some 300 bytes, or of 2 KB with a JWT."""
 EVENT: Final = 512
-"""What one takes beside its line."""
+"""Bytes that a waiting login takes beside its line."""
 NEWCOMERS_MAX: Final = 2048
-"""They are greeted within a second or two."""
+"""Newcomers at a time, who are greeted within a second or two."""
 AGAIN_MIN_S: Final = 2.0
 AGAIN_MAX_S: Final = 60.0
 """The longest that anybody is sent away: as long as boxes have been sent away so far, between these bounds. What the
 first logins take of a hub that has just started on a busy machine may be ten times what the next ones do."""
 COST_S: Final = 0.0015
-"""Of a login, before any was served."""
+"""The cost of a login, before any was served."""
 KEPT: Final = 0.99
-"""Of what earlier slices have told, when the next one does."""
+"""The part that counts of earlier slices when the next one is measured."""
 AHEAD: Final = NEWCOMERS_MAX // 2
 """So many of those that are told to come again should be waiting when their turn comes."""
 SLOTS: Final = 4

@@ -29,7 +29,7 @@ PACKET_KEPT_BYTES: Final = 256
 _NO_RIGHTS: Final = Rights()
 _PAYLOAD_MAX: Final = (1 << 31) - 1
 _NUMBERS: Final = {CLIENT_TYPE: "cid", WEB_TYPE: "wid", MQTT_TYPE: "mid", MQTT_WEB_TYPE: "mid_ws"}
-"""What lines of the log call a connection's number, as with nats-server."""
+"""The names of a connection's number in the log, as with nats-server."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +37,11 @@ class Web:
     """The facts about a client that came over WebSocket."""
 
     credentials: dict[str, str]
-    """Of its cookies, by the names of CONNECT's fields."""
+    """Credentials from cookies, by the names of CONNECT's fields."""
     forwarded: str = ""
     """The address that a proxy tells of."""
     mqtt: bool = False
-    """It speaks MQTT in WebSocket's frames."""
+    """The visitor speaks MQTT in WebSocket's frames."""
 
 
 @dataclass(slots=True)
@@ -110,13 +110,13 @@ class Client:
     described: bool = False
     """The plane knows all of it that may be told."""
     granted: tuple[t.ConnVerdict, t.Permissions] | None = None
-    """What the plane was told that it may."""
+    """The rights that the plane was told."""
     max_payload: int = 0
     tls: t.Secured | None = None
     """Its handshake, if it has TLS."""
     web: Web | None = None
     certificate: Certificate | None = None
-    """That it has shown."""
+    """The certificate that the client has shown."""
     mqtt: Mqtt | None = None
 
     @property
@@ -201,13 +201,13 @@ class Terms:
     proxied: bool = False
     """A proxy may say whom it speaks for."""
     web: Terms | None = None
-    """What counts over WebSocket."""
+    """The terms over WebSocket."""
     mqtt: Terms | None = None
     """What counts for MQTT, and over WebSocket so, too, but that TLS is WebSocket's."""
     ping_interval_ns: int = 0
     """0: the server's."""
     info: dict[str, Any] = field(default_factory=dict)
-    """What INFO says there in place of the rest."""
+    """Members of INFO that differ there."""
     patient: bool = False
     """Nobody has configured timeout_s, and whoever logs in may be far away."""
 

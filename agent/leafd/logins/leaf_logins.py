@@ -86,7 +86,7 @@ class LeafTerms:
     own_logins: bool = False
     """The listener has logins of its own: whoever is one too many is told no more than that it is refused."""
     web_policy: Policy | None = None
-    """Of those who come over WebSocket, where that is another one."""
+    """The policy of leaves over WebSocket, where that is another one."""
 
     def of(self, connect: dict[str, Any]) -> Policy:
         """The policy for this login."""

@@ -32,7 +32,7 @@ class Accepted:
     flags: t.WebFlag
     answer: bytes
     credentials: dict[str, str]
-    """Of cookies, by the names of CONNECT's fields."""
+    """Credentials from cookies, by the names of CONNECT's fields."""
     forwarded: str
 
 

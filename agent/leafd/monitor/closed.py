@@ -58,7 +58,7 @@ class Gone:
     account: str
     user: str
     told: dict[str, Any]
-    """What the report shows of a client or link beside its numbers."""
+    """The members of the report beside the numbers."""
     start_wall_ns: int
     last_wall_ns: int
     stop_wall_ns: int

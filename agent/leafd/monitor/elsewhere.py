@@ -18,7 +18,7 @@ from leafd import native_types as t
 
 TOLD: Final = ("$SYS.SERVER.*.STATSZ", "$SYS.SERVER.*.SHUTDOWN")
 SILENT_S: Final = 35.0
-"""Who is not heard of for so long has gone: three times what it says so after, and a little more."""
+"""A server that is silent for so long has gone: three times its interval, and a little more."""
 SERVERS_MAX: Final = 4096
 ID_MAX: Final = 64
 

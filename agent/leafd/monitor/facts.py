@@ -45,7 +45,7 @@ FEATURE_FLAGS: Final = {
     "js_snapshot_sources": False,
 }
 _FLAGS_JETSTREAM: Final = 7
-"""What nats-server tells of one that has JetStream: that, and two forms that matter between servers of a cluster."""
+"""nats-server's flags of a server with JetStream: that, and two forms that matter between servers of a cluster."""
 SECONDS_KEPT: Final = 64
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 
@@ -79,7 +79,7 @@ class Facts:
     start_monotonic: float = field(default_factory=time.monotonic)
     loaded_ns: int = field(default_factory=time.time_ns)
     digest: str = ""
-    """Of the configuration's file."""
+    """The digest of the configuration's file."""
     accounts: ClaimedAccounts | None = None
     """In operator mode: the JWTs behind the graph."""
     operators: tuple[str, ...] = ()
@@ -92,13 +92,13 @@ class Facts:
     closed: ClosedConnections = field(default_factory=lambda: ClosedConnections(0))
     """The latest connections that have gone."""
     reports: Holding = field(default_factory=Holding)
-    """What reports have in memory while they are made and sent."""
+    """The memory of reports while they are made and sent."""
     boxes: BoxesFacts | None = None
-    """Those that enrolled themselves, where they may."""
+    """The boxes that enrolled themselves, where they may."""
     routes: RoutesFacts | None = None
-    """Those to other servers, where this one is in a cluster."""
+    """The routes to other servers, where this one is in a cluster."""
     gateways: GatewaysFacts | None = None
-    """Those to other clusters, where this one is in a supercluster."""
+    """The gateways to other clusters, where this one is in a supercluster."""
     meta: MetaFacts | None = None
     """The group of all servers with JetStream, where there is one."""
     groups: GroupsFacts | None = None

@@ -53,7 +53,7 @@ PLAIN: Final = "text/plain; charset=utf-8"
 RAFT: Final = "/raftz"
 BOXES: Final = "/boxz"
 METRICS_ROW: Final = 16 * ITEM_WEIGHT
-"""What the samples of a link or stream weigh."""
+"""The weight of the samples of a link or stream."""
 REQUEST_MAX: Final = 8 << 10
 RECEIVE_MAX: Final = 4 << 10
 
@@ -63,7 +63,7 @@ NO_HTTP: Final = (
 LOGIN_S: Final = 15.0
 """Passwords queue, and refusals after several are late."""
 LIVE_BUFFER: Final = 64 << 10
-"""What the kernel holds for a reader of events who does not read."""
+"""Bytes that the kernel holds for a reader of events who does not read."""
 
 Report = Callable[[Facts, Mapping[str, Any]], Awaitable[dict[str, Any]]]
 Answer = tuple[int, str, bytes | AsyncGenerator[bytes, None]]

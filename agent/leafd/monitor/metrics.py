@@ -486,7 +486,7 @@ def page(found: Iterable[Family], accept: str) -> Iterator[str]:
     """The text of the families, some lines at a time."""
     openmetrics = OPENMETRICS in accept
     texts: dict[int, str] = {}
-    """Of labels, which the samples of one thing share: all of them are there as long as the families are."""
+    """Texts of labels, which the samples of one thing share: the labels live as long as the families."""
     for family in found:
         # A counter's name ends with _total; OpenMetrics tells type and help without that.
         name = family.name if openmetrics or family.kind != "counter" else f"{family.name}_total"

@@ -17,7 +17,7 @@ from leafd.config.schema.tls import Tls
 from leafd.config.tls_files import as_file
 
 SUITES: Final = "ECDHE+AES128+AESGCM:ECDHE+AESGCM:ECDHE+CHACHA20"
-"""Of TLS 1.2, as on the other ports (native/net/tls_context.c)."""
+"""The suites of TLS 1.2, as on the other ports (native/net/tls_context.c)."""
 GROUP: Final = "prime256v1"
 """The one that everybody has. Python's ssl names one or takes all of OpenSSL's, and of these a handshake with ffdhe8192
 costs a server a hundred times as much."""

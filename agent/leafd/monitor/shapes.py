@@ -22,7 +22,7 @@ from leafd.native_rows import RowKind
 SHAPES_MAX: Final = 256
 """So many are kept for the next report. What has another one has it made for each."""
 SIZE: Final = 8
-"""Of what a record has for a text: its size."""
+"""Bytes of a text's size in a record."""
 
 _Part = TypeVar("_Part")
 
@@ -33,7 +33,7 @@ class Shape:
     def __init__(self, config: Mapping[str, Any], members: Sequence[str], metadata: Sequence[str], sizes: int) -> None:
         self.config = config
         self._members = members
-        """Those that are texts or lists of them, in their order .."""
+        """The members that are texts or lists of texts, in their order .."""
         self._metadata = metadata
         """.. and the names of what the metadata say, which come behind them."""
         self.sizes = struct.Struct(f"={sizes}Q")

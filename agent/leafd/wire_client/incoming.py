@@ -24,7 +24,7 @@ from typing import Any, Final, NamedTuple
 FIRST_ROOM: Final = 4096
 SIZE_DIGITS_MAX: Final = 10
 BLANK: Final = " \t"
-"""What stands between words. A subject may hold any other blank that Unicode knows."""
+"""The characters between words. A subject may hold any other blank that Unicode knows."""
 STATUS_LINE: Final = b"NATS/1.0 "
 """Headers that begin so carry a status; a publisher may have stored such, too."""
 
@@ -54,7 +54,7 @@ class Message(NamedTuple):
 
     subject: str
     number: int
-    """Of the subscription; 0 to a leaf."""
+    """The number of the subscription; 0 to a leaf."""
     reply: str
     headers: bytes
     """The whole block, or empty."""

@@ -43,7 +43,7 @@ ROWS_MAX = 5_000_000  # a batch's rows pass through the driver's memory
 # Columns that every table of silver has: no field may be called so, in capitals or not (Spark tells no difference).
 OWN_COLUMNS = ("device", "time", "message_id", "stream", "sequence", "timestamp", "origin", "counter", DAY, MONTH)
 FAULT = "fault"
-"""Of an error whose text stands as it is, behind the table's name."""
+"""The type of an error whose text stands as it is, behind the table's name."""
 _DURATION = r"\d+(\.\d+)? ?(ms|s|min|h|d)"
 
 

@@ -21,7 +21,7 @@ POOL_DEFAULT: Final = 3
 POOL_MAX: Final = 256
 PING_MAX_NS: Final = 30 * SECOND
 ROUTE_PORT: Final = 6222
-"""Of an address without one."""
+"""The port of an address that has none."""
 GROUP_MAX: Final = 9
 """Members of the group of servers with JetStream (RAFT_MEMBERS_MAX)."""
 

@@ -12,7 +12,7 @@ _URL: Final = re.compile(r'URL\(\s*"?([^\s"]+?)"?\s*\)', re.IGNORECASE)
 """With quotes around the address or without, as in the reference."""
 _TYPES: Final = {"memory": "memory", "mem": "memory", "url": "url", "full": "full", "cache": "cache"}
 LIMIT_DEFAULT: Final = 10_000
-"""Of a cache, as in the reference."""
+"""The size of a cache, as in the reference."""
 
 
 def resolver(value: object) -> object:

@@ -24,7 +24,7 @@ STATE: Final = "state.json"
 CONSUMERS: Final = "consumers/"
 NAME_MAX: Final = 1 << 20
 CONSUMER_MAX: Final = 64 << 20
-"""Of one consumer with all that it has in flight."""
+"""The most bytes of one consumer with all that it has in flight."""
 CONSUMER_WEIGHT: Final = 4
 """Bytes of memory that a byte of it takes while it is read, and what was read."""
 TAR_HEAD: Final = 512

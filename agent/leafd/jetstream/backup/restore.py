@@ -74,7 +74,7 @@ _SPACE_SECONDS: Final = 10.0
 _STEP_SECONDS: Final = 0.02
 _FREED_ROWS: Final = 2000
 _LATER: Final = t.StreamFlag.SEALED | t.StreamFlag.DISCARD_NEW_PER_SUBJECT | t.StreamFlag.ALLOW_DIRECT
-"""Off while the stream fills."""
+"""Flags that are off while the stream fills."""
 _Failure = (ArchiveError, S2Error, ApiError, t.PlaneError)
 
 
@@ -240,7 +240,7 @@ class Restoring:
         self, context: Context, account: JetStreamAccount, config: StreamConfig, told: bytes, author: str
     ) -> None:
         self.config = replace(config, num_replicas=min(config.num_replicas, 1))
-        """Of the stream while this server has it alone."""
+        """The stream's configuration while this server has it alone."""
         self._wanted = config
         self._author = author
         self.waiting = trio.CancelScope()  # of who waits for more of it

@@ -17,7 +17,7 @@ from leafd.turns import Pause
 TOGETHER: Final = 256
 """Streams that are counted without a pause."""
 NOTHING: Final = JetStreamLimits(0, 0, 0, 0, 0, 0, 0)
-"""What stands for the limits where there are tiers."""
+"""The limits of an account that has tiers."""
 
 
 @endpoint("INFO", "account_info_response", among=Among.LEADER)

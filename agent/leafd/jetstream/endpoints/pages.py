@@ -14,7 +14,7 @@ from leafd.holding import SMALL, Holding
 from leafd.jetstream.catalogue import Stream
 
 ITEM: Final = 1 << 10
-"""What is shown of an item beside its texts, about."""
+"""Bytes of an item beside its texts, about."""
 COPIES: Final = 4
 """A page is there as values, as text, as bytes, and once more on its way to the plane."""
 

@@ -328,7 +328,7 @@ def _free_name(account: JetStreamAccount, template: Template, subject: str) -> s
 
 
 _UNFIT: Final = str.maketrans(dict.fromkeys(" \t\f/\\*>", "_"))
-"""What a subject's token may have and a stream's name may not."""
+"""Characters that a subject's token may have and a stream's name may not."""
 
 
 def _filled(template: Template, subject: str) -> list[str]:

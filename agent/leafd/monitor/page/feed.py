@@ -24,7 +24,7 @@ from leafd.monitor.page.view import View, changes, view, whole
 from leafd.turns import ITEM_WEIGHT, aside
 
 READERS_MAX: Final = 12
-"""Of the monitoring port's 32 connections."""
+"""The most readers, of the monitoring port's 32 connections."""
 PERIOD_S: Final = 2.0
 PERIOD_MAX_S: Final = 30.0
 SHARE: Final = 10

@@ -35,7 +35,7 @@ COLUMNS: Final = (
 bytes are 31,680 bytes."""
 LOOKS_MAX: Final = 64
 STREAMS_MAX: Final = 1024
-"""Of one sample: streams and consumers that are passed, most of which cost no look."""
+"""The most streams and consumers that one sample passes; most of them cost no look."""
 
 _Place = tuple[str, str, str, int]
 """Account, stream, consumer, and how many looks it takes; no consumer for a stream of copies, and no stream where there
