@@ -6,6 +6,7 @@ Not here: the rule itself, with all others (tidy.py).
 from __future__ import annotations
 
 import ast
+import itertools
 import re
 from collections.abc import Iterator
 from typing import Final
@@ -60,9 +61,23 @@ def prose(text: str) -> Iterator[tuple[int, str]]:
 
 
 def hanging(text: str) -> Iterator[tuple[int, str]]:
-    """Line and complaint, of the docstrings of a Python file that begin with a word for an unnamed thing."""
+    """Line and complaint, of the docstrings of a Python file that begin with a word for an unnamed thing. That of an
+    attribute may begin with By: it says then what the keys of a table are."""
     for node in ast.walk(ast.parse(text)):
+        for line, said in _attributes(node):
+            if (found := HANGING.match(said)) and found[0] != "By":
+                yield line, f"the description begins with {found[0]}: begin with the thing"
         if not isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             continue
         if found := HANGING.match(ast.get_docstring(node) or ""):
             yield node.body[0].lineno, f"the description begins with {found[0]}: begin with the thing"
+
+
+def _attributes(node: ast.AST) -> Iterator[tuple[int, str]]:
+    """The texts behind the assignments in a module, class or function, with their lines."""
+    body = getattr(node, "body", ())
+    for one, behind in itertools.pairwise(body if isinstance(body, list) else ()):
+        if isinstance(one, ast.Assign | ast.AnnAssign) and isinstance(behind, ast.Expr):
+            said = behind.value
+            if isinstance(said, ast.Constant) and isinstance(said.value, str):
+                yield behind.lineno, said.value

@@ -14,7 +14,7 @@ from leafd.native import abi
 STATE_LISTED_MAX: Final[int] = abi.STATE_LISTED_MAX
 """Deleted sequences, and subjects, that one answer about a stream's state lists at most."""
 KNOWN_WEB: Final[int] = abi.KNOWN_WEB
-"""Of a known login, beside ConnKind: it came over WebSocket."""
+"""A flag of a known login, beside ConnKind: it came over WebSocket."""
 
 
 class Status(IntEnum):

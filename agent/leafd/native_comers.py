@@ -32,7 +32,7 @@ class Line:
     known: int = 0
     """1: the plane has admitted it already, as remember() said."""
     named: bytes = b""
-    """Of such a one: what remember() was told, where that is not the whole line."""
+    """The text that remember() was told of a known login, if it is not the whole line."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,7 +31,7 @@ class Span:
 
 NO_SPAN: Final = Span()
 PACE_UNKNOWN: Final = -(1 << 63)
-"""Of IngestState.pace_milli."""
+"""The value of IngestState.pace_milli while the pace is not known."""
 
 
 @dataclass(frozen=True, slots=True)

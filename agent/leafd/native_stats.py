@@ -82,7 +82,7 @@ class Histogram:
     """histogram_counts_t: how often something took how long since the start."""
 
     spans: tuple[tuple[float, int], ...]
-    """Of each span its upper bound in seconds, which is part of it (the last: inf), and how often."""
+    """For each span the upper bound in seconds, which is part of it (the last: inf), and how often."""
     seconds: float
     """All of them together."""
 

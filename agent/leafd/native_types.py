@@ -100,7 +100,7 @@ class ImportRow:
     placed: bool = False
     sampling: int = 0
     results: str = ""
-    """Where it is told how long the service takes; empty: it is not measured."""
+    """The subject on which the service's times are told; empty: they are not measured."""
     mark: str = ""
 
 
@@ -194,9 +194,9 @@ class ConnVerdict:
     ping_interval_ns: int = 0
     """0: the limits'."""
     domain: int = 0
-    """Of a leaf link: that at its other end, its name's hash8 as a number; 0: none, or it is not known."""
+    """A leaf link's domain at its other end, its name's hash8 as a number; 0: there is none, or it is not known."""
     whole: int = 0
-    """Likewise: a number for what is there as a whole, be it one server or a cluster; 0: it is not known."""
+    """A number for the server or the cluster that is there; 0: it is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -480,7 +480,7 @@ class Message:
 
 
 Handler = Callable[[Message], bool | None]
-"""Of a subscription. True: it has kept the message and gives the credit back with Plane.repay() when it is done."""
+"""Takes the messages of a subscription. True: the message is kept, and Plane.repay() gives the credit back."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -568,7 +568,7 @@ class ConsumerGone:
     stream: int
     consumer: int
     taken: int = 0
-    """Of a mirror's or source's: up to where that has said that it stored all."""
+    """The sequence up to which a mirror or source has said that it stored all."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,8 +58,8 @@ class Link:
     budgets: tuple[Budget, ...] = ()
     """Empty: it has none."""
     goes: str = "all"
-    """What its budget, or the time of the day, lets go: all; normal: no bulk; high: what is urgent or has priority;
-    none."""
+    """The messages that its budget or the time of day lets go: all; normal: no bulk; high: urgent ones and those with
+    priority; none."""
     budgeted: int | None = None
     """Bytes here that wait for that; what waits in streams is what their copiers have not stored."""
 
@@ -246,7 +246,7 @@ class Status:
     devices_refused: int
     """Logins of MQTT, since the start."""
     sessions: Sessions | None
-    """None, where nobody can come by MQTT."""
+    """Sessions of MQTT; None where there is no listener for it."""
     streams: int
     consumers: int
     messages: int

@@ -42,7 +42,7 @@ class CompiledImport:
     """The service is told the requester's server."""
     sampling: int = 0
     results: str = ""
-    """Where it is told how long the service takes; empty: it is not measured."""
+    """The subject on which the service's times are told; empty: they are not measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class Account:
     imports: tuple[CompiledImport, ...] = ()
     label: str = ""
     tiers: tuple[tuple[str, AccountJetStream], ...] = ()
-    """Where JetStream's limits are by number of replicas: all of them. `jetstream` is then what holds here."""
+    """All of JetStream's limits by number of replicas, if any are. `jetstream` is then what holds here."""
     trace: Tracing = field(default_factory=Tracing)
     serves: bool = False
     """The account has services, which a server at the other end of a link may measure."""

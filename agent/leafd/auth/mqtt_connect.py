@@ -40,7 +40,7 @@ class MqttConnect:
     clean: bool
     keep_alive_s: int
     credentials: bytes = field(repr=False)
-    """What the packet says of the user: which of the two there are, and its end. They are here once: a server has
+    """The packet's words about the user: which of the two there are, and its end. They are here once: a server has
     thousands of devices."""
 
     @property

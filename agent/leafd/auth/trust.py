@@ -72,7 +72,7 @@ class TrustedAccount:
     token: str
     claims: AccountClaims
     keys: Mapping[str, SigningKey | None]
-    """Which keys sign its users, each with its scope, if it has one."""
+    """The keys that sign its users, each with its scope, if it has one."""
     broken: str = ""
     """Why it cannot be used although it is signed; empty when it can."""
 

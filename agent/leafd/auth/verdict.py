@@ -49,7 +49,7 @@ class Verdict:
     max_subscriptions: int = -1
     expires_ns: int = 0
     proof: Proof | None = None
-    """By what a reload judges it again, where that is not the configuration."""
+    """Evidence that a reload needs to judge this login again, where the configuration is not enough."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,12 +60,12 @@ class Hands:
     check: Callable[[Path], Sequence[str]]
     """Reads a configuration as the daemon would; its warnings."""
     place: Callable[[Path | None], Place]
-    """Where the daemon of a configuration (None: of the installed one) has its store, and what that is encrypted
+    """Finds the store of a configuration's daemon (None: of the installed one), and what that is encrypted
     with."""
     plan: Callable[[Path, Monitor | None], Sequence[Intended]] = lambda _file, _monitor: ()
     """Compares a configuration's JetStream with its store, or with the daemon that answers there."""
     enrol: Callable[[Path | None], tuple[Path, ServerConfig]] = _nobody
-    """Where the daemon of a configuration keeps who is enrolled, and the configuration."""
+    """Finds the register of enrolled boxes of a configuration's daemon, and the configuration."""
 
 
 def main(words: Sequence[str], hands: Hands) -> int:

@@ -44,7 +44,7 @@ class Plan:
     name: str
     """The name of the server and of its JetStream domain."""
     directory: Path
-    """Where configuration and key go."""
+    """The directory of configuration and key."""
     store: str
     hub: str = ""
     """URL of the hub, of a leaf."""

@@ -48,7 +48,7 @@ class Place:
     jwt: Path | None = None
     """The directory of accounts' JWTs, where the configuration has one."""
     enrol: Path | None = None
-    """Where it is kept who is enrolled, where the configuration has boxes enrol."""
+    """The register of enrolled boxes, if the configuration lets boxes enrol."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -175,7 +175,7 @@ class Table:
 
     def __init__(self) -> None:
         self.streams: dict[str, dict[str, StreamRow]] = {}
-        """Those that are there."""
+        """The streams that are there."""
         self._rows: dict[bytes, StreamRow] = {}
         self._unread: dict[bytes, int] = {}
         """The revisions of rows that this version cannot read."""

@@ -32,9 +32,9 @@ class Loaded:
     warnings: tuple[str, ...]
     files: tuple[str, ...] = ()
     places: Mapping[tuple[str | int, ...], Where] = field(default_factory=dict)
-    """Where each field was set."""
+    """The place in which each field was set."""
     constants: frozenset[tuple[str | int, ...]] = frozenset()
-    """Where in maps that another room reads a key served as a variable: it may mean nothing beside that."""
+    """Places in maps of another room where a key served as a variable: it may mean nothing beside that."""
     digest: str = ""
     """A digest of the file's text; the command line is not in it."""
 

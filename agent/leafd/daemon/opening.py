@@ -33,7 +33,7 @@ class Opened:
     plane: Plane
     current: Current
     memory: MemoryDirectory | None
-    """Where memory streams lie; None: there is no JetStream."""
+    """The directory of memory streams; None: there is no JetStream."""
 
     def close(self) -> None:
         """Frees the plane and what lay in memory; once."""

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from leafd.native_plane import Plane
 
 ROW: Final = b"r/"
-"""Of a group in whose place the one is that has the row: behind it its name, 8 bytes."""
+"""The row of a group that was replaced by the one that has the row: behind it the old name, 8 bytes."""
 RECORD: Final = b"meta/rescued"
 """The name of the group that this disk was rescued from."""
 _SIZE_MAX: Final = 4096

@@ -53,7 +53,7 @@ class Plan:
     less: Change
     more: Change
     affected: frozenset[str] | None = None
-    """Where only some accounts have changed: their names. Logins of others are not judged again."""
+    """Names of the accounts that have changed, if not all have. Logins of others are not judged again."""
     tls: Made = field(default_factory=Made)
 
 

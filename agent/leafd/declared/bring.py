@@ -37,7 +37,7 @@ _Left = tuple[Asset, str]
 """An asset that is not as declared, and why."""
 _TRIES: Final = 20
 _TRY_S: Final = 0.5
-"""Where a stream's servers have yet to find who leads it, as after a start of all of them."""
+"""The pause while a stream's servers have yet to find who leads it, as after a start of all of them."""
 _LATER: Final = {NOT_ASKED, *(one.error().description for one in (errors.CLUSTER_NOT_AVAILABLE, errors.STREAM_OFFLINE))}
 """Reasons that may be gone in a moment."""
 _ROOM: Final = 1 << 62

@@ -63,7 +63,7 @@ class Finding:
 
     check: Check
     about: str
-    """Which hub, stream, file."""
+    """The hub, stream or file."""
     level: Level
     text: str
     owner: str = ""

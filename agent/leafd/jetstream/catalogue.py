@@ -42,7 +42,7 @@ class JetStreamLimits:
     store_max_stream_bytes: int = NO_LIMIT
     max_bytes_required: bool = False
     tiers: tuple[tuple[str, JetStreamLimits], ...] = ()
-    """Where limits are by number of replicas: those of each. The others are then those of one replica."""
+    """The limits by number of replicas, if there are such. The others are then those of one replica."""
 
     def of(self, replicas: int) -> JetStreamLimits | None:
         """The limits on streams and consumers with so many replicas; None: such may not be."""
@@ -168,7 +168,7 @@ class Stream:
     led: bool = False
     """.. whether it leads, and has all the consumers. Only then it knows which there are."""
     redefined: trio.Event | None = None
-    """Of that group's last change of the definition: that the stream here is like that."""
+    """Set when the stream here is like that group's last definition."""
     told_put_back: bool = False
     """Whether the log has it that a copy elsewhere is further."""
     shape: object = None
@@ -300,7 +300,7 @@ class JetStreamAccount:
     consumers: int = 0
     """Consumers of all its streams that clients may see."""
     cluster: dict[str, str] | None = None
-    """Where its consumers are, for their infos."""
+    """The place of its consumers, for their infos."""
     elsewhere: tuple[tuple[int, int, int], ...] = ()
     """The bytes of its streams that other servers alone have (allowed.py)."""
 

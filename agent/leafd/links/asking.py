@@ -34,7 +34,7 @@ class Asking:
         self._plane = plane
         self._slot = slot
         self.inbox = ""
-        """Where the answers come."""
+        """The subject on which the answers come."""
         self.answered_by = 0
         """The connection by which the answer came; 0: this server's own."""
         self._number = 0

@@ -46,7 +46,7 @@ WRITE_EACH_S: Final = 3600.0
 WRITE_AGAIN_S: Final = 5.0
 OLD_S: Final = 64 * 86_400.0
 AGAIN_S: Final = 600.0
-"""What is kept for a quiet link gets less as the day goes: so often is what waits judged again."""
+"""The part kept for a quiet link gets less as the day goes: so often are waiting messages judged again."""
 NO_BUDGET: Final = t.Budget(ANY, ANY, ANY, ANY, ANY, 0)
 _WAITS: Final = {
     NORMAL: "bulk waits",
@@ -77,7 +77,7 @@ class _Book:
     ledger: Ledger
     dialled: bool
     connections: dict[int, int]
-    """Those that are up, with their bytes that were counted."""
+    """Connections that are up, with their bytes that were counted."""
     unwritten: int = 0
     """Bytes since the last record."""
     ahead: bool = False
@@ -118,7 +118,7 @@ class Budgets:
         self._books: dict[bytes, _Book] = {}
         self._by_connection: dict[int, _Book] = {}
         self._resting: dict[bytes, bytes | tuple[Ledger, float]] = {}
-        """Of links that are not there: as the store has it, or since when."""
+        """Budgets of links that are not there: as the store has it, or since when."""
         self._seen: dict[int, int] = {}
         """Connections that are up without limits, and what had been counted of them when they had some."""
         self._wake = trio.Event()

@@ -32,7 +32,7 @@ class Compression:
     bounds_ns: tuple[int, ...] = ()
     """With s2_auto: up to which round trip each level is chosen."""
     terse: bool = True
-    """Where nothing is compressed, may lines be terse all the same?"""
+    """Lines may be terse also where nothing is compressed."""
 
     @property
     def offered(self) -> dict[str, str]:

@@ -77,13 +77,13 @@ BESIDE_ECHO_S: Final = 100.0
 ASKED_MAX: Final = 127
 """First packets of one attempt, at most: its time ends it."""
 TCP_RTO_MAX_MS: Final = 44
-"""Of the kernel, since 6.15. An older kernel doubles the time between two packets without end: there no attempt is
-longer than 20 s."""
+"""An option of the kernel, since 6.15. An older one doubles the time between two packets without end: there no attempt
+is longer than 20 s."""
 HANDSHAKE_AGAIN_MS: Final = 8_000
 """Until a link is up either end sends what was lost again after that time. The kernel would wait for three round trips
 at first, and then twice as long each time: at 5 s two losses are 45 s. Afterwards native/plane/window.c says when."""
 TCPI_RTT_AT: Final = 68
-"""Where struct tcp_info has the round trip, in microseconds."""
+"""The offset of the round trip in struct tcp_info, in microseconds."""
 HEAD_MAX: Final = 16 << 10
 # A dead peer is found by the kernel after this long even when nothing is sent (half-open links after a power cut); once
 # the link is up, native/plane/window.c says how long.

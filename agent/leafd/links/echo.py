@@ -32,7 +32,7 @@ TRY_S: Final = 5.0
 Stream = TypeVar("Stream")
 Address = tuple[str, int] | tuple[str, int, int, int]
 Place = tuple[socket.AddressFamily, Address]
-"""Where a connection went to."""
+"""The address that a connection went to."""
 Ask = Callable[[int, float], Awaitable[bool]]
 """(number, seconds): whether any request was answered within that time. If not, all of it has passed."""
 
@@ -47,7 +47,7 @@ class Heard(enum.Enum):
     AGAIN = enum.auto()
     """The machine answers after a silence: now is the time to dial."""
     ALWAYS = enum.auto()
-    """It answers all the time, and asking it tells nothing of the hub."""
+    """The machine answers all the time, and asking it tells nothing of the hub."""
 
 
 def dearer(place: Place) -> float:

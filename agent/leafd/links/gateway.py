@@ -46,7 +46,7 @@ class Supercluster:
     server_name: str
     version: str
     name: str
-    """Of its cluster."""
+    """The name of its cluster."""
     host: str = ""
     port: int = 0
     user: str = ""
@@ -56,7 +56,7 @@ class Supercluster:
     max_payload: int = 1 << 20
     url: str = ""
     urls: tuple[str, ...] = ()
-    """Of all servers of this cluster."""
+    """The addresses of all servers of this cluster."""
     letters: int = 0
     """As Cluster.letters."""
     rejects_unknown: bool = False
@@ -100,7 +100,7 @@ class Join:
     """The connection is one between the two clusters: interest or messages go over it."""
 
     info: dict[str, Any]
-    """Of the peer."""
+    """The peer's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ class Namesake:
     refused as long as the first is there. Where there is no group, names may be alike, as with nats-server."""
 
     server_id: str
-    """Of the peer."""
+    """The peer's."""
     name: str
 
 
@@ -146,7 +146,7 @@ class Machine:
         self._connected = bool(wanted)
         self._named = ""
         self.info: dict[str, Any] = {}
-        """Of the peer, when it has joined."""
+        """The peer's INFO, when it has joined."""
 
     @property
     def connected(self) -> bool:

@@ -69,7 +69,7 @@ class Remote:
     name: str
     configured: tuple[Place, ...] = ()
     explicit: bool = False
-    """It stands in the configuration."""
+    """The cluster stands in the configuration."""
     secure: t.Secure | None = None
     learned: tuple[Place, ...] = ()
     """Addresses that other servers told of."""
@@ -93,7 +93,7 @@ class Terms:
     """How gateways are made."""
 
     remotes: tuple[Remote, ...] = ()
-    """Of the configuration."""
+    """The clusters of the configuration."""
     retries: int = 0
     backoff: bool = False
     login_s: float = 2.0
@@ -103,7 +103,7 @@ class Terms:
     dials: t.Secure | None = None
     """.. and with clusters that others told of."""
     reports: tuple[int, int] = (600, 600)
-    """Which failed attempts to dial are logged besides the first one, before a first connection and after it."""
+    """The failed attempts to dial that are logged besides the first one, before a first connection and after it."""
 
 
 @dataclass(slots=True)
@@ -114,12 +114,12 @@ class Link:
     peer: str
     machine: Machine
     remote: Remote | None = None
-    """That was dialled; None: an inbound one."""
+    """The cluster that was dialled; None: an inbound connection."""
     opened_ns: int = field(default_factory=time.time_ns)
     why: str = ""
-    """It ends."""
+    """The reason that ends the connection."""
     done: trio.Event = field(default_factory=trio.Event)
-    """It has joined, or is gone."""
+    """Set when the connection has joined, or is gone."""
     gone: trio.Event = field(default_factory=trio.Event)
 
     @property
@@ -158,7 +158,7 @@ class GatewayStatus:
 
     connection: int
     name: str
-    """Of the other cluster."""
+    """The name of the other cluster."""
     outbound: bool
     explicit: bool
     remote_id: str

@@ -122,14 +122,14 @@ class Copy:
     slots: tuple[Slot, ...]
     """A mirror's only one, or those of its sources."""
     limited: bool
-    """It has a limit for each subject."""
+    """The stream has a limit for each subject."""
     counts: bool
-    """It is one of counters."""
+    """The stream is one of counters."""
     removes: bool
     """Acknowledged messages go."""
     taken: Mapping[str, tuple[int, int]]
-    """Of each source that anything was taken of, by the origin's key, as the start found it: the origin's sequence that
-    was taken last, and the newest stamp."""
+    """The origins of which anything was taken, by key, as the start found it: the origin's sequence that was taken
+    last, and the newest stamp."""
 
 
 class _Ended(Exception):

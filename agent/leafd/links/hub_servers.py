@@ -46,10 +46,10 @@ class HubServers:
         self._next_configured = self._next_learned = 0
         self._turn_of_learned = False
         self._last = ""
-        """That was dialled."""
+        """The server that was dialled."""
         self._again = False
         self._left = ""
-        """That has ended the link."""
+        """The server that has ended the link."""
         self.linked_to = ""
         """The place of the last link, without a login."""
 

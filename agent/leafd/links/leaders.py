@@ -25,7 +25,7 @@ from leafd.native_accounts import Accounts
 
 ELECTED: Final = "$JS.EVENT.ADVISORY.STREAM.LEADER_ELECTED"
 MOVED_EACH_S: Final = 2.0
-"""Who may publish at the hub may publish this, too."""
+"""The least time between two of these: any publisher at the hub may publish the advisory, too."""
 Key = tuple[int, int]
 """A slot: stream and number."""
 

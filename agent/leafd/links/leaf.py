@@ -420,7 +420,7 @@ class Solicitor:
         self._first_info: dict[str, Any] | None = None
         self.learned = False  # the address is one that a hub told, which may be anybody's
         self.hub_info: dict[str, Any] = {}
-        """What the hub said when it let us in: of all that it says, this has come through TLS, if there is any."""
+        """The hub's INFO when it let us in: of all its INFOs, this one has come through TLS, if there is any."""
 
     def line(self, kind: int, payload: bytes) -> list[Action]:
         """One handshake line of the hub."""

@@ -20,7 +20,7 @@ LEAF_PROTOCOL: Final = 3
 TRACE_PROTOCOL: Final = 2
 """From which on a peer knows traces of messages."""
 LEAFD_PROTOCOL: Final = 3
-"""Of `leafd` in INFO and CONNECT. 1: CONNECT may begin compression. .."""
+"""The value of `leafd` in INFO and CONNECT. 1: CONNECT may begin compression. .."""
 ORDERLY: Final = 2
 """.. From which on answers about a consumer come before its messages. .."""
 TERSE: Final = 3

@@ -73,7 +73,7 @@ class Leafs:
         """How who connects gets TLS, if so."""
         self._tls_info: dict[str, Any] = {}
         self.compression = UNCOMPRESSED
-        """Of links that others dial."""
+        """The compression of links that others dial."""
         self._links: dict[int, Link] = {}
         self._linked: Counter[str] = Counter()
         """How many of them are up, by account: each login asks, in a fleet thousands of times a second."""
@@ -91,9 +91,9 @@ class Leafs:
         self._nursery: trio.Nursery | None = None
         self._ways = Ways()
         self.web_ping_interval_ns = 0
-        """Of links over WebSocket that begin from now on; 0: the server's."""
+        """The interval of links over WebSocket that begin from now on; 0: the server's."""
         self.told_each = TOLD_EACH, TOLD_EACH
-        """Which failed attempts to dial are logged besides the first one, before a first link and after it."""
+        """The failed attempts to dial that are logged besides the first one, before a first link and after it."""
         self.min_version = ""
         """The lowest that a server that dials us may have; "": any."""
         self.isolates = False

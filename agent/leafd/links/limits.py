@@ -20,7 +20,7 @@ IDLE_PART: Final = 4
 LOW_PART: Final = 10
 NORMAL_PART: Final = 20
 ALL, NORMAL, HIGH, NONE = "all", "normal", "high", "none"
-"""What may go: all, no bulk, only what is urgent and has priority, nothing but the link's own lines."""
+"""The messages that may go: all, all but bulk, urgent and prior ones, none but the link's own lines."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Span:
     days: frozenset[int]
     """0 is Monday; empty: all."""
     per_second: int | None
-    """None: as at other times."""
+    """The rate; None: as at other times."""
     only: str
     """ALL, NORMAL or HIGH."""
 
@@ -84,7 +84,7 @@ class Room:
     """How many bytes a link may still carry before a rank waits; ANY: it does not wait."""
 
     high: int = ANY
-    """What is urgent, too."""
+    """The bound of urgent messages, too."""
     normal: int = ANY
     low: int = ANY
 

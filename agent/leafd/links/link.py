@@ -57,9 +57,9 @@ class Link:
     box: str = ""
     """The key of the enrolled box that it has proven to be, or to be the doctor of."""
     held: str = ""
-    """What the budget of the other end lets go there (limits.py), as it says; empty: it says nothing."""
+    """The messages that the other end's budget lets go (limits.py), as it says; empty: it says nothing."""
     servers: HubServers | None = None
-    """Of the hub that we dialled. .."""
+    """The servers of the hub that we dialled. .."""
     packets: Packets = field(default_factory=Packets)
     """.. How large they may be."""
     listed: frozenset[str] = frozenset()
@@ -73,7 +73,7 @@ class Link:
     """The hub has said something."""
     up: trio.Event = field(default_factory=trio.Event)
     doubted: trio.Event = field(default_factory=trio.Event)
-    """Nothing that is sent arrives any more, .."""
+    """Set when nothing that is sent arrives any more, .."""
     stands: bool = False
     """.., a first full packet among it, .."""
     settled: trio.Event = field(default_factory=trio.Event)
@@ -198,7 +198,7 @@ class LinkStatus:
     box: str = ""
     """The key of the enrolled box that it is."""
     others: tuple[str, ...] = ()
-    """Where the hub that we dialled is tried next."""
+    """The addresses at which the hub that we dialled is tried next."""
 
 
 @dataclass(slots=True)
@@ -216,7 +216,7 @@ class RemoteStatus:
     servers: HubServers = field(default_factory=lambda: HubServers(()))
     packets: Packets = field(default_factory=Packets)
     place: Place | None = None
-    """Where the last connection went to. .."""
+    """The address that the last connection went to. .."""
     place_of: str = ""
     """.. By this address. .."""
     source: str = ""

@@ -38,7 +38,7 @@ class Route:
     explicit: bool = False
     """To an address of the configuration."""
     place: Place | None = None
-    """Where the other server listens, as far as that is known."""
+    """The address at which the other server listens, if that is known."""
     gossip_mode: int = GOSSIP
     """Whether those that we are connected with are told of it."""
     account: str = ""

@@ -23,7 +23,7 @@ from typing import Final
 from leafd.native_codes import CloseReason
 
 SOON: Final = 1 / 4
-"""Of the interval: the first try after a cut that nobody else needs to have seen."""
+"""The part of the interval until the first try after a cut that nobody else needs to have seen."""
 PATIENT: Final = 8
 """A hub that has just started may not know its users yet, and whoever sets up a box looks at it."""
 REFUSED_MAX_S: Final = 60.0

@@ -18,7 +18,7 @@ from typing import Final
 WAIT_S: Final = 2.0
 WAIT_MAX_S: Final = 16.0
 ROOM_WAIT_S: Final = 0.25
-"""Of a stream whose messages are taken out one after the other, some go by then."""
+"""The wait for room: of a stream whose messages are taken out one by one, some have gone by then."""
 Key = tuple[int, int]
 
 

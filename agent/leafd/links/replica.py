@@ -70,7 +70,7 @@ take."""
 
 ACK_WAIT_NS: Final = 22 * 3600 * 1_000_000_000
 HEARTBEAT_NS: Final = 1_000_000_000
-"""Of a consumer of this server: between idle heartbeats. .."""
+"""The time between idle heartbeats of a consumer of this server. .."""
 FAR_HEARTBEAT_NS: Final = 25_000_000_000
 """.. Of one behind a link: as seldom as silence is still told within a minute. .."""
 ELSEWHERE_HEARTBEAT_NS: Final = 2_000_000_000
@@ -144,7 +144,7 @@ class Replica:
         self.state = State.IDLE
         self.last_sequence = last_sequence
         self.newest_ts = newest_ts
-        """Of all that was taken, at the origin, Unix ns; 0: not known."""
+        """The newest stamp of all that was taken, at the origin, Unix ns; 0: not known."""
         self._tells_position = False
         """Whether the origin answered the last time where its stream ends."""
         self._put_back = False
@@ -154,7 +154,7 @@ class Replica:
         self.by_link = False
         """A link leads to its origin directly."""
         self.ahead = False
-        """What is at the other end answers before it delivers."""
+        """The server at the other end answers before it delivers."""
         self.far = False
         """Its link is far, and no leafd is at the other end. .."""
         self._span = SPAN_FIRST

@@ -82,16 +82,16 @@ class Replicas:
         self._guard = guard or Guard()
         self._slots: dict[tuple[int, int], _Active] = {}
         self._progress: dict[tuple[int, str], tuple[int, int]] = {}
-        """Of sources, by stream and key: the origin's sequence taken last, and the newest stamp."""
+        """Positions of sources, by stream and key: the origin's sequence taken last, and the newest stamp."""
         self._identities = Identities(plane)
         self._numbers: dict[int, set[int]] = {}
-        """Of the slots of each stream."""
+        """The numbers of the slots of each stream."""
         self._by_domain: dict[tuple[int, str], dict[tuple[int, int], _Active]] = {}
         """The slots by account and their origin's domain."""
         self._orders: Orders[_Active] = Orders(self._do, self._rested)
         self._moments: Moments[_Active] = Moments()
         self._links: dict[tuple[int, str], dict[str, int]] = {}
-        """Which connections lead to a domain, by account, and each by its server; the newest last."""
+        """Connections that lead to a domain, by account, and each by its server; the newest last."""
         self._ways: dict[int, Link] = {}
         """.. Each by its connection."""
         self._trips = Trips(plane, self._guard, self._ways)

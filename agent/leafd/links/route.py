@@ -70,7 +70,7 @@ class Cluster:
     ws_connect_urls: tuple[str, ...] = ()
     leafnode_url: str = ""
     gateway_url: str = ""
-    """Where servers of other clusters connect to."""
+    """The address that servers of other clusters connect to."""
     letters: int = 0
     """LETTERS, if this server takes part in a group of servers."""
 

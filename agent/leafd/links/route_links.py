@@ -35,7 +35,7 @@ class Terms:
     dials: t.Secure | None = None
     """.. and with whom it dials."""
     reports: tuple[int, int] = (600, 600)
-    """Which failed attempts to dial are logged besides the first one, before a first connection and after it."""
+    """The failed attempts to dial that are logged besides the first one, before a first connection and after it."""
 
 
 @dataclass(slots=True)
@@ -87,4 +87,4 @@ class RouteStatus:
     compression: str
     opened_ns: int
     told: Mapping[str, Any]
-    """What the peer's INFO says of what it lets through: import, export."""
+    """The subjects that the peer lets through, as its INFO says: import, export."""

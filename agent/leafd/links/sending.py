@@ -53,7 +53,7 @@ class Sending:
         self._rules: dict[int, tuple[str, ...]] = {}
         """By remote; 0: of leaves that dial us."""
         self._limits: Limits | None = None
-        """Of leaves that dial us."""
+        """The limits of leaves that dial us."""
         self._budgets: Budgets | None = None
         self._records: dict[bytes, bytes] = {}
         self._needed = trio.Event()

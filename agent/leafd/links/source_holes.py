@@ -67,7 +67,7 @@ class Side:
         self.nearest: dict[str, Taken] = {}
         self.ids: set[str] = set()
         self.ts = 0
-        """Of the message right beside the hole; 0: there is none."""
+        """The stamp of the message right beside the hole; 0: there is none."""
         self.whole = False
         """The stream ends there, and no sequence was without a message: of what was not seen there is none."""
 

@@ -44,7 +44,7 @@ class Run:
     look: bool = False
     """The message that was taken last is not there, and the origin did not say where its stream ends: it is asked."""
     pending: int = 0
-    """What waits at the origin; one of it was taken where the consumer begins at the last message once more."""
+    """Messages that wait at the origin; one of them was taken if the consumer begins at the last message again."""
     silence_ns: int = SILENCE_NS
     """So long nothing may come."""
     spared: bool = False
@@ -58,7 +58,7 @@ class Forget:
     """The origin was made anew: its sequences start over, the stored progress means nothing."""
 
     earlier: bytes = b"{}"
-    """Of the streams that it was before, to be stored first (earlier.py)."""
+    """Positions in the streams that it was before, to be stored first (earlier.py)."""
 
 
 @dataclass(frozen=True, slots=True)

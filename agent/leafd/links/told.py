@@ -39,9 +39,9 @@ class SlotInfo:
     newest_ts: int = 0
     """Stamp of the newest message that was taken, Unix ns; 0: not known."""
     mean_size: float | None = None
-    """Of the messages that were taken, bytes of header and payload; None: none was since the start."""
+    """The mean bytes of header and payload of messages that were taken; None: none was since the start."""
     held: str = ""
-    """What the budget of the origin's end of the link lets go (limits.py), as it says; empty: it says nothing."""
+    """The messages that the budget of the origin's end lets go (limits.py), as it says; empty: it says nothing."""
 
 
 @dataclass(frozen=True, slots=True)

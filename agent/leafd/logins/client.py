@@ -203,7 +203,7 @@ class Terms:
     web: Terms | None = None
     """The terms over WebSocket."""
     mqtt: Terms | None = None
-    """What counts for MQTT, and over WebSocket so, too, but that TLS is WebSocket's."""
+    """The terms of MQTT, also over WebSocket, where only TLS is WebSocket's."""
     ping_interval_ns: int = 0
     """0: the server's."""
     info: dict[str, Any] = field(default_factory=dict)

@@ -87,7 +87,7 @@ class Clients:
         self._asked: set[int] = set()
         self.known = KnownLogins(plane.forget_login, memory_limit)
         self._listener: int | None = None
-        """Where the plane greets who comes."""
+        """The listener at which the plane itself greets."""
         self._clients: dict[int, Client] = {}
         self._per_account: dict[int, int] = {}
         self._times = LoginTimes(self._logs_in, plane.end_silence, self._guard)

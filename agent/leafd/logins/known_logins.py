@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from leafd.logins.client import Client
 
 KNOWN_BYTES: Final = 24 << 20
-"""Of what is known, here and in the plane: 16,000 logins with short names. Less where memory_limit is small."""
+"""The most bytes of known logins, here and in the plane: 16,000 with short names. Less where memory_limit is small."""
 KNOWN_COST: Final = 1300
 """Bytes that a known login takes here and in the plane, beside its CONNECT, which is there three times: as it came, as
 its fields, and in the plane."""

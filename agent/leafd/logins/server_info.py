@@ -31,7 +31,7 @@ class ServerInfo:
         self._plane = plane
         self.plain = info
         self.web_address: tuple[str, int] | None = None
-        """Where WebSocket clients come to; None: nowhere."""
+        """The address of WebSocket clients; None: there is no such listener."""
         self.web_urls: Callable[[], list[str]] = list
         """The URLs at which WebSocket clients reach the servers of a cluster, where there are others."""
 

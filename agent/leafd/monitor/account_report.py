@@ -18,8 +18,8 @@ _SERVED: Final = (
     ("$SYS.REQ.ACCOUNT.PING.CONNZ", _OF_ACCOUNT[0], False), ("$SYS.REQ.SERVER.PING.CONNZ", _OF_ACCOUNT[0], False),
     ("$SYS.REQ.ACCOUNT.PING.STATZ", _OF_ACCOUNT[1], False), ("$SYS.REQ.USER.INFO", _OF_USER, True),
 )  # fmt: skip
-"""What each account may ask the server, what of the system account that is, and whether its name goes with it. Accounts
-are served without such imports here; they are listed since they say what there is."""
+"""The services of every account, their subjects in the system account, and whether the account's name goes along.
+Accounts are served without such imports here; they are listed since they say what there is."""
 _IN_DOMAIN: Final = (
     *((f"API.{name}", f"$JS.API.{name}") for name in (
         "ACCOUNT.>", "CONSUMER.>", "DIRECT.>", "INFO", "META.>", "SERVER.>", "STREAM.>",

@@ -104,7 +104,7 @@ class Facts:
     groups: GroupsFacts | None = None
     """The groups of streams that several servers keep, where there may be some."""
     placed: PlacedFacts | None = None
-    """Which servers have which streams, where there is a group of servers."""
+    """The streams of each server, where there is a group of servers."""
     elsewhere: Elsewhere = field(default_factory=Elsewhere)
     """Servers of those."""
     login: Login | None = None

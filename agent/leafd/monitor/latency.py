@@ -33,7 +33,7 @@ _WORDS: Final = {
 }
 _ANSWERED: Final = 200
 FAR: Final = "$SYS.LATENCY.M2."
-"""Where servers at the other ends of links tell what they have measured; the short name of this one follows."""
+"""The subject on which servers at links' other ends tell what they measured; the short name of this one follows."""
 HALVES_MAX: Final = 4096
 """Measurements of which one end is known."""
 HALF_S: Final = 120.0

@@ -168,7 +168,7 @@ class Reports:
     disk: Mapping[str, t.Histogram]
     """How long it took."""
     boxz: Report | None = None
-    """Where boxes are enrolled."""
+    """The report of boxes, where boxes are enrolled."""
     plain: Mapping[str, Sequence[Counted]] = field(default_factory=dict)
     """By account: streams that jsz leaves out, since there is nothing to tell of them but their counters."""
     consumers: Mapping[str, Consumed] = field(default_factory=dict)

@@ -34,7 +34,7 @@ _RECORD: Final = struct.Struct("=QqQ")
 _METRIC: Final = struct.Struct("=QqqQ")
 _SIZE: Final = 8
 _Shapes = tuple[Shape | None, ...]
-"""Of a stream's configuration, and of its consumers': None: not shown."""
+"""The forms of a stream's configuration and of its consumers'. None: not shown."""
 _BARE: Final[_Shapes] = (None,)
 
 
@@ -203,7 +203,7 @@ METRICS: Final = {
     "max_msgs": (RowKind.SIGNED, 8),
     "max_bytes": (RowKind.SIGNED, 16),
 }
-"""What follows the labels of a stream: its kind, and where in the record it lies."""
+"""The values behind a stream's labels: the kind of each, and its place in the record."""
 
 
 class MetricLines:

@@ -32,7 +32,7 @@ _FAULTS: Final = {
     ),
 }
 _REFUSALS: Final = {"message size exceeds maximum allowed": "maximum payload exceeded"}
-"""Of streams, where the reference has other words here than in its answers."""
+"""Refusals of streams for which the reference has other words here than in its answers."""
 
 
 def headers(block: bytes) -> dict[str, list[str]]:

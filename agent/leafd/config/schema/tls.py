@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 DEFAULT_TIMEOUT: Final = 2 * SECOND
 LINK_TIMEOUT: Final = 60 * SECOND
-"""Of a leaf link's handshake and login, at either end: its round trip may be seconds, and packets may be lost."""
-"""Of a handshake, and of a login without one."""
+"""The time-out of a leaf link's handshake and login, at either end: round trips take seconds, and packets are lost."""
+"""The time-out of a handshake, and of a login without one."""
 FALLBACK_DELAY: Final = SECOND // 20
 """How long handshake_first: auto waits for the client to begin."""
 _STORE: Final = "certificate stores are a matter of Windows: use cert_file and key_file"

@@ -18,7 +18,7 @@ from leafd.native_functions import crc32c, s2_block, s2_packed
 IDENTIFIER: Final = b"\xff\x06\x00\x00S2sTwO"
 _IDENTIFIERS: Final = (b"S2sTwO", b"sNaPpY")
 WRITTEN_MAX: Final = 256 << 10
-"""Of one chunk that is written, not compressed. Each is compressed for itself: smaller ones refer to less."""
+"""The most bytes, not compressed, of a chunk. Each is compressed for itself: smaller ones refer to less."""
 BLOCK_MAX: Final = 4 << 20  # of one chunk, not compressed
 # What a block of that size may take when it does not compress, and its checksum.
 _CHUNK_MAX: Final = BLOCK_MAX + BLOCK_MAX // 6 + 36

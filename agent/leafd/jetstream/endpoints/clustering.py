@@ -65,7 +65,7 @@ async def remove_peer(call: Call, _request: None) -> dict[str, Any]:
 
 @endpoint("STREAM.PEER.EVACUATE.*", "stream_evacuate_peer_response", checks=())
 async def evacuate_peer(call: Call, _request: None) -> dict[str, Any]:
-    """Likewise; a stream that one server alone has moves."""
+    """As remove_peer(); a stream that one server alone has moves."""
     placing = _placing(call)
     stream = call.stream(call.name(3))
     await placing.without(stream, _peer(call), moves=True)
