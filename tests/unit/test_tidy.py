@@ -216,6 +216,15 @@ def test_a_description_that_begins_with_no_noun_is_found(first: str) -> None:
     assert [] == complaints(tidy.plain_sentences, "tests/some.py", bad)
 
 
+@pytest.mark.parametrize("where", ["", "class Box:\n    ", "def box() -> None:\n    "])
+def test_the_description_of_an_attribute_begins_with_the_thing(where: str) -> None:
+    """In a module, a class, and a function; what the keys of a table are may come first."""
+    text = GOOD_PYTHON + where + "size: int = 0\n" + where.rpartition("\n")[2] + '"""Of a page."""\n'
+    assert 1 == len(complaints(tidy.plain_sentences, "agent/leafd/some.py", text))
+    for good in ("The size of a page.", "By name: the size of a page."):
+        assert [] == complaints(tidy.plain_sentences, "agent/leafd/some.py", text.replace("Of a page.", good))
+
+
 @pytest.mark.parametrize(
     ("line", "found"),
     [
