@@ -49,7 +49,7 @@ class World:
         self.log = KeptLog()
         self.book = AccountBook(
             Current(compiled, t.Limits(), None, Guard()),
-            self.log,  # type: ignore[arg-type]  # a log of which only warnings are written here
+            self.log,
             Guard(),
             linked=lambda: keeps,
             waiting=tuple,
