@@ -159,7 +159,7 @@ watched() {
         sleep 1
         seconds=$((seconds + 1))
         if [ $((seconds % 10)) = 0 ]; then
-            say "  $seconds s: $(tail -n 1 "$log" | tr -d '\r' | sed 's/^ *//' | cut -c 1-90)"
+            say "  $seconds s: $(tail -n 1 "$log" | tr -d '\r' | sed 's/^ *//' | cut -c 1-60)"
         fi
     done
     wait "$running"
