@@ -31,7 +31,7 @@ from leafd.records import dataclass
 NAMES_MAX: Final = 1024
 """Whose latest machines are remembered; those noticed longest ago are forgotten first."""
 MACHINES_MAX: Final = 4
-"""Of one name."""
+"""The most machines of one name."""
 SHOWN_S: Final = 600.0
 """Two that take the link from each other do so every minute at least (redial.py)."""
 TOLD_EACH: Final = 600
@@ -57,7 +57,7 @@ class Twins:
         self._same: dict[int, str] = {}
         """The links, in either direction, whose other end has the domain of this server, and what is said of them."""
         self._said: dict[Name, None] = {}
-        """Of which accounts and names the log has that."""
+        """Accounts and names of which the log has that."""
         self._before: dict[tuple[object, ...], dict[str, str]] = {}
         """The machines whose link another one of their name has ended, by their ids: where they were."""
         self._turns: dict[Name, Turns] = {}
