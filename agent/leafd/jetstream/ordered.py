@@ -17,7 +17,7 @@ ACCOUNT: Final = 3
 STREAM: Final = 4
 """The places of the names in an order about a stream, behind $JS.API."""
 _ORDERS: Final = (["META", "LEADER", "STEPDOWN"], ["SERVER", "REMOVE"], ["SERVER", "EVACUATE"])
-"""Of the system account to a cluster: a lone server is not meant."""
+"""Orders of the system account to a cluster: a lone server is not meant."""
 _MOVES: Final = (["ACCOUNT", "STREAM", "MOVE"], ["ACCOUNT", "STREAM", "CANCEL_MOVE"])
 
 
