@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, cast
 
 import pytest
 import trio
@@ -13,8 +13,11 @@ from leafd.cluster.council import MEMBER_ROW, REMOVE, banned_row
 from leafd.cluster.founding import Disk
 from leafd.cluster.placement import Site
 from leafd.daemon.meta_group import MetaGroup
+from leafd.daemon.moves import Moves
 from leafd.daemon.orders import Orders
+from leafd.host.log import Log
 from leafd.native_meta import MetaMember
+from leafd.native_plane import Plane
 
 from tests.rig.fakes import stand_in
 from tests.rig.logs import KeptLog
@@ -64,11 +67,12 @@ class World:
         self.written: list[tuple[bytes, bytes | None]] = []
         self.altered: list[tuple[int, Disk]] = []
         self.handed: list[tuple[int, bool]] = []
-        self.left = 0
+        self.left, self.short = 0, 0
         self.later: list[Callable[[], Awaitable[object]]] = []
         meta: Any = stand_in(MetaGroup, self.meta)
         meta.write = self.write
-        self.orders = Orders(meta, self, SITES.get, self.hand_on, self.later.append, self.log)  # type: ignore[arg-type]
+        plane, nobody = cast(Plane, self), cast(Moves, None)
+        self.orders = Orders(meta, plane, SITES.get, self.hand_on, self.later.append, cast(Log, self.log), nobody)
 
     async def write(self, key: bytes, value: bytes | None, revision: int) -> None:
         self.written.append((key, value))
@@ -81,9 +85,9 @@ class World:
     async def meta_alter(self, change: int, disk: Disk) -> None:
         self.altered.append((change, disk))
 
-    async def hand_on(self, peer: int, *, moves: bool = False) -> int:
+    async def hand_on(self, peer: int, *, moves: bool = False) -> tuple[int, int]:
         self.handed.append((peer, moves))
-        return self.left
+        return self.left, self.short
 
     def order(self, tokens: list[str], body: object = None) -> dict[str, Any]:
         text = body if isinstance(body, bytes) else b"" if body is None else json.dumps(body).encode()
@@ -179,7 +183,10 @@ def test_a_wrong_order_is_refused_and_changes_nothing(body: object, code: int) -
 def test_streams_that_an_evacuation_leaves_behind_are_told() -> None:
     """The order was answered long before; the log is all that there is."""
     world = World()
-    world.left = 2
+    world.left, world.short = 2, 3
     assert world.order(EVACUATED, {"peer": "s2"})["success"]
     assert [(2, True)] == world.handed
-    assert ["2 streams stay on s2, which was to be evacuated: no other server can take them"] == world.log.texts
+    assert [
+        "2 streams stay on s2, which was to be evacuated: no other server can take them",
+        "3 streams have a replica less, since s2 was evacuated: no other server can take its place",
+    ] == world.log.texts
