@@ -209,7 +209,7 @@ class Terms:
     info: dict[str, Any] = field(default_factory=dict)
     """Members of INFO that differ there."""
     patient: bool = False
-    """Nobody has configured timeout_s, and whoever logs in may be far away."""
+    """The configuration has no timeout_s, and a client that logs in may be far away."""
 
     @property
     def required(self) -> dict[str, Any]:

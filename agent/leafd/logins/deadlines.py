@@ -16,7 +16,7 @@ GRAIN_S: Final = 0.02
 AT_ONCE: Final = 256
 """So many are looked at every so often: thousands may be due one right after the other."""
 AT_ONCE_S: Final = 2.0
-"""Who is near is through with its login by then."""
+"""A client that is near has logged in by then."""
 PATIENT_MAX: Final = 1024
 """So many devices that are not may take all the time that a login has: those who came last."""
 
