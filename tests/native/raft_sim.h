@@ -463,7 +463,9 @@ static void step(sim_t *sim) {
     } else if (what < 820) {
         int64_t time =
             (chance(sim, 16) < sim->hurry ? 1200 : 60) * MS; /* (first: a seed is one schedule in each build) */
-        sim->time += time / (1 + chance(sim, 4));
+        int64_t passed = time / (1 + chance(sim, 4));
+        sim->time += passed;
+        sim->watched += passed <= 60 * MS ? passed : 0;
         tick_all(sim);
     } else if (what < 915) {
         if (!sim->quiet || chance(sim, 32) == 0) sim_propose(sim);
