@@ -1,5 +1,6 @@
 """Three servers that keep a stream get another version, one after the other, as the guide's page says: publishing and
-consuming go on, and nothing is lost or twice.
+consuming go on, and nothing is lost or twice. So do a device of MQTT with a session, its publishers, a mirror and a
+stream with a source.
 
 The version before is the interpreter that LEAFD_BEFORE names, with a leafd of its own; without it they are all of
 today's, and the walk is the same. Not here: servers that are killed (test_replicated_streams.py).
@@ -12,6 +13,7 @@ import contextlib
 import itertools
 import json
 import os
+import threading
 import time
 from pathlib import Path
 from typing import Any, Final
@@ -19,9 +21,12 @@ from typing import Any, Final
 import nats
 import nats.errors
 from nats.aio.client import Client
+from nats.js.api import AckPolicy, ConsumerConfig
 
 from tests import servers
-from tests.interop.test_meta_group import L, leader_of, three
+from tests.crash.mqtt_cluster import PUBLISHERS as DEVICES, QUIET_S, Device, Publisher, judge
+from tests.interop.test_meta_group import CONFIG, L, leader_of, three
+from tests.interop.test_mqtt_replicas import MQTT
 from tests.interop.test_replicated_streams import contents, state_at
 from tests.rig.official import connect
 from tests.rig.reports import report
@@ -124,8 +129,9 @@ async def step_down(server: servers.Server) -> None:
     await client.close()
 
 
-async def upgraded(made: list[servers.Server]) -> Work:
-    """One after the other, the one that leads last."""
+async def upgraded(made: list[servers.Server], *copies: dict[str, Any]) -> Work:
+    """One after the other, the one that leads last. copies: streams that are made beside the one that is published
+    to."""
     client = await connect(made[0])
 
     async def there() -> bool:
@@ -137,6 +143,9 @@ async def upgraded(made: list[servers.Server]) -> Work:
     await until(there, "the stream is not made")
     body = json.dumps({"stream_name": "S", "config": CONSUMER}).encode()
     assert "config" in json.loads((await client.request("$JS.API.CONSUMER.DURABLE.CREATE.S.d", body, timeout=10)).data)
+    for copy in copies:
+        said = await client.request(f"$JS.API.STREAM.CREATE.{copy['name']}", json.dumps(copy).encode(), timeout=20)
+        assert "config" in json.loads(said.data), said.data
     await client.close()
     work = Work(made)
     running = asyncio.create_task(work.run())
@@ -173,3 +182,65 @@ def test_servers_get_another_version_while_their_stream_is_published_to(tmp_path
         assert work.delivered == set(numbers)
         assert len(work.consumed) == len(set(work.consumed))
         assert work.longest_s < SILENCE_S
+
+
+COPIES: Final = (
+    {"name": "AGGREGATE", "num_replicas": 3, "sources": [{"name": "S"}]},
+    {"name": "MIRROR", "num_replicas": 3, "mirror": {"name": "S"}},
+)
+
+
+async def copied(server: servers.Server, name: str, count: int) -> list[int]:
+    """What a copy has of the stream, once it has so many messages."""
+    client = await connect(server)
+
+    async def whole() -> bool:
+        said = json.loads((await client.request(f"$JS.API.STREAM.INFO.{name}", b"", timeout=10)).data)
+        return bool(said["state"]["messages"] >= count)
+
+    await until(whole, f"{name} does not come to {count} messages")
+    pulled = await client.jetstream().pull_subscribe("", stream=name, config=ConsumerConfig(ack_policy=AckPolicy.NONE))
+    found: list[int] = []
+    while True:
+        with contextlib.suppress(nats.errors.TimeoutError):
+            found += [int(message.data) for message in await pulled.fetch(500, timeout=2)]
+            continue
+        break
+    await client.close()
+    return found
+
+
+def test_devices_and_copies_go_on_while_servers_get_another_version(tmp_path: Path) -> None:
+    """A device keeps its session, and what was acknowledged to publishers comes to it, with QoS 2 once. A mirror and an
+    aggregate come to what the stream has."""
+    with three(L, tmp_path, CONFIG + MQTT) as made:
+        for server in made:
+            server.start(before=words(BEFORE))
+        leader_of(made)
+        gone, over = threading.Event(), threading.Event()
+        device = Device(made, gone)
+        publishers = [Publisher(made, number, over) for number in range(DEVICES)]
+        threads = [threading.Thread(target=device.serve, daemon=True)]
+        threads[0].start()
+        eventually(lambda: device.came, "no server takes the device")
+        time.sleep(1)  # its subscription
+        threads += [threading.Thread(target=one.serve, daemon=True) for one in publishers]
+        for thread in threads[1:]:
+            thread.start()
+        work = asyncio.run(upgraded(made, *COPIES))
+        over.set()
+        for thread in threads[1:]:
+            thread.join()
+        device.heard = time.monotonic()
+        eventually(lambda: time.monotonic() - device.heard > QUIET_S, "it does not come to an end")
+        gone.set()
+        threads[0].join()
+        acknowledged = sum(len(one.acknowledged) for one in publishers)
+        print(f"{acknowledged} acknowledged, {len(device.taken)} taken by the device, which came {device.came} times")
+        assert acknowledged > 100
+        assert judge(device, publishers) == []
+        for copy in COPIES:
+            found = asyncio.run(copied(made[0], str(copy["name"]), len(work.acknowledged)))
+            assert sorted(found) == sorted(work.acknowledged), copy["name"]
+            if "mirror" in copy:
+                assert all(found[sequence - 1] == number for number, sequence in work.acknowledged.items())
