@@ -6,6 +6,7 @@ Needs root and loop devices. A scenario on it runs as a program of its own in a 
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import subprocess
@@ -20,6 +21,7 @@ from tests.packaging.machine import propagation
 from tests.servers import LEAFD, Server, make
 
 NOT_TO_BE_HAD = 77  # a scenario's exit status when there are no loop devices
+_FREEZE, _THAW = 0xC0045877, 0xC0045878  # FIFREEZE and FITHAW of the kernel
 TOOLS = ("mkfs.ext4", "mount", "umount", "unshare")
 
 
@@ -42,6 +44,21 @@ class Disk:
     def abort(self) -> None:
         """What ext4 does by itself when the disk below it fails: nothing can be written until it is mounted anew."""
         subprocess.run(["mount", "-o", "remount,abort", str(self.mounted)], check=True)
+
+    def freeze(self) -> None:
+        """Who writes waits, as at a disk that does not answer. What is read goes on."""
+        self._ordered(_FREEZE)
+
+    def thaw(self) -> None:
+        """The end of that."""
+        self._ordered(_THAW)
+
+    def _ordered(self, order: int) -> None:
+        folder = os.open(self.mounted, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            fcntl.ioctl(folder, order, 0)
+        finally:
+            os.close(folder)
 
     def unmount(self) -> None:
         subprocess.run(["umount", str(self.mounted)], check=True)

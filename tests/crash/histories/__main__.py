@@ -26,7 +26,7 @@ from nats.aio.msg import Msg
 from tests import servers
 from tests.crash.histories import aging, clocks
 from tests.crash.histories.asking import asked, connected
-from tests.crash.histories.cluster import CLIENTS, CLOCKS, FAULTS, META, Cluster, Faults, cluster
+from tests.crash.histories.cluster import ASKED_FOR, CLIENTS, CLOCKS, FAULTS, META, Cluster, Faults, cluster
 from tests.crash.histories.judge import HEAD, Counted, Verdict, build, judged, silences
 from tests.crash.histories.workload import CONSUMERS, COUNTED, QUEUE, STREAM, History, Workload
 from tests.packaging.machine import propagation
@@ -189,7 +189,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.crash.histories")
     parser.add_argument("kinds", nargs="+", choices=META)
     parser.add_argument("--seconds", type=float, default=60)
-    parser.add_argument("--faults", default=",".join(FAULTS))
+    parser.add_argument("--faults", default=",".join(name for name in FAULTS if name not in ASKED_FOR))
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--no-registers", action="store_true")
     parser.add_argument("--built", default="", help="a folder in which programs stay that were built for this")

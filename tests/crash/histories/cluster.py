@@ -45,6 +45,9 @@ META: Final = {"leafd": "meta_size: 3", "nats-server": "", "nats-server-always":
 LASTS_S: Final = (1.0, 6.0)
 REST_S: Final = (2.0, 5.0)
 SLOW: Final = (0.4, 0.05)
+STALL_S: Final = 0.4
+ANSWERS_S: Final = 0.05
+LONG_S: Final = 30.0
 STEPS_S: Final = (-400 * 86_400, -7200, -3, 3, 7200, 30 * 86_400)
 SEVERAL: Final = ("kill", "power", "stop", "clock", "restart-wrong")
 """Faults that several servers may have at once."""
@@ -197,6 +200,40 @@ def filled(one: Cluster, numbers: list[int], wait: Wait) -> None:
             one.start(number)
 
 
+def stuck(one: Cluster, numbers: list[int], wait: Wait) -> None:
+    """The disk does not answer: who writes to it waits, and what was written is there afterwards."""
+    with contextlib.ExitStack() as thawed:
+        for number in numbers:
+            one.disks[number].freeze()
+            thawed.callback(one.disks[number].thaw)
+        wait()
+
+
+def slow_disk(one: Cluster, numbers: list[int], wait: Wait) -> None:
+    """The disk answers for a moment now and then, as a worn card does that tidies up."""
+    over = threading.Event()
+
+    def now_and_then() -> None:
+        while not over.is_set():
+            for number in numbers:
+                one.disks[number].freeze()
+            over.wait(STALL_S)
+            for number in numbers:
+                one.disks[number].thaw()
+            time.sleep(ANSWERS_S)
+
+    thread = threading.Thread(target=now_and_then)
+    thread.start()
+    wait()
+    over.set()
+    thread.join()
+
+
+def stopped_long(one: Cluster, numbers: list[int], wait: Wait) -> None:
+    """The process stands still for half a minute, whatever is left of the run."""
+    stopped(one, numbers, lambda: time.sleep(LONG_S))
+
+
 def stepped(one: Cluster, numbers: list[int], wait: Wait) -> None:
     """Their wall clocks are wrong by hours, this way or that, and are put right."""
     for number in numbers:
@@ -240,9 +277,14 @@ FAULTS: Final = {
     "one-way": one_way,
     "slow": slowed,
     "full": filled,
+    "stuck-disk": stuck,
+    "slow-disk": slow_disk,
+    "stop-long": stopped_long,
     "clock": stepped,
     "restart-wrong": restarted_wrong,
 }
+ASKED_FOR: Final = ("stop-long",)
+"""Those that come only where they are asked for: they take half of a run."""
 CLOCKS: Final = ("clock", "restart-wrong")
 """Those that need clocks that step."""
 AFTER_S: Final = 10.0
