@@ -20,6 +20,7 @@
 #include "group/groups.h"
 #include "store/core.h"
 #include "store_rig.h"
+#include "unreserved.h"
 
 #define NODES_MAX 5
 #define GROUPS_MAX 3

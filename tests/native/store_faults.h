@@ -8,6 +8,7 @@
 #include "failing_allocator.h"
 #include "failing_reads.h"
 #include "spoiled_heads.h"
+#include "unreserved.h"
 
 #define TRIES 40
 #define HEADS_SPOILED 4 /* subjects of a scene */

@@ -9,6 +9,7 @@
  */
 #include "group_rig.h"
 #include "powercut.h"
+#include "unreserved.h"
 
 #define IMAGES_A_GENERATION 25
 #define FRESH_EACH 4

@@ -5,6 +5,7 @@
 #include "failing_reads.h"
 #include "store/ledger.h"
 #include "store_rig.h"
+#include "unreserved.h"
 
 #define PLACES_MAX 3000
 #define ENTRIES 12

@@ -3,6 +3,7 @@
  */
 #include "disk/journal.h"
 #include "key_rig.h"
+#include "unreserved.h"
 
 static uint8_t file[4 << 20];
 

@@ -6,6 +6,7 @@
 
 #include "recovery/look.h"
 #include "store_rig.h"
+#include "unreserved.h"
 
 #define MESSAGES 400
 #define STREAMS 2

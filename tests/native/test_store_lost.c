@@ -3,6 +3,7 @@
  */
 #include "disk/journal.h"
 #include "store_rig.h"
+#include "unreserved.h"
 
 #define EARLIER 5 /* checkpointed */
 #define LATER 20  /* in the journal */

@@ -5,6 +5,7 @@
 #include "disk/env.h"
 #include "disk/journal.h"
 #include "store_rig.h"
+#include "unreserved.h"
 
 #define EARLIER 6 /* checkpointed */
 #define LATER 12  /* in the journal */

@@ -21,6 +21,7 @@
 
 #include "ledger_workload.h"
 #include "powercut.h"
+#include "unreserved.h"
 
 #define IMAGES_A_GENERATION 40
 #define FRESH_EACH 5 /* each so many generations one begins from nothing */

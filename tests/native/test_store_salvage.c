@@ -4,6 +4,7 @@
  */
 #include "disk/journal.h"
 #include "store_rig.h"
+#include "unreserved.h"
 
 #define EARLIER 4
 #define BLOCK JOURNAL_ALIGNMENT

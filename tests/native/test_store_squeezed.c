@@ -3,6 +3,7 @@
  * in test_squeeze.c, damage to plain ones in test_store_salvage.c. */
 #include "disk/journal.h"
 #include "store_rig.h"
+#include "unreserved.h"
 
 #define EARLIER 3
 #define TOGETHER 1000 /* messages of the batch */
