@@ -18,7 +18,7 @@ _GUID: Final = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 
 
 class NoHttp(ValueError):
-    """A head that is none."""
+    """The bytes are no head of HTTP."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -117,7 +117,7 @@ class Range:
 
 
 def seconds_of(time: str) -> float | None:
-    """A server's time as seconds since 1970; None if it is none."""
+    """A server's time as seconds since 1970; None if the text is no time."""
     try:
         return datetime.fromisoformat(time).astimezone(UTC).timestamp()
     except (ValueError, OverflowError):

@@ -157,7 +157,7 @@ struct consume {
     group_t *last_group;       /* the stream of the last hook call */
     consumer_t **heap;
     uint64_t heap_count, heap_capacity;
-    consumer_t **asking; /* those that wait for interest in a subject: of thousands of sessions it is none */
+    consumer_t **asking; /* those that wait for interest in a subject: of thousands of sessions no one does */
     uint64_t asking_count, asking_capacity;
     consumer_list_t ready, blocked;
     consumer_t *dirty;

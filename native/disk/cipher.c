@@ -377,7 +377,7 @@ static void cipher_seal(const void *context, sealer_side_t side, const sealer_it
     }
 }
 
-/* In constant time: how many bytes of a forgery are right is nobody's business. */
+/* In constant time: the time must not tell how many bytes of a forgery are right. */
 static bool same_tag(const uint8_t a[TAG_SIZE], const uint8_t b[TAG_SIZE]) {
     uint8_t difference = 0;
     for (unsigned i = 0; i < TAG_SIZE; i++) {

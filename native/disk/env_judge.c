@@ -249,7 +249,7 @@ status_t env_judge(env_t *env, uint32_t index, bytes_t lmdb) {
     return judged(env, status);
 }
 
-/* The sequence of a stream's own message; 0: it is none. */
+/* The sequence of a stream's own message; 0: the record is of another kind. */
 static inline uint64_t own_seq(uint32_t index, bytes_t key) {
     return index >= DB_COUNT && key.size == MESSAGE_KEY_SIZE ? load_be64(key.at + 4) : 0;
 }

@@ -106,7 +106,7 @@ static inline size_t page_overflow_pages(uint32_t size, uint32_t page_size) {
     return (PAGE_HEAD + (size_t)size - 1) / page_size + 1;
 }
 
-/* false: it is none, or its numbers cannot be. number: 0 or 1. */
+/* false: it is of another kind, or its numbers cannot be. number: 0 or 1. */
 bool page_meta_read(const uint8_t *page, size_t number, page_meta_t *meta);
 /* The head alone; NULL: it is sound, else what is wrong. */
 const char *page_head_judge(const uint8_t *page, uint32_t size, size_t number, bool leaf);

@@ -20,7 +20,7 @@ entry_numbers_t entry_numbers(const append_t *append);
 /* How many bytes; 0: one of its texts is too long. */
 uint64_t entry_append_size(const append_t *append, const entry_numbers_t *numbers);
 void entry_append_write(uint8_t *at, const append_t *append, const entry_numbers_t *numbers);
-/* Its slices are those of the bytes. false: it is none. */
+/* Its slices are those of the bytes. false: they are no entry. */
 bool entry_append_read(bytes_t left, append_t *append);
 
 #endif

@@ -107,7 +107,7 @@ bool replica_ends(const replica_t *replica, const append_t *append);
 LEAF_MUST_USE bool replica_end(const replica_t *replica, const append_t *append);
 /* What was judged last is in the stream. */
 bool replica_took_place(const replica_t *replica);
-/* STATUS_AGAIN: it waits. STATUS_INVALID: it is none. */
+/* STATUS_AGAIN: it waits. STATUS_INVALID: it is no copy. */
 LEAF_MUST_USE status_t replica_apply_fire(replica_t *replica, raft_index_t index, bytes_t body);
 
 /* replica_batch.c */
@@ -123,7 +123,7 @@ void replica_note(replica_t *replica);
 bool replica_source_came(const replica_t *replica, const append_t *append);
 /* STATUS_NOT_FOUND: what its source had before it is not here. Any other than STATUS_OK: that is not known now. */
 LEAF_MUST_USE status_t replica_source_goes_on(const replica_t *replica, const append_t *append);
-/* Goes on as a note says. false: it is none. */
+/* Goes on as a note says. false: the bytes are no note. */
 bool replica_noted(replica_t *replica, bytes_t note);
 
 /* false: not yet, or there is no room to ask for it. */

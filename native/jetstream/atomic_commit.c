@@ -137,7 +137,7 @@ static const refusal_t *look_at_headers(commit_t *commit, const message_t *messa
         return &refused_expected_id;
     }
     if (refusal != NULL) {
-        /* In a batch a TTL that is none is looked at after whether there may be one. */
+        /* In a batch the form of a TTL is looked at after whether there may be one. */
         bool may = (commit->stream->config.flags & STREAM_ALLOW_TTL) != 0;
         bool off = refusal->err_code == refused_bad_ttl.err_code && !may;
         room->refusal = off ? refused_ttl_off : *refusal;

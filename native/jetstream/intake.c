@@ -87,7 +87,7 @@ static void read_rollup(intake_t *intake, bytes_t value) {
 static void read_expected(intake_t *intake, const stream_t *stream, bytes_t what, bytes_t value) {
     append_t *append = &intake->append;
     if (value.size == 0) {
-        return; /* an expectation of nothing is none */
+        return; /* an empty expectation counts as no expectation */
     }
     intake->conditional = true;
     if (bytes_equal(what, BYTES_LITERAL("Stream"))) {

@@ -27,7 +27,7 @@ typedef enum refusal_rank {
 /* Begun with zeros. Its slices live as long as the message. */
 typedef struct intake {
     append_t append;
-    bytes_t increment; /* of a counter; empty: it is none */
+    bytes_t increment; /* of a counter; empty: the message counts nothing */
     bool conditional;  /* it says what no increment may */
     bytes_t batch_id;  /* of an atomic batch; empty: it is in none */
     bool has_subject_seq_subject;

@@ -44,7 +44,7 @@ typedef struct publish_result {
     outcome_t outcome;
     refusal_t refusal;
     appended_t appended;
-    bytes_t counted; /* the value that a client's counter has now; empty: it is none */
+    bytes_t counted; /* the value that a client's counter has now; empty: it is no counter */
     bytes_t ends;    /* the subject of a schedule that has yet to end with it; empty: of none */
     uint8_t digits[20];
 } publish_result_t;
@@ -106,7 +106,7 @@ typedef struct schedule_order {
 } schedule_order_t;
 /* Checks as the reference does. NULL: nothing to refuse. */
 const refusal_t *js_schedule_read(js_t *js, const stream_t *stream, const message_t *message, schedule_order_t *order);
-/* Is the newest message of the subject a schedule? STATUS_NOT_FOUND: it is none. */
+/* Is the newest message of the subject a schedule? STATUS_NOT_FOUND: it is not. */
 LEAF_MUST_USE status_t js_schedule_there(const stream_t *stream, bytes_t subject);
 /* Purges the schedule, if one is there and older than that. false: not yet, for want of room or since it is not known:
  * js_roll, or rolls_add_ending, go on with it. */

@@ -270,7 +270,7 @@ void js_propose(js_t *js, stream_t *stream, const message_t *message) {
     }
 }
 
-/* What waits is proposed as the log has room, and is nobody's any more when this server does not lead. */
+/* What waits is proposed as the log has room, and is given up when this server does not lead. */
 static void propose_queued(js_t *js, replicated_t *replicated) {
     message_t message;
     if (!replicated_proposes(replicated)) {

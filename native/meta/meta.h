@@ -12,7 +12,7 @@
  *   takes anything else there, whoever published it (PUBLICATION_MAIL). It is believed of a server that has said that
  *   it lets nobody else write letters: nats-server's clients can, those in its system account.
  * - A frame begins with "LRF1" and is the groups'; anything else is a letter for control: founding, requests.
- * - A link on which more than QUEUED_MAX waits is none: what is said there meanwhile is lost, and said again.
+ * - A link on which more than QUEUED_MAX waits takes nothing: what is said there is lost, and said again.
  *
  * Not here: which servers found the group, and who is let in (control); what is agreed on (raft/).
  */

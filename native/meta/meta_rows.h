@@ -34,7 +34,7 @@ LEAF_MUST_USE status_t meta_entry(buffer_t *to, bytes_t key, bytes_t value, uint
 bool meta_rows_apply(store_t *store, uint64_t index, bytes_t entry, meta_verdict_t *verdict);
 /* false: some cannot be read, or there is no memory. */
 bool meta_rows_save(store_t *store, buffer_t *to);
-/* In the place of all that are there. false: there is no room just now, and nothing was done; or the bytes are none. */
+/* In the place of all that are there. false: there is no room just now, and nothing was done; or these are no rows. */
 bool meta_rows_restore(store_t *store, bytes_t state);
 
 #endif

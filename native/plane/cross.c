@@ -493,7 +493,7 @@ static delivered_t look_in(plane_t *plane, account_t *account, bytes_t subject, 
     return found ? DELIVERED : DELIVERED_NO_INTEREST;
 }
 
-/* The gateway by which a subject leaves that is the whole name of a reply; NULL: it is none, or the way is gone. */
+/* The gateway by which a whole name of a reply leaves; NULL: the subject is no such name, or the way is gone. */
 static peer_t *whole_name_way(const plane_t *plane, bytes_t subject) {
     peer_t *peer = plane->gateways == NULL || !gateway_is_reply(subject) ? NULL : gateway_towards(plane, subject);
     return peer != NULL && peer->state == PEER_ADMITTED ? peer : NULL;

@@ -42,7 +42,7 @@ bool keeping_shared(const stream_t *stream);                    /* several serve
 /* The consumers of a stream that is led here are there (js_host_t, led). */
 void keeping_made(plane_t *plane, const stream_t *stream);
 uint64_t keeping_last(const stream_t *stream); /* the sequence of its last message */
-/* Which of its messages may have been delivered without a word on the disk that they were: those up to that sequence.
+/* Which of its messages may have been delivered with no note on the disk that they were: those up to that sequence.
  * Asked where consumers are loaded. 0: none, since the server stopped in order. */
 uint64_t keeping_doubtful(const plane_t *plane, const stream_t *stream);
 uint64_t keeping_bytes(const stream_t *stream); /* of all its messages */

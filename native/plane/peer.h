@@ -120,7 +120,7 @@ struct peer {
     bool full;                   /* a consumer was told DELIVERED_FULL */
     bool excess;                 /* over max_connections: told so behind its INFO */
     bool greeted;                /* its listener has a greeting, or it needs none */
-    bool silent;                 /* closed without a word */
+    bool silent;                 /* closed, and told nothing */
     bool dialled;                /* by us: it is the configuration's, not a stranger */
     bool drains;                 /* unsubscribed since its last PING: its PONG keeps the order */
     bool again;                  /* input waits in conn.rest after a pause */
@@ -130,9 +130,9 @@ struct peer {
     bool yielded;                /* its input was much work: the rest waits for the next turn .. */
     uint32_t yielded_in;         /* .. behind that one, of plane->turns */
     link_part_t *link;           /* of every link; NULL: it is a client */
-    route_link_t *route;         /* routes: likewise, and which accounts go by it; NULL: it is none */
+    route_link_t *route;         /* routes: likewise, and which accounts go by it; NULL: it is no route */
     session_t *session;          /* of MQTT; NULL: it speaks another protocol, or has not said who it is */
-    gateway_link_t *gateway;     /* gateways: likewise, and which of two ways it goes; NULL: it is none */
+    gateway_link_t *gateway;     /* gateways: likewise, and which of two ways it goes; NULL: it is no gateway */
     event_entry_t *farewell;     /* EVENT_CLOSED without text and numbers, for want of memory */
     event_entry_t *introduction; /* its second CONNECT, which waits for the end of its subscriptions */
     bytes_t close_text;          /* own copy */

@@ -168,7 +168,7 @@ struct plane {
     bool carried_go;                    /* .. which has room again */
     gateway_replies_t *gateway_replies; /* NULL until a request comes whose answer goes back to another one */
     bool drained;                       /* a full receiver has room again */
-    const flow_t *flow;     /* of the consumer whose delivery or status is being published; NULL: it is none */
+    const flow_t *flow;     /* of the consumer whose delivery or status is being published; NULL: it is neither */
     bool more;              /* something is left to do without waiting */
     replies_t *replies;     /* NULL until somebody asks through an import */
     latencies_t *latencies; /* NULL until a request is measured */

@@ -347,7 +347,7 @@ static void offer_group_to_gateways(routing_t *routing, const route_group_t *gro
     }
 }
 
-/* routed: there may be routes and gateways, and the message is none that came by a route. */
+/* routed: there may be routes and gateways, and the message has not come by a route. */
 SPECIALIZED void offer_group(routing_t *routing, const route_group_t *group, const bool traced, const bool routed) {
     uint32_t start = group->count < 2 ? 0
                      : routed         ? group_start(routing->plane, group)

@@ -63,7 +63,7 @@ static void trace_record(plane_t *plane, trace_t *trace, uint32_t type, uint32_t
     }
     for (uint32_t i = 0; i < TEXTS; i++) {
         if (buffer_append(&trace->records, texts[i].at, texts[i].size) != STATUS_OK) {
-            trace->records.size = 0; /* half a record is none, and the rest has no meaning without it */
+            trace->records.size = 0; /* half a record says nothing, and the rest has no meaning without it */
             return;
         }
     }

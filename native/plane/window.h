@@ -180,7 +180,8 @@ static inline int64_t window_look_after(const window_t *window) {
 static inline uint64_t window_most(const window_t *window) {
     return window->bytes > WINDOW_WAITS_MIN ? window->bytes : WINDOW_WAITS_MIN;
 }
-/* Less room than this is none, so that packets are full; half full where a full one takes the time of a round trip. */
+/* Less room than this counts as no room, so that packets are full; half full where a full one takes the time of a round
+ * trip. */
 uint64_t window_piece(const window_t *window);
 /* The bytes that a narrow window may give to the kernel now; some of them urgent. 0: none. */
 uint64_t window_gives(window_t *window, const tcp_look_t *look, uint64_t waiting, uint64_t urgent, int64_t mono_ns);

@@ -94,7 +94,7 @@ void frame_shorten(frame_message_t *message, uint32_t count) {
     check(read_entries(message));
 }
 
-/* false: the bytes are none. */
+/* false: the bytes are no message. */
 static bool read_message(frame_t *frame, frame_message_t *next) {
     const uint8_t *at = frame->rest.at;
     if (frame->rest.size < FRAME_MESSAGE_HEAD) return false;

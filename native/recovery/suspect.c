@@ -1,9 +1,9 @@
 /* suspect.c: see suspect.h.
  *
  * Values have checksums, LMDB's pages have none: it follows a damaged page to wherever that points, and the process
- * ends by SIGSEGV, by SIGBUS or by an assertion of LMDB's. Without a word, and again at every start. So the end says a
- * word and leaves an empty file "data.mdb.suspect"; and the next start reads every page itself (pages.c) before LMDB
- * does. (A page that the disk does not give ends nothing: disk/unread.h. To a start it is one more that is damaged.)
+ * ends by SIGSEGV, by SIGBUS or by an assertion of LMDB's, at every start again. So the end says a word and leaves an
+ * empty file "data.mdb.suspect", and the next start reads every page itself (pages.c) before LMDB does. (A page that
+ * the disk does not give ends nothing: disk/unread.h. To a start it is one more that is damaged.)
  *
  *     sound                 the file is removed, the start goes on
  *     damaged               a sound file is made of what can be read (mend.c)

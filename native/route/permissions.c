@@ -70,7 +70,7 @@ typedef struct permission_set {
 } permission_set_t;
 
 struct permissions {
-    leftover_t leftover; /* once they are nobody's */
+    leftover_t leftover; /* once nobody has them */
     permission_set_t *set;
     permission_pool_t *pool;
     verdict_slot_t *cache; /* NULL until the first publish */

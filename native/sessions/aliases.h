@@ -24,7 +24,7 @@ typedef struct aliases {
     uint64_t bytes; /* of all topics */
 } aliases_t;
 
-/* Empty: it was never set, or is none. */
+/* Empty: it was never set, or cannot be an alias. */
 bytes_t alias_topic(const aliases_t *aliases, uint32_t alias);
 /* STATUS_INVALID: not a number that there may be. STATUS_NO_MEMORY: as before. */
 LEAF_MUST_USE status_t alias_set(aliases_t *aliases, uint32_t alias, bytes_t topic);

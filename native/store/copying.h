@@ -63,7 +63,7 @@ typedef struct taking {
 } taking_t;
 
 /* Takes records from the front of *part. STATUS_AGAIN: the rest in a later turn, or, where it `defines`, when the
- * stream is as taking->definition says, and `defined` is true. STATUS_CORRUPT: these are none. */
+ * stream is as taking->definition says, and `defined` is true. STATUS_CORRUPT: these are no records. */
 LEAF_MUST_USE status_t store_take(store_stream_t *stream, taking_t *taking, bytes_t *part);
 /* The numbers go into the open batch. STATUS_CORRUPT: what came is not what they count, and nothing was done.
  * STATUS_FULL: later. */

@@ -7,7 +7,7 @@
 #define PROMISE_FIXED_SIZE 56
 #define PROMISE_SIZE_MAX (PROMISE_FIXED_SIZE + LEDGER_MEMBERS_MAX)
 
-/* false: these are none. Its members are bytes of the value. */
+/* false: the bytes are no row. Its members are bytes of the value. */
 bool promise_unpack(bytes_t value, ledger_promise_t *promise);
 /* How many bytes. */
 uint32_t promise_pack(const ledger_promise_t *promise, uint64_t disk, uint8_t value[PROMISE_SIZE_MAX]);

@@ -15,7 +15,7 @@
 #define ENOUGH 40u    /* a match so long is taken as it is */
 #define SKIP_SHIFT 6u /* where nothing matches, the search takes longer and longer steps */
 #define WORD_SIZE 4u  /* what a place is found by */
-#define PLACES (1u + S2_DICTIONARY_MAX + S2_PRIMED_MAX) /* place 0 is none */
+#define PLACES (1u + S2_DICTIONARY_MAX + S2_PRIMED_MAX) /* place 0 stands for no place */
 
 _Static_assert(PLACES <= UINT16_MAX, "a place has 16 bits");
 

@@ -1,6 +1,6 @@
 /* schedule.c: see schedule.h. Read as nats-server reads them, its peculiarities included: six cron fields, names of
  * months and days, "N/step" goes to the field's end, day of month and day of week are both wanted when one of them has
- * a star and else either. A cron pattern that is not due within five years is none.
+ * a star and else either. A cron pattern that is not due within five years is refused.
  *
  * Theory of the search: a candidate second goes forward, field by field from the month down; a field that does not
  * match is stepped until it does, everything below it begins anew, and a wrap of a field starts over from the top.

@@ -14,7 +14,7 @@ static bool continues(bytes_t text, uint32_t at) {
     return at < text.size && (text.at[at] & 0xc0u) == 0x80u;
 }
 
-/* How many bytes the character at `at` has; 0: it is none. */
+/* How many bytes the character at `at` has; 0: they are no character. */
 static uint32_t character(bytes_t text, uint32_t at) {
     uint8_t first = text.at[at];
     if (first < 0x80) {

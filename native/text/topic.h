@@ -44,8 +44,7 @@ bool topic_hidden(bytes_t subject, bytes_t pattern);
 /* The topic of a subject, at most subject.size bytes, written to `to`; returns its size. */
 uint32_t topic_of_subject(bytes_t subject, uint8_t *to);
 
-/* "$share/NAME/FILTER" (MQTT 4.8.2). false: it is none. *valid says whether NAME and FILTER are what they have to be.
- */
+/* "$share/NAME/FILTER" (MQTT 4.8.2). false: it has another form. *valid: NAME and FILTER are what they have to be. */
 bool topic_shared(bytes_t text, bytes_t *name, bytes_t *filter, bool *valid);
 
 #endif

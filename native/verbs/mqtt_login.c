@@ -73,7 +73,7 @@ static void refuse_connect(plane_t *plane, peer_t *peer, mqtt_level_t level, mqt
 
 void mqtt_refuse_stranger(plane_t *plane, peer_t *peer, const mqtt_packet_t *packet, const mqtt_fault_t *fault) {
     mqtt_level_t level = packet->kind == MQTT_CONNECT ? packet->login.level : MQTT_UNKNOWN;
-    if (level == MQTT_5 || fault->reason == MQTT_REASON_VERSION) { /* 3.1.1 closes without a word: MQTT-3.1.4-1 */
+    if (level == MQTT_5 || fault->reason == MQTT_REASON_VERSION) { /* 3.1.1 closes and says nothing: MQTT-3.1.4-1 */
         refuse_connect(plane, peer, level, fault->reason, fault->text);
     } else {
         mqtt_break(plane, peer, fault->reason, fault->text);

@@ -20,7 +20,7 @@ typedef enum wire_verdict { WIRE_OP = 1, WIRE_MORE = 0, WIRE_BAD = -1 } wire_ver
 typedef enum wire_error {
     WIRE_ERROR_NONE = 0,
     WIRE_ERROR_UNKNOWN_OPERATION, /* "Unknown Protocol Operation" */
-    WIRE_ERROR_SILENT,            /* closed without a word: bad PUB/SUB arguments, as the reference does */
+    WIRE_ERROR_SILENT,            /* closed, and told nothing: bad PUB/SUB arguments, as the reference does */
     WIRE_ERROR_MAX_PAYLOAD,       /* "Maximum Payload Violation" */
     WIRE_ERROR_MAX_CONTROL_LINE,  /* "maximum control line exceeded" */
 } wire_error_t;

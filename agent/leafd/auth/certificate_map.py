@@ -103,7 +103,7 @@ def _same_parts(one: _Dn, other: _Dn) -> bool:
 
 
 def parse_dn(text: str) -> _Dn | None:
-    """A distinguished name as people write it: `CN=box,OU=a+OU=b,O=Farm`; None: it is none."""
+    """A distinguished name as people write it: `CN=box,OU=a+OU=b,O=Farm`; None: the text is no such name."""
     parts: list[tuple[int, _Part]] = []
     attributes: list[_Attribute] = []
     for piece, end in _unescaped(text.encode(), b",+"):

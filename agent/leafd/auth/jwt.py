@@ -4,7 +4,7 @@
     header {"typ": "JWT", "alg": "ed25519-nkey"}: signed is "header.claims"
 
 Version 1 (alg "ed25519", until 2020) has the type outside of the nats part, and signs "claims" alone. It is read as the
-version 2 that says the same: limits that it does not name are none.
+version 2 that says the same: limits that it does not name are not there.
 
     read(UserClaims, text) -> UserClaims, or JwtError, whose text names the field and what is wrong with it
 

@@ -124,7 +124,7 @@ _LIMIT: Final = _Limit()
 
 @dataclass(frozen=True, slots=True)
 class TemplateLimits(UserLimits):
-    """Permissions and limits in the template of a signing key. nsc leaves out limits that are none; in a user's own JWT
+    """Permissions and limits in the template of a signing key. nsc leaves out what is unlimited; in a user's own JWT
     one that is left out is 0."""
 
     subs: int = wire(_LIMIT, "subs")

@@ -88,7 +88,7 @@ class Directory:
         return raw.decode("ascii", "replace").strip() if len(raw) <= TOKEN_MAX else ""
 
     def load(self, name: str) -> str:
-        """The JWT of an account; one that has outlived its time in a cache is none."""
+        """The JWT of an account; one that has outlived its time in a cache does not count."""
         if name not in self._kept:
             return ""
         if self._ttl_s:

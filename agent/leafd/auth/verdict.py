@@ -139,7 +139,7 @@ def judge_again(
     proof holds as long as what it was checked against stays the same, hashes are slow, and nobody has to log in again
     for a new limit.
 
-    As in the reference, a user who is gone or in another account now is sent away without a word. proof: of the
+    As in the reference, a user who is gone or in another account now is sent away and told nothing. proof: of the
     verdict before."""
     if isinstance(proof, Called):
         from leafd.auth.callout import Login, let_in_again

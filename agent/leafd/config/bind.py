@@ -137,7 +137,7 @@ ERRORS_MAX: Final = 100
 
 
 def add_mistake(errors: list[str], text: str) -> None:
-    """Each mistake is told, but of a file that is none not thousands. Raises ConfigError with the last one."""
+    """Tells each mistake, but not thousands of one file of another kind. Raises ConfigError with the last one."""
     errors.append(text)
     if len(errors) == ERRORS_MAX:
         raise ConfigError("\n".join([*errors, f"{ERRORS_MAX} mistakes, and perhaps more: is it the right file?"]))

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from leafd.guard import Guard
 
 LOOKUPS_MAX: Final = 64
-"""Accounts that other servers are asked for at a time: strangers can name accounts that are none."""
+"""Accounts that other servers are asked for at a time: strangers can name accounts that do not exist."""
 MISSING_MAX: Final = 4096
 MISSING_S: Final = 1.0
 """How long an account that was not found is not looked for again."""

@@ -66,7 +66,7 @@ class Message(NamedTuple):
         return status_of(self.headers)
 
     def document(self) -> Mapping[str, Any]:
-        """The JSON object that it holds; an empty one where it is none."""
+        """The JSON object that it holds; an empty one where it holds something else."""
         try:
             found = json.loads(self.payload)
         except (ValueError, RecursionError):

@@ -160,7 +160,7 @@ class Judge:
         self._names = {what: what if name == what else f"{what} ({name})" for what, name in given.items()}
 
     def judge(self, subject: str, stored: int, data: bytes) -> Observation:
-        """The observation that a message is; Dead says why it is none. `stored`: the stream's time, in microseconds."""
+        """The observation that a message is; Dead says why it is not. `stored`: the stream's time, in microseconds."""
         payload = payload_of(data)
         schema = self._schema
         what = self._names["device"]  # what is being judged

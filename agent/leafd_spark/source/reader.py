@@ -168,7 +168,7 @@ class RangeReader:
     # -- what to believe --------------------------------------------------
 
     def _believed(self, rows: Rows, leader: Leader) -> Iterator[Rows]:
-        """The rows up to the first gap that is none, after which the way is at its end."""
+        """The rows up to the first gap in which messages are, where this way ends."""
         rows = _between(rows, self.position, self._wanted.last)
         if not len(rows.sequences):
             return

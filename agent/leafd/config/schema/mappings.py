@@ -4,7 +4,7 @@
 
 What comes out is what the plane draws by: for each source its destinations with the share of a hundred that they end
 below. Shares that do not add up to a hundred leave the rest to the source itself, unless it is among the destinations:
-then the rest is lost, as in nats-server. Destinations for a cluster's servers are checked and not used: this is none.
+then the rest is lost, as in nats-server. Destinations for a cluster's servers are checked and not used.
 """
 
 from __future__ import annotations
