@@ -499,7 +499,7 @@ def plain_sentences(tree: list[Source]) -> Iterator[Complaint]:
     for source in tree:
         if source.path in words.PLAIN_PAGES:
             yield from (Complaint(source.path, number, text) for number, text in words.faults(source.text))
-        elif source.path.startswith("agent/") and source.path.endswith(".py"):
+        elif source.path.startswith(("agent/", "deploy/", "packaging/")) and source.path.endswith(".py"):
             yield from (Complaint(source.path, number, text) for number, text in words.hanging(source.text))
 
 

@@ -32,7 +32,7 @@ ABOUT = {
     "cell": "1 Mbit/s, 200 ms round trip, 1 % of the packets lost",
     "satellite": "2 Mbit/s, 600 ms round trip, 0.5 % of the packets lost",
 }
-"""What all three leaves share, each way."""
+"""The rate that all three leaves share, each way."""
 
 
 class Modem:

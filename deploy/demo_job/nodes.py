@@ -86,7 +86,7 @@ class Node:
         (self.directory / "node.conf").write_text("\n".join(lines) + "\n")
 
     def _patience(self, hub: bool) -> str:
-        """What nats-server has to be told on a bad line, and leafd has not."""
+        """The settings that nats-server needs on a bad line, and leafd does not."""
         if self.enter is None or self.program == "leafd":
             return ""
         return ", authorization { timeout: 60 }" if hub else ', first_info_timeout: "60s"'
@@ -223,7 +223,7 @@ class Link:
 
 
 async def pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """What comes from the one to the other. One direction's end is the connection's end."""
+    """Passes the bytes of one side to the other. One direction's end is the connection's end."""
     with contextlib.suppress(OSError):
         while data := await reader.read(1 << 16):
             writer.write(data)

@@ -72,7 +72,7 @@ def telemetry(rows: list[dict[str, str]], station: str) -> list[Outgoing]:
 
 
 def commands(station: str, count: int) -> list[Outgoing]:
-    """What the hub tells a station while all this goes on."""
+    """The commands for a station while all this goes on."""
     found = []
     for index in range(count):
         body = {"station": station, "number": index, "do": "report" if index % 2 else "calibrate"}

@@ -30,7 +30,7 @@ Daily = dict[tuple[str, str], Aggregate]
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """Where a chart's values lie on the page."""
+    """The places of a chart's values on the page."""
 
     x_low: float
     x_high: float
@@ -184,7 +184,7 @@ def rain(one: Aggregate) -> str:
 
 
 def scale() -> str:
-    """What the colours of days stand for."""
+    """The meaning of the colours of days."""
     low, high = int(HEAT[0][0]), int(HEAT[-1][0])
     step = 4
     parts = [

@@ -1,4 +1,4 @@
-"""What is noted while the stations send, for the checks and the report: which rows waited where, what was broken."""
+"""The notes taken while the stations send, for the checks and the report: which rows waited where, what was broken."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Fault:
 
 @dataclass
 class Record:
-    """What the report draws."""
+    """The facts that the report draws."""
 
     times: list[float] = field(default_factory=list)
     backlog: dict[str, list[int]] = field(default_factory=lambda: {station: [] for station in STATIONS})

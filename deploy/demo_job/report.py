@@ -35,7 +35,7 @@ svg text{fill:var(--soft);font:12px system-ui,sans-serif}
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """What the report says of the scene that it tells of."""
+    """The report's words about its scene."""
 
     scene: str  # what is started
     title: str
@@ -80,7 +80,7 @@ def section(title: str, words: str, body: str) -> str:
 
 
 def weather(daily: plots.Daily) -> str:
-    """What the Spark job made; without it there is none of this."""
+    """The section about the Spark job's tables; demos without Spark have no such section."""
     return (
         section(
             "A year of days",

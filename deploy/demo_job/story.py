@@ -1,4 +1,4 @@
-"""What happens while the stations send: the faults, when they happen, and how far everybody is meanwhile."""
+"""The events while the stations send: the faults, when they happen, and how far everybody is meanwhile."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ class Plan:
 
 
 class Faults(ABC):
-    """What is broken meanwhile. Each kind of hub has its own."""
+    """The faults meanwhile. Each kind of hub has its own."""
 
     def __init__(self, watch: Watch, say: Callable[[str], None]) -> None:
         self._watch = watch

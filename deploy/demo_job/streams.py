@@ -144,7 +144,7 @@ async def read_all(url: str, stream: str) -> list[Msg]:
 
 
 async def _read_all(url: str, stream: str) -> list[Msg]:
-    """By the official client's ordered consumer."""
+    """All messages, by the official client's ordered consumer."""
     client = await connect(url)
     try:
         info = await ask(client, f"STREAM.INFO.{stream}")

@@ -165,7 +165,7 @@ class Supercluster(World):
     plan: Plan
 
     async def open(self) -> None:
-        """Nothing is in between."""
+        """Does nothing: there is nothing in between."""
 
     async def make_hub_streams(self) -> None:
         placed = {"num_replicas": SERVERS, "placement": {"cluster": CLUSTERS[0]}}
@@ -182,7 +182,7 @@ class Supercluster(World):
         return []
 
     def close(self) -> None:
-        """Nothing is in between."""
+        """Does nothing: there is nothing in between."""
 
 
 def make_world(directory: Path, given: argparse.Namespace) -> World:

@@ -44,7 +44,7 @@ REFRESHED_A_SECOND = 6.0
 
 @dataclass(kw_only=True)
 class World(ABC):
-    """Everything that is running, and what is known so far. Each kind of hub adds its own."""
+    """The running servers, and the facts known so far. Each kind of hub adds its own."""
 
     directory: Path
     hubs: list[Hub]  # the first has the streams that collect
@@ -79,7 +79,7 @@ class World(ABC):
 
     @abstractmethod
     async def open(self) -> None:
-        """What has to be there before the nodes start."""
+        """Makes the parts that have to be there before the nodes start."""
 
     @abstractmethod
     async def make_hub_streams(self) -> None:
@@ -91,7 +91,7 @@ class World(ABC):
 
     @abstractmethod
     def faults(self, watch: Watch, say: Callable[[str], None]) -> Faults:
-        """What is broken meanwhile."""
+        """The faults meanwhile."""
 
     @abstractmethod
     def happened(self) -> list[tuple[str, str]]:
@@ -173,14 +173,14 @@ async def send_while_things_break(world: World, given: argparse.Namespace, conso
 
 
 def also(doing: str, world: World) -> str:
-    """What is being done; without Spark there is no word of it."""
+    """The line about Spark's work, or about what is done in its place."""
     return doing if world.computing.wanted else "every row is read back"
 
 
 async def send(
     world: World, given: argparse.Namespace, watch: Watch, publishers: list[Publisher], faults: Faults
 ) -> None:
-    """Everything that is published, with the faults, until it is acknowledged."""
+    """Publishes all rows and commands, with the faults, until they are acknowledged."""
     work = [publisher.run() for publisher in publishers]
     work += faults.work()
     sending = asyncio.gather(*work)
@@ -334,7 +334,7 @@ async def stay(world: World, console: Console) -> None:
 
 
 def common_options(parser: argparse.ArgumentParser, seconds: float, seconds_without_spark: float) -> None:
-    """Those of every demo."""
+    """Adds the options of every demo."""
     parser.add_argument(
         "--no-spark",
         dest="spark",

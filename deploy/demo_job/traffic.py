@@ -1,4 +1,4 @@
-"""Who sends what: one publisher a station and one a station's commands, each getting every message stored, in order.
+"""The publishers: one a station and one a station's commands, each getting every message stored, in order.
 
 A publisher keeps what is not acknowledged. When its connection breaks or its broker falls silent, it dials
 anew and sends everything unacknowledged again, oldest first, under the same `Nats-Msg-Id`; the stream drops
@@ -65,7 +65,7 @@ class Publisher:
         return self.acknowledged == self.total
 
     def give_up(self) -> None:
-        """What a cancellation alone does not do: the client library swallows some."""
+        """Ends the publisher, which a cancellation alone does not: the client library swallows some."""
         self._given_up = True
 
     async def run(self) -> None:

@@ -25,7 +25,7 @@ PROGRAMS = {"dpkg-deb": "dpkg"}
 
 
 def stanza(root: Path, package: Path) -> str:
-    """What an index says of a package: its control file, and where and how long it is."""
+    """A package's entry in an index: its control file, and where and how long it is."""
     data = package.read_bytes()
     control = run("dpkg-deb", "--field", package).strip()
     place = package.relative_to(root)

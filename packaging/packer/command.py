@@ -17,7 +17,7 @@ def fail(words: str) -> NoReturn:
 
 
 def say(words: str) -> None:
-    """What is done now, for whoever waits at a terminal: some steps take minutes."""
+    """Says what is done now, for whoever waits at a terminal: some steps take minutes."""
     if sys.stderr.isatty():
         print(f"packaging/{Path(sys.argv[0]).name}: {words}", file=sys.stderr, flush=True)
 

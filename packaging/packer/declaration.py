@@ -1,4 +1,4 @@
-"""What package.toml says, with types. No step of the build reads that file itself."""
+"""The contents of package.toml, with types. No step of the build reads that file itself."""
 
 from __future__ import annotations
 

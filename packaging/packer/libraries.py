@@ -27,7 +27,7 @@ HEAD = """\
 
 
 def target(python: str, architecture: Architecture) -> list[str]:
-    """What pip has to be told to fetch for another machine or Python than its own."""
+    """The options with which pip fetches for another machine or Python than its own."""
     options = ["--only-binary", ":all:", "--python-version", python, "--implementation", "cp"]
     for abi in (f"cp{python.replace('.', '')}", "abi3", "none"):
         options += ["--abi", abi]
@@ -41,7 +41,7 @@ def same_name(name: str) -> str:
 
 
 def pins(leave_out: Iterable[str] = ()) -> dict[str, tuple[str, str]]:
-    """Of each pinned library the version and its lines."""
+    """The version and the lines of each pinned library."""
     without = {same_name(name) for name in leave_out}
     found = {}
     for entry in re.findall(r"^\S+==.*(?:\n .*)*", PINS.read_text(), re.MULTILINE):

@@ -1,4 +1,4 @@
-"""What lies inside a package, by whom and under which licence: the texts of all licences, and the bill of materials
+"""The contents of a package, by whom and under which licence: the texts of all licences, and the bill of materials
 (CycloneDX 1.5). Both are made of what is really there; a library without its licence's text ends the build.
 """
 

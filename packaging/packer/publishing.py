@@ -1,5 +1,5 @@
-"""What packaging/publish puts beside the repositories: the key, one file for apt, one for dnf, the words to a reader,
-and the sums of the images.
+"""The files that packaging/publish puts beside the repositories: the key, one file for apt, one for dnf, the words to
+a reader, and the sums of the images.
 
 Not here: the repositories (apt.py, yum.py), the image (image.py).
 """

@@ -39,7 +39,7 @@ class Signer:
         return made
 
     def around(self, path: Path, made: Path) -> None:
-        """That text with its signature around it, as `made`."""
+        """Writes the text with its signature around it, as `made`."""
         self._gpg("--output", made, "--clearsign", path)
 
     def inside(self, package: Path) -> None:

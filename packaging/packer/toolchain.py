@@ -53,7 +53,7 @@ def prefixed(architecture: Architecture, program: str) -> str:
 
 
 def programs(architecture: Architecture) -> dict[str, str]:
-    """What compiling for that kind of machine needs, and Debian's packages that have it."""
+    """The programs that compile for that kind of machine, and Debian's packages of them."""
     common = {"pkg-config": "pkg-config"}
     if own(architecture):
         return common | {"gcc": "gcc", "strip": "binutils"}
@@ -61,8 +61,8 @@ def programs(architecture: Architecture) -> dict[str, str]:
 
 
 def debian_mirror() -> list[str]:
-    """Where this machine gets its Debian from: the sysroot comes from there, as one release without its updates, so
-    that it stays the same. Without such a place (on Ubuntu) mmdebstrap takes its own."""
+    """The mirrors from which this machine gets its Debian: the sysroot comes from there, as one release without its
+    updates, so that it stays the same. Without such a place (on Ubuntu) mmdebstrap takes its own."""
     asked = ["apt-get", "indextargets", "--format", "$(REPO_URI)", "Created-By: Packages", "Label: Debian"]
     done = subprocess.run(asked, capture_output=True, text=True)
     return done.stdout.split()[:1]

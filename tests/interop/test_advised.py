@@ -17,6 +17,7 @@ import nats.errors
 import pytest
 from nats.aio.client import Client
 
+from tests.rig.official import must
 from tests.rig.waiting import PATIENCE_S
 from tests.servers import KINDS, running
 
@@ -44,9 +45,8 @@ CREATED: Final = "$JS.EVENT.ADVISORY.STREAM.CREATED"
 
 async def made(client: Client, name: str) -> None:
     """A memory stream of that name is there."""
-    body = json.dumps({"name": name, "subjects": [f"{name}.>"], "storage": "memory"}).encode()
-    answer = json.loads((await client.request(f"$JS.API.STREAM.CREATE.{name}", body, timeout=PATIENCE_S)).data)
-    assert "error" not in answer
+    body = {"name": name, "subjects": [f"{name}.>"], "storage": "memory"}
+    await must(client, f"$JS.API.STREAM.CREATE.{name}", body)
 
 
 async def heard(client: Client, maker: Client, subject: str, name: str) -> None:

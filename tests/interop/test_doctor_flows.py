@@ -21,6 +21,7 @@ from leafd.doctor.findings import Check, Finding, Level
 from nats.aio.client import Client
 
 from tests import servers
+from tests.rig.official import ask, must
 from tests.rig.waiting import PATIENCE_S, eventually
 
 HUB = """
@@ -190,8 +191,7 @@ def made(server: servers.Server, user: str = "", **config: Any) -> None:
     messages = config.pop("messages", 0)
 
     async def make(client: Client) -> None:
-        reply = await client.request(f"$JS.API.STREAM.CREATE.{config['name']}", json.dumps(config).encode(), timeout=10)
-        assert "error" not in json.loads(reply.data), reply.data
+        await must(client, f"$JS.API.STREAM.CREATE.{config['name']}", config)
         for _ in range(messages):
             await client.jetstream().publish(config["subjects"][0], b"x", timeout=10)
 
@@ -201,7 +201,7 @@ def made(server: servers.Server, user: str = "", **config: Any) -> None:
 def deleted(server: servers.Server, *names: str) -> None:
     async def delete(client: Client) -> None:
         for name in names:
-            await client.request(f"$JS.API.STREAM.DELETE.{name}", b"", timeout=10)
+            await ask(client, f"$JS.API.STREAM.DELETE.{name}")
 
     at(server, delete)
 
@@ -233,10 +233,9 @@ def test_nothing_of_an_examination_is_left(pair: Pair) -> None:
     counts: list[int] = []
 
     async def count(client: Client) -> None:
-        reply = await client.request("$JS.API.STREAM.INFO.EVERYTHING", b"", timeout=10)
-        subjects = json.loads((await client.request("$JS.API.STREAM.INFO.EVERYTHING", b'{"subjects_filter":">"}')).data)
-        assert not [one for one in subjects["state"].get("subjects") or () if "doctor" in one]
-        counts.append(json.loads(reply.data)["state"]["messages"])
+        state = (await ask(client, "$JS.API.STREAM.INFO.EVERYTHING", {"subjects_filter": ">"}))["state"]
+        assert not [one for one in state.get("subjects") or () if "doctor" in one]
+        counts.append(state["messages"])
 
     try:
         found = pair.findings()
@@ -285,8 +284,7 @@ def stored(server: servers.Server, stream: str) -> int:
     counts: list[int] = []
 
     async def look(client: Client) -> None:
-        reply = await client.request(f"$JS.API.STREAM.INFO.{stream}", b"", timeout=10)
-        counts.append(json.loads(reply.data)["state"]["messages"])
+        counts.append((await ask(client, f"$JS.API.STREAM.INFO.{stream}"))["state"]["messages"])
 
     at(server, look)
     return counts[0]
@@ -328,8 +326,7 @@ def test_a_store_that_was_put_back_from_an_older_copy_is_a_fault(
 
 
 async def purged(client: Client, stream: str, sequence: int) -> None:
-    reply = await client.request(f"$JS.API.STREAM.PURGE.{stream}", json.dumps({"seq": sequence}).encode(), timeout=10)
-    assert "error" not in json.loads(reply.data), reply.data
+    await must(client, f"$JS.API.STREAM.PURGE.{stream}", {"seq": sequence})
 
 
 def test_a_prefix_of_the_wrong_domain_is_a_fault(pair: Pair) -> None:
@@ -386,7 +383,7 @@ def test_a_stream_in_an_account_without_a_link_is_in_the_wrong_account(pair: Pai
 
         async def delete(client: Client) -> None:
             for name in ("MB", "TB"):
-                await client.request(f"$JS.API.STREAM.DELETE.{name}", b"", timeout=10)
+                await ask(client, f"$JS.API.STREAM.DELETE.{name}")
 
         at(pair.leaf, delete, "b")
     assert ("account: B" in here.owner, "account: B" in there.owner) == (True, True)
@@ -501,7 +498,7 @@ def test_a_hub_is_examined_too_without_its_configuration(pair: Pair, monkeypatch
         deleted(pair.leaf, "TH")
 
         async def delete(client: Client) -> None:
-            await client.request("$JS.API.STREAM.DELETE.AW", b"", timeout=10)
+            await ask(client, "$JS.API.STREAM.DELETE.AW")
 
         at(pair.hub, delete, "other")
     assert [True] == ["hub answers" in one.text for one in bare if (one.check, one.level) == (Check.DAEMON, Level.WELL)]

@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import contextlib
-import json
 import os
 import socket
 import ssl
@@ -28,6 +27,7 @@ from tests.certificates import Authority
 from tests.interop.callout_service import ISSUER, Request, public, response, serving, user
 from tests.jwts import Operator
 from tests.narrow import wire_to
+from tests.rig.official import must
 
 HUB = """
 port: {port}
@@ -149,8 +149,7 @@ async def create(url: str, user: str, *streams: str) -> None:
     client = await nats.connect(url, user=user, password="s3cret")
     for number, name in enumerate(streams):
         config = {"name": name, "subjects": [f"s{number}.>"], "storage": "memory", "description": name}
-        answer = await client.request(f"$JS.API.STREAM.CREATE.{name}", json.dumps(config).encode(), timeout=20)
-        assert b'"error"' not in answer.data, answer.data
+        await must(client, f"$JS.API.STREAM.CREATE.{name}", config)
     await client.close()
 
 

@@ -7,7 +7,6 @@ Not here: batches of one server (tests/wire, test_batches.py), a log's entries (
 from __future__ import annotations
 
 import contextlib
-import json
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ from nats.aio.client import Client
 from tests import servers
 from tests.interop.test_meta_group import L
 from tests.interop.test_replicated_streams import alike, led_by, made_by, same_at_both, stored
-from tests.rig.official import connect, must, one_each
+from tests.rig.official import ask, connect, headed, must, one_each
 from tests.rig.waiting import until
 
 MORE: dict[str, Any] = {
@@ -38,11 +37,9 @@ class Batches:
         self.told: list[object] = []
 
     async def one(self, batch: str, number: int, subject: str = "s.a", **more: str) -> Any:
-        """A message of a batch; more: further headers, as their names without Nats-, - as _."""
-        headers = {"Nats-Batch-Id": batch, "Nats-Batch-Sequence": str(number)}
-        headers |= {f"Nats-{name.replace('_', '-')}": value for name, value in more.items()}
-        said = (await self._client.request(subject, f"{batch}{number}".encode(), timeout=20, headers=headers)).data
-        answer = json.loads(said) if said else None
+        """A message of a batch; more: further headers."""
+        headers = headed(Batch_Id=batch, Batch_Sequence=number, **more)
+        answer = await ask(self._client, subject, f"{batch}{number}".encode(), seconds=20, headers=headers) or None
         self.told.append(answer)
         return answer
 

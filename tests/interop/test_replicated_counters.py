@@ -18,7 +18,7 @@ from nats.aio.client import Client
 from tests import servers
 from tests.interop.test_batches import IDENTITY
 from tests.interop.test_replicated_streams import led_by, made_by, same_at_both
-from tests.rig.official import must, one_each
+from tests.rig.official import ask, headed, must, one_each
 from tests.rig.waiting import until
 
 MORE: dict[str, Any] = {"allow_msg_counter": True, "allow_atomic": True, "subjects": ["s.>"], "max_msgs_per_subject": 3}
@@ -47,9 +47,8 @@ async def made_as(client: Client, config: dict[str, Any]) -> None:
 
 
 async def add(client: Client, subject: str, payload: bytes = b"", **more: str) -> Any:
-    """An answer to a message with these headers, as their names without Nats-, - as _."""
-    headers = {f"Nats-{name.replace('_', '-')}": value for name, value in more.items()}
-    return json.loads((await client.request(subject, payload, timeout=20, headers=headers or None)).data)
+    """An answer to a message with these headers."""
+    return await ask(client, subject, payload, seconds=20, headers=headed(**more))
 
 
 async def held(client: Client, stream: str) -> list[tuple[str, str, str]]:

@@ -21,7 +21,7 @@ from nats.aio.client import Client
 
 from tests import servers
 from tests.interop.test_replicated_streams import led_by, made_by, same_at_both, state_at
-from tests.rig.official import must, one_each
+from tests.rig.official import ask, headed, must, one_each
 from tests.rig.waiting import eventually, until
 
 MORE: dict[str, Any] = {"allow_msg_schedules": True, "allow_msg_ttl": True}
@@ -31,9 +31,7 @@ OWN = re.compile(r"Nats-Schedule-Author: .*\r\n|(Nats-Schedule-Next: )\d.*(\r\n)
 
 
 async def publish(client: Client, subject: str, payload: bytes = b"", **more: str) -> Any:
-    """more: headers, as their names without Nats-, - as _."""
-    headers = {f"Nats-{name.replace('_', '-')}": value for name, value in more.items()}
-    return json.loads((await client.request(subject, payload, timeout=10, headers=headers)).data)
+    return await ask(client, subject, payload, headers=headed(**more))
 
 
 def in_s(seconds: float) -> str:

@@ -28,7 +28,7 @@ from tests.crash.mqtt_cluster import PUBLISHERS as DEVICES, QUIET_S, Device, Pub
 from tests.interop.test_meta_group import CONFIG, L, leader_of, three
 from tests.interop.test_mqtt_replicas import MQTT
 from tests.interop.test_replicated_streams import contents, state_at
-from tests.rig.official import connect
+from tests.rig.official import ask, connect, must
 from tests.rig.reports import report
 from tests.rig.waiting import eventually, until
 
@@ -124,8 +124,7 @@ def all_up(made: list[servers.Server]) -> bool:
 async def step_down(server: servers.Server) -> None:
     """`nats server cluster step-down`."""
     client = await connect(server, "sys")
-    said = json.loads((await client.request("$JS.API.META.LEADER.STEPDOWN", b"", timeout=10)).data)
-    assert said["success"], said
+    assert (await must(client, "$JS.API.META.LEADER.STEPDOWN"))["success"]
     await client.close()
 
 
@@ -136,8 +135,7 @@ async def upgraded(made: list[servers.Server], *copies: dict[str, Any]) -> Work:
 
     async def there() -> bool:
         with contextlib.suppress(nats.errors.Error):
-            said = await client.request("$JS.API.STREAM.CREATE.S", json.dumps(STREAM).encode(), timeout=5)
-            return "config" in json.loads(said.data)
+            return "config" in await ask(client, "$JS.API.STREAM.CREATE.S", STREAM, seconds=5)
         return False
 
     await until(there, "the stream is not made")

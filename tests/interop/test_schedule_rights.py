@@ -6,14 +6,12 @@ nats-server asks nobody. Links and what comes out of JetStream: tests/native/tes
 from __future__ import annotations
 
 import asyncio
-import json
-from typing import Any
 
 import nats
 import pytest
 from nats.aio.client import Client
 
-from tests.rig.official import must
+from tests.rig.official import ask, must
 from tests.servers import KINDS, Server, running
 
 CONFIGURATION = """
@@ -44,8 +42,7 @@ async def login(server: Server, name: str) -> Client:
 
 async def told(client: Client, headers: dict[str, str]) -> int:
     """The error of a PubAck; 0: it is stored."""
-    answer: dict[str, Any] = json.loads((await client.request("s.plan.x", b"x", 5, headers=headers)).data)
-    return int(answer.get("error", {}).get("err_code", 0))
+    return int((await ask(client, "s.plan.x", b"x", headers=headers)).get("error", {}).get("err_code", 0))
 
 
 async def attacked(server: Server, metadata: dict[str, str]) -> tuple[list[int], list[int]]:

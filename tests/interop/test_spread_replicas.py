@@ -7,7 +7,6 @@ Not here: tags and clusters that a stream asks for (test_placed_streams.py), the
 from __future__ import annotations
 
 import asyncio
-import json
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from nats.aio.client import Client
 from tests import servers
 from tests.interop.test_meta_group import CONFIG, L, R, leader_of, three
 from tests.interop.test_replicated_consumers import patiently
-from tests.rig.official import one_each
+from tests.rig.official import ask, one_each
 from tests.rig.reports import report
 
 SPREAD = CONFIG.replace("{meta}", '{meta}, unique_tag: "RACK:", limits { max_ha_assets: 2 }').replace(
@@ -28,8 +27,7 @@ RACKS = {"s0": "a", "s1": "a", "s2": "b"}
 async def keepers(client: Client, name: str, replicas: int, verb: str = "CREATE", **more: Any) -> list[str] | str:
     """The servers that keep the stream from then on, or why not."""
     config = {"name": name, "subjects": [name], "num_replicas": replicas, **more}
-    said = await client.request(f"$JS.API.STREAM.{verb}.{name}", json.dumps(config).encode(), timeout=20)
-    answer = json.loads(said.data)
+    answer = await ask(client, f"$JS.API.STREAM.{verb}.{name}", config, seconds=20)
     if "error" in answer:
         return f"{answer['error']['err_code']} {answer['error']['description']}"
     group = answer["cluster"]

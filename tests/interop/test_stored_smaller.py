@@ -16,6 +16,7 @@ import nats
 from nats.aio.client import Client
 
 from tests import servers
+from tests.rig.official import ask
 from tests.servers import LEAFD, Server, running
 
 CONFIGURATION = 'listen: "127.0.0.1:{port}"\njetstream { store_dir: "{store}" }\n'
@@ -36,14 +37,13 @@ def telemetry(number: int) -> bytes:
 
 async def info(server: Server, stream: str) -> dict[str, Any]:
     client = await nats.connect(server.url)
-    found = dict(json.loads((await client.request(f"$JS.API.STREAM.INFO.{stream}", b"", timeout=10)).data))
+    found = await ask(client, f"$JS.API.STREAM.INFO.{stream}")
     await client.close()
     return found
 
 
 async def counted(client: Client, stream: str) -> int:
-    reply = json.loads((await client.request(f"$JS.API.STREAM.INFO.{stream}", b"", timeout=10)).data)
-    return int(reply["state"]["messages"])
+    return int((await ask(client, f"$JS.API.STREAM.INFO.{stream}"))["state"]["messages"])
 
 
 async def fill(server: Server, compression: str) -> None:

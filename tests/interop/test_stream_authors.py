@@ -17,7 +17,7 @@ from nats.aio.client import Client
 from tests.interop.denial_wires import Peer as Leaf
 from tests.interop.test_operator import reload
 from tests.interop.test_schedule_authors import login
-from tests.rig.official import must
+from tests.rig.official import ask, must
 from tests.rig.waiting import until
 from tests.servers import KINDS, Server, running
 
@@ -68,25 +68,24 @@ ALLOWED: Final[dict[str, dict[str, Any]]] = {
 }
 
 
-async def ask(client: Client, subject: str, body: dict[str, Any]) -> int:
+async def refusal(client: Client, subject: str, body: dict[str, Any]) -> int:
     """The error of the answer; 0: it was done."""
-    answer = json.loads((await client.request(f"$JS.API.{subject}", json.dumps(body).encode(), 5)).data)
-    return int(answer.get("error", {}).get("err_code", 0))
+    return int((await ask(client, f"$JS.API.{subject}", body)).get("error", {}).get("err_code", 0))
 
 
 async def each_way(client: Client, config: dict[str, Any]) -> list[int]:
     """What a stream of that configuration meets when it is made, changed to, and restored."""
-    made = await ask(client, "STREAM.CREATE.S", {"name": "S"} | config)
-    await ask(client, "STREAM.DELETE.S", {})
+    made = await refusal(client, "STREAM.CREATE.S", {"name": "S"} | config)
+    await refusal(client, "STREAM.DELETE.S", {})
     without = {key: value for key, value in config.items() if key not in ("republish", "sources")} | {"name": "S"}
     changed = made
     if "mirror" not in config:
-        assert await ask(client, "STREAM.CREATE.S", {"subjects": ["open.s.>"]} | without) == 0
-        changed = await ask(client, "STREAM.UPDATE.S", {"subjects": ["open.s.>"]} | without | config)
-        await ask(client, "STREAM.DELETE.S", {})
+        assert await refusal(client, "STREAM.CREATE.S", {"subjects": ["open.s.>"]} | without) == 0
+        changed = await refusal(client, "STREAM.UPDATE.S", {"subjects": ["open.s.>"]} | without | config)
+        await refusal(client, "STREAM.DELETE.S", {})
     free = f"T{next(NUMBERS)}"  # a restore keeps its name and subjects for a while
     elsewhere = json.loads(json.dumps(config | {"name": free}).replace("open.s.", f"open.{free}."))
-    restored = await ask(client, f"STREAM.RESTORE.{free}", {"config": elsewhere, "state": {}})
+    restored = await refusal(client, f"STREAM.RESTORE.{free}", {"config": elsewhere, "state": {}})
     return [made, changed, restored]
 
 
@@ -113,8 +112,8 @@ def test_nobody_of_another_account_publishes_by_a_stream(kind: str) -> None:
 
     async def attacked(server: Server) -> tuple[int, int]:
         other = await login(server, "other")
-        plain = await ask(other, "STREAM.CREATE.PLAIN", {"name": "PLAIN", "subjects": ["p"]})
-        bad = await ask(other, "STREAM.CREATE.S", {"name": "S"} | ALLOWED["republish"])
+        plain = await refusal(other, "STREAM.CREATE.PLAIN", {"name": "PLAIN", "subjects": ["p"]})
+        bad = await refusal(other, "STREAM.CREATE.S", {"name": "S"} | ALLOWED["republish"])
         await other.close()
         return plain, bad
 
@@ -136,10 +135,10 @@ def test_a_leafs_rights_count_for_streams_that_it_makes(kind: str) -> None:
         owner = await login(server, "owner")
 
         async def made() -> bool:
-            return await ask(owner, "STREAM.INFO.GOOD", {}) == 0
+            return await refusal(owner, "STREAM.INFO.GOOD", {}) == 0
 
         await until(made)
-        found = [await ask(owner, f"STREAM.INFO.{name}", {}) for name in ("BAD", "GOOD")]
+        found = [await refusal(owner, f"STREAM.INFO.{name}", {}) for name in ("BAD", "GOOD")]
         await leaf.close()
         await owner.close()
         return found
@@ -186,7 +185,7 @@ def test_rights_that_a_reload_takes_away_count_for_streams(kind: str) -> None:
     async def made(server: Server) -> set[str]:
         clients = {name: await login(server, name) for name in ("owner", "user")}
         for name, (maker, config) in MADE.items():
-            assert await ask(clients[maker], f"STREAM.CREATE.{name}", {"name": name} | config) == 0
+            assert await refusal(clients[maker], f"STREAM.CREATE.{name}", {"name": name} | config) == 0
         found = await republished(clients["owner"])
         for client in clients.values():
             await client.close()

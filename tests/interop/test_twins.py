@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import signal
 import time
 from collections import Counter
@@ -26,7 +25,7 @@ from leafd.status import status
 
 from tests import servers
 from tests.interop.test_placed_streams import ended
-from tests.rig.official import connect
+from tests.rig.official import connect, must
 from tests.rig.reports import page, report
 from tests.rig.waiting import eventually, until
 
@@ -51,8 +50,7 @@ COLLECTING = {"name": "C", "sources": [{"name": "S", "external": {"api": "$JS.bo
 
 async def made(server: servers.Server, config: Mapping[str, Any], messages: tuple[str, ...] = ()) -> None:
     client = await connect(server)
-    answer = await client.request(f"$JS.API.STREAM.CREATE.{config['name']}", json.dumps(config).encode(), timeout=10)
-    assert "config" in json.loads(answer.data), answer.data
+    await must(client, f"$JS.API.STREAM.CREATE.{config['name']}", dict(config))
     for text in messages:
         await client.jetstream().publish("s", text.encode())
     await client.close()

@@ -52,6 +52,11 @@ async def ask(
     return found
 
 
+def headed(**headers: object) -> dict[str, str] | None:
+    """Headers by their names without Nats- and with _ for -."""
+    return {f"Nats-{name.replace('_', '-')}": str(value) for name, value in headers.items()} or None
+
+
 async def must(client: Client, subject: str, body: object = None, *, seconds: float = ANSWER_S) -> dict[str, Any]:
     """The JSON that answers a request, which is no error."""
     found = await ask(client, subject, body, seconds=seconds)
