@@ -349,7 +349,7 @@ static PyObject *module_acknowledged(PyObject *self, PyObject *arguments) {
 static PyMethodDef METHODS[] = {
     {"decode", module_decode, METH_VARARGS, "Rows out of received bytes; leafd_spark.source.decoder says more."},
     {"digests", module_digests, METH_VARARGS, "What ids of rows are made of; leafd_spark.sink.frames says more."},
-    {"seen", module_seen, METH_VARARGS, "Which digests were there before; leafd_spark.sink.seen says more."},
+    {"seen", module_seen, METH_VARARGS, "Which digests were there before; leafd_spark.sink.digests says more."},
     {"frames", module_frames, METH_VARARGS, "Publishes of rows; leafd_spark.sink.frames says more."},
     {"acknowledged", module_acknowledged, METH_VARARGS, "What was stored; leafd_spark.sink.frames says more."},
     {NULL, NULL, 0, NULL},

@@ -153,7 +153,7 @@ def _found(loaded: Loaded, file: Path, monitor: Monitor | None) -> dict[str, dic
     or tells. None, where there is no store yet. Raises LeafdError."""
     from leafd.cli.pages import find
     from leafd.cli.store import JOURNAL, LMDB, locked, look_at
-    from leafd.declared.found import REPORT, of_records, of_report
+    from leafd.declared.inventory import REPORT, of_records, of_report
 
     if monitor is not None:
         return of_report(monitor.page(REPORT))

@@ -19,8 +19,8 @@ from typing import Any
 from urllib.request import urlopen
 
 import pytest
-from leafd.links.beside import OVERTAKEN
 from leafd.links.replica import ANSWER_TIMEOUT_S
+from leafd.links.second_dial import OVERTAKEN
 
 from tests import cell, servers
 from tests.bench.process import Api, Process

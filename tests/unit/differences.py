@@ -287,8 +287,8 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "A hub that was dialled is dialled once more": (
         "interop/test_cell.py::test_another_connection_takes_the_place_of_one_that_brings_nothing_any_more",
-        "unit/links/test_beside.py::test_the_newer_connection_is_the_link_as_soon_as_it_is_logged_in",
-        "unit/links/test_beside.py::test_a_link_that_is_well_again_stays_and_what_was_dialled_beside_it_goes",
+        "unit/links/test_second_dial.py::test_the_newer_connection_is_the_link_as_soon_as_it_is_logged_in",
+        "unit/links/test_second_dial.py::test_a_link_that_is_well_again_stays_and_what_was_dialled_beside_it_goes",
         "native/test_window.c: a link is in doubt while nothing arrives of what was sent",
     ),
     "Where a link stands at the first full packet": (

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import field
 from typing import Any, Final
 
-from leafd.cluster.repeated import Repeated
+from leafd.cluster.repetition import Repeated
 from leafd.gojson import dump
 from leafd.records import dataclass
 

@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final, Protocol
 
 from leafd.cluster.placement import Site, site_of
-from leafd.cluster.repeated import REPEAT_S, Repeated
+from leafd.cluster.repetition import REPEAT_S, Repeated
 from leafd.gojson import dump
 from leafd.records import dataclass
 

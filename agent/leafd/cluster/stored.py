@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
-from leafd.cluster.repeated import Repeated
+from leafd.cluster.repetition import Repeated
 from leafd.gojson import dump
 from leafd.records import dataclass
 

@@ -57,7 +57,7 @@ class Declarations:
         before is no reason to refuse a reload: clients could see to it that there is one."""
         if declared is None:
             return
-        from leafd.declared.bring import Bringer
+        from leafd.declared.provision import Bringer
 
         new = declared.since(self._declared)
         refused = [
@@ -73,7 +73,7 @@ class Declarations:
         before, self._declared = self._declared, declared
         if declared is None:
             return
-        from leafd.declared.bring import Bringer
+        from leafd.declared.provision import Bringer
 
         new = declared.since(None if starting else before)
         with self._guard.around("bringing about what is declared"):
@@ -103,7 +103,7 @@ class Declarations:
         if self._declared is None or self._register is None:
             return
         from leafd.declared.boxes import expanded
-        from leafd.declared.bring import Bringer
+        from leafd.declared.provision import Bringer
 
         wanted = expanded(self._declared, self._register.names, only_these=True)
         if wanted.streams:

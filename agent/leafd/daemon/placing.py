@@ -32,12 +32,12 @@ from leafd.cluster.sharing import dropped
 from leafd.cluster.table import StreamRow, Table, UnreadError, read_row, write_row
 from leafd.config.schema.gateway import cluster_name
 from leafd.daemon import rescue
+from leafd.daemon.account_search import Sought
 from leafd.daemon.introduced import introduced
 from leafd.daemon.members import Members
 from leafd.daemon.moves import Moves
 from leafd.daemon.orders import Orders
 from leafd.daemon.replicas import FOREIGN, Replicas
-from leafd.daemon.sought import Sought
 from leafd.daemon.stored import StoredElsewhere
 from leafd.daemon.stream_rescue import StreamRescue
 from leafd.daemon.stream_rows import Sharing, check_account, config_of, group_of, regrouped, shown, spread_of, wish_of

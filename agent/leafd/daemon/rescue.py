@@ -28,7 +28,7 @@ from leafd import native_types as t
 from leafd.cluster.council import DISK_SIZE, group_name
 from leafd.cluster.founding import MEMBERS_MAX, Disk, Members, Promises
 from leafd.cluster.founding_bytes import write_promises
-from leafd.cluster.repeated import Repeated
+from leafd.cluster.repetition import Repeated
 from leafd.files import read_file, sync_directory
 from leafd.gojson import dump
 from leafd.native_meta import look_in, rows_in

@@ -15,8 +15,8 @@ import trio
 
 from leafd.host.systemd import Notifier
 from leafd.links.addresses import place_of
+from leafd.links.lag import Behind
 from leafd.links.link import LinkStatus, RemoteStatus
-from leafd.links.told import Behind
 from leafd.native_types import Stats
 from leafd.quoting import listed
 from leafd.records import dataclass

@@ -1,9 +1,9 @@
 """Whether what a plan would do fits together: the rules of the API that look at several streams or consumers at once,
 as subjects that overlap, room, and the partitions of a workqueue.
 
-It goes through the steps as bring.py does, on configurations alone: what is removed first; then the streams, once more
-while some of them are taken, since one may wait for another to give up a subject; then consumers. Not here: what one
-configuration may be by itself (plan.py).
+It goes through the steps as provision.py does, on configurations alone: what is removed first; then the streams, once
+more while some of them are taken, since one may wait for another to give up a subject; then consumers. Not here: what
+one configuration may be by itself (plan.py).
 """
 
 from __future__ import annotations

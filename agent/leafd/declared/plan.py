@@ -4,7 +4,7 @@
 
 Pure: what is there comes in as Present. A step is refused when it would lose messages or a consumer's position and its
 block does not say allow_data_loss, or when the API would not take it. Not here: the rules about several
-of them at once (fit.py), doing it (bring.py).
+of them at once (fit.py), doing it (provision.py).
 """
 
 from __future__ import annotations

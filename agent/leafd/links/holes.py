@@ -34,10 +34,10 @@ import trio
 from leafd import native_types as t
 from leafd.gojson import INT, TEXT, UINT64, JsonError, Nested, Struct, decode, wire
 from leafd.gotime import parse_time
+from leafd.links.lag import SlotInfo
 from leafd.links.origin import header_field, inbox
 from leafd.links.replica import Slot
 from leafd.links.source_holes import ID_HEADER, Candidate, Side, Span, fitting, merged, span_of, taken
-from leafd.links.told import SlotInfo
 from leafd.native_commands import Commands
 from leafd.operator_log import Log
 from leafd.records import dataclass

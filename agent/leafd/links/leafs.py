@@ -22,11 +22,11 @@ from leafd import native_types as t
 from leafd.guard import Guard
 from leafd.links import dialling, leaf, reach
 from leafd.links.addresses import certificate_name, dial_error, host_port, refusal_advice, split_url
-from leafd.links.beside import Beside
 from leafd.links.compression import AUTO, NOT_SUPPORTED, UNCOMPRESSED, Compression, compresses
 from leafd.links.leaf_info import Advertised
 from leafd.links.link import Link, LinkStatus, RemoteStatus, age, either, spoken_with, status_of, verdict_of, who
 from leafd.links.redial import Redial
+from leafd.links.second_dial import Beside
 from leafd.links.sending import Sending
 from leafd.links.twins import Twins
 from leafd.links.ways import Ways

@@ -26,13 +26,13 @@ from leafd.guard import Guard
 from leafd.links import origin_news, refusals
 from leafd.links.asking import MISSED_WAIT_S, Asking
 from leafd.links.identities import Identities
+from leafd.links.lag import Behind, SlotInfo, Told
 from leafd.links.leaders import Key, Leaders
 from leafd.links.link import Link
 from leafd.links.orders import ASK, Job, Moments, Orders, Waiting
 from leafd.links.origin import header_field, inbox
 from leafd.links.replica import Replica, Slot, State, source_of
 from leafd.links.steps import Ask, Back, Forget, Order, PutBack, Run
-from leafd.links.told import Behind, SlotInfo, Told
 from leafd.links.trips import Trips
 from leafd.native_commands import Commands
 from leafd.operator_log import Log

@@ -28,9 +28,9 @@ import pyarrow.compute as pc
 
 from leafd_spark.options import Options
 
+from .digests import Seen
 from .frames import DIGEST_BYTES, FIXED_BYTES, GivenIds, Ids, MadeIds, Texts, content_id, digests, frame
 from .publish import Chunk, Outgoing, Window, header_line
-from .seen import Seen
 
 # Rows framed at a time: enough that Arrow's overhead a call does not count, few enough that the window stays full.
 CHUNK_ROWS = 2048

@@ -27,8 +27,8 @@ from leafd_spark.fetch import ApiError, Patience, api, dial
 from leafd_spark.options import Options
 from leafd_spark.wire import Connection, Intake, NoResponders, Refused, WireError
 
-from .awaited import Awaited
 from .frames import SUBSCRIPTION, Acknowledgements
+from .pending import Awaited
 
 # Bytes of messages that may await their acknowledgement, and bytes handed to the socket at a time: one send has to
 # end within the timeout also where the line is slow.

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from leafd.cluster.neighbours import MAGIC, SERVERS_MAX, Links, Neighbours, Ways
-from leafd.cluster.repeated import REPEAT_S
+from leafd.cluster.repetition import REPEAT_S
 from leafd.links.origin import peer_number
 
 EVERY = {f"{cluster}{number}": cluster for cluster in "abc" for number in range(3)}

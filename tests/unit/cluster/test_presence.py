@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import pytest
 from leafd.cluster.placement import Site
 from leafd.cluster.presence import AWAY_S, Presence
-from leafd.cluster.repeated import REPEAT_S
+from leafd.cluster.repetition import REPEAT_S
 
 SECOND = 1_000_000_000
 

@@ -10,8 +10,8 @@ import trio
 from leafd.accounts.graph import Numbers, compile_graph
 from leafd.config.bind import load_text
 from leafd.declared.assets import Declared
-from leafd.declared.bring import Bringer
 from leafd.declared.plan import NOT_ASKED, plan
+from leafd.declared.provision import Bringer
 from leafd.declared.read import read
 from leafd.declared.steps import Action, Present, PresentStream, Step
 from leafd.errors import ConfigError

@@ -23,9 +23,9 @@ from leafd import native_types as t
 from leafd.daemon.status_line import EVERY_S, Seen, StatusLine, compose
 from leafd.guard import Guard
 from leafd.host.systemd import Notifier
+from leafd.links.lag import Behind
 from leafd.links.leaf import Remote
 from leafd.links.link import LinkStatus, RemoteStatus
-from leafd.links.told import Behind
 
 from tests.rig.raw import RawClient
 from tests.rig.waiting import PATIENCE_S

@@ -14,7 +14,7 @@ from typing import Any
 import trio.testing
 from leafd import native_types as t
 from leafd.links.holes import Copy, Hole, Holes
-from leafd.links.told import SlotInfo
+from leafd.links.lag import SlotInfo
 
 from tests.rig.logs import QuietLog
 from tests.rig.planes import Unwilling

@@ -15,8 +15,8 @@ import pytest
 import trio.testing
 from leafd import native_types as t
 from leafd.links.holes import Copy, Hole, Holes
+from leafd.links.lag import SlotInfo
 from leafd.links.origin import Origin
-from leafd.links.told import SlotInfo
 
 from tests.rig.logs import KeptLog
 from tests.rig.planes import Unwilling

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 from leafd_spark.machine import native as machine_code
-from leafd_spark.sink import seen
-from leafd_spark.sink.awaited import ROOM, Awaited
-from leafd_spark.sink.seen import Seen
+from leafd_spark.sink import digests
+from leafd_spark.sink.digests import Seen
+from leafd_spark.sink.pending import ROOM, Awaited
 
 step = st.one_of(
     st.tuples(st.just("add"), st.integers(1, ROOM)),
@@ -59,7 +59,7 @@ def test_what_is_awaited_is_a_set(steps: list[tuple[str, object]]) -> None:
 def test_digests_that_come_again_are_found(monkeypatch: pytest.MonkeyPatch, native: bool) -> None:
     """In the same call or a later one, also when the table has grown; each is kept once, in the order of arrival."""
     if not native:
-        monkeypatch.setattr(seen, "native", None)
+        monkeypatch.setattr(digests, "native", None)
     found, known = Seen(), list[bytes]()
     numbers = np.random.default_rng(1)
     for size in (1, 5, 0, 3000, 2000, 9000):

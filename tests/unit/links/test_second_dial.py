@@ -9,11 +9,11 @@ import pytest
 import trio
 import trio.testing
 from leafd.links import leaf
-from leafd.links.beside import HEARD_S, HELD, HELD_MIN_S, HELD_NEAR_S, OVERTAKEN, Beside
 from leafd.links.hub_servers import HubServers
 from leafd.links.link import Link, RemoteStatus
 from leafd.links.packets import SMALL
 from leafd.links.reach import Hold
+from leafd.links.second_dial import HEARD_S, HELD, HELD_MIN_S, HELD_NEAR_S, OVERTAKEN, Beside
 from leafd.native_types import Doubt, Permissions
 
 BOUND = leaf.Bind(1, "A", False, Permissions(), "", "", "hub", "H", "A", True, 1 << 20, False)

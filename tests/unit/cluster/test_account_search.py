@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import trio
 import trio.testing
-from leafd.daemon.sought import Sought
+from leafd.daemon.account_search import Sought
 from leafd.jetstream.catalogue import Catalogue
 
 ACCOUNT: Any = object()
