@@ -10,6 +10,7 @@ import contextlib
 import functools
 import http.server
 import os
+import runpy
 import shutil
 import subprocess
 import sys
@@ -256,3 +257,18 @@ def test_a_version_that_was_published_keeps_its_bytes(published: Published) -> N
     assert (done.returncode != 0, "raise agent/leafd/VERSION" in done.stderr) == (True, True)
     assert signed == (published.folder / "deb/dists/stable/InRelease").read_bytes()
     assert whole[deb] == deb.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("there", "missing"), [("leafd_{}_amd64.deb", "rpm"), ("leafd-{}-1.x86_64.rpm", "deb"), ("", "deb")]
+)
+def test_a_folder_without_one_kind_of_package_is_refused_before_anything_changes(
+    tmp_path: Path, there: str, missing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What packaging/build makes without --all is the deb of this machine, and a repository of rpms would be empty."""
+    if there:
+        (tmp_path / there.format(VERSION)).touch()
+    monkeypatch.syspath_prepend(ROOT / "packaging")
+    packages_of = runpy.run_path(str(ROOT / "packaging" / "publish"))["packages_of"]
+    with pytest.raises(SystemExit, match=f"has no {missing} of leafd .*--all makes both kinds"):
+        packages_of(tmp_path)
