@@ -62,8 +62,8 @@ typedef struct mqtt_limits {
     uint32_t max_ack_pending; /* of a client: messages that it has not acknowledged */
     uint32_t max_sessions;    /* of an account, 0 = no limit; likewise the next one */
     uint32_t max_retained;
-    uint32_t keep_alive_max; /* seconds, 0 = no limit */
-    int64_t ack_wait_ns;
+    uint32_t keep_alive_max;       /* seconds, 0 = no limit */
+    int64_t ack_wait_ns;           /* of 3.1.1; 0: a message comes again with the client, and not before */
     int64_t session_expiry_max_ns; /* 0 = no limit; likewise the next two */
     int64_t message_expiry_max_ns;
     uint64_t max_retained_bytes; /* of an account; likewise the next one */

@@ -30,7 +30,7 @@ class MqttLimits:
     max_sessions: int = 0
     max_retained: int = 0
     keep_alive_max: int = 0
-    ack_wait_ns: int = 30_000_000_000
+    ack_wait_ns: int = 0
     session_expiry_max_ns: int = 0
     message_expiry_max_ns: int = 0
     max_retained_bytes: int = 0

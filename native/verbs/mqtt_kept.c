@@ -84,7 +84,8 @@ static bytes_t *wanted_subjects(const kept_t *kept, uint32_t *count) {
 static void attend(plane_t *plane, const kept_t *kept) {
     const session_t *session = kept->session;
     if (kept->binding != NULL && session != NULL && !session->enters) {
-        bool again = session->writer.level != MQTT_5; /* 5: 4.4: when it connects again, and not before */
+        bool again =
+            session->writer.level != MQTT_5; /* 5: 4.4: when it connects again, and not before; 3.1.1: if told */
         keeping_attend(plane, kept->binding, session->flight.window, again ? plane->mqtt.ack_wait_ns : 0);
     }
 }

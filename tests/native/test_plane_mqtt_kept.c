@@ -174,6 +174,28 @@ static void never_sent_before_a_crash(void) {
     HEARD_BEHIND_CONNACK("32 09 0003'w/a' 0002 00 '1'", peer);
 }
 
+static void not_acknowledged_for_long(void) {
+    for (int64_t wait_s = 0; wait_s <= 30; wait_s += 30) {
+        mqtt_limits_t limits = MQTT_RIG_LIMITS;
+        limits.ack_wait_ns = wait_s * SECOND;
+        mqtt_limit(plane, limits);
+        peer_t *peer = came(THREE);
+        subscribed(peer, "82 08 0001 0003'w/#' 01");
+        publishes(mqtt_client_3(plane), "32 08 0003'w/a' 0001 '1'");
+        MQTT_HEARD(wait_s == 0 ? "32 08 0003'w/a' 0002 '1'" : "32 08 0003'w/a' 0003 '1'", peer);
+        pass(29);
+        MQTT_HEARD("", peer);
+        pass(3600);
+        MQTT_HEARD(wait_s == 0 ? "" : "3a 08 0003'w/a' 0003 '1'", peer);
+        breaks(peer);
+        peer = came(THREE);
+        HEARD_BEHIND_CONNACK(wait_s == 0 ? "3a 08 0003'w/a' 0002 '1'" : "3a 08 0003'w/a' 0003 '1'", peer);
+        mqtt_say(plane, peer, wait_s == 0 ? "40 02 0002" : "40 02 0003");
+        settle();
+        breaks(peer);
+    }
+}
+
 /* ---- many -------------------------------------------------------------------------------------------------------- */
 
 #define MANY 600u /* more than one step reads */
@@ -227,6 +249,8 @@ int main(void) {
     ALONE("what was sent before a crash comes again with DUP, and what comes behind it has none", sent_before_a_crash);
     ALONE("behind a stop in order DUP is on what was sent, and on nothing else", sent_before_a_stop);
     ALONE("a session that had left long before a crash has no DUP on what came meanwhile", never_sent_before_a_crash);
+    ALONE("what is not acknowledged comes again with its client, and before that where the configuration says so",
+          not_acknowledged_for_long);
     ALONE("hundreds of sessions are all there after a crash, with what they have received", many_are_there);
     return TEST_RESULT();
 }

@@ -8,6 +8,7 @@ import pytest
 from leafd.auth.mqtt_connect import NoConnect, mqtt_connect
 from leafd.config.bind import load_text
 from leafd.config.exposure import open_listeners
+from leafd.daemon.mqtt import limits_of
 from leafd.errors import ConfigError
 
 from tests import mqtt
@@ -25,6 +26,10 @@ def test_a_block_has_the_keys_of_nats_server() -> None:
     assert block is not None
     assert ("127.0.0.1", 1883) == block.address()
     assert (7, True, "a") == (block.max_ack_pending, block.reject_qos2_publish, block.no_auth_user)
+    assert 0 == limits_of(block).ack_wait_ns  # nats-server has 30 s
+    given = load_text(STORE + "mqtt { port: 1883, ackwait: 4s }", "leafd.conf").server.mqtt
+    assert given is not None
+    assert 4_000_000_000 == limits_of(given).ack_wait_ns
 
 
 @pytest.mark.parametrize(

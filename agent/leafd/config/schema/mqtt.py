@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 VERSIONS: Final = ("3.1.1", "5")
 IN_FLIGHT: Final = 1024
 ALIASES: Final = 16
-ACK_WAIT: Final = 30 * SECOND
 _SHORT_MAX: Final = 65535
 _MANY: Final = (1 << 32) - 1
 
@@ -81,9 +80,10 @@ class Mqtt(Section):
         ge=0,
         le=_SHORT_MAX * SECOND,
     )
-    ack_wait: Annotated[Duration, zero_means_default(ACK_WAIT)] = option(
-        ACK_WAIT,
-        "How long a client of 3.1.1 may take to acknowledge a message; then it is sent again.",
+    ack_wait: Duration = option(
+        0,
+        "How long a client of 3.1.1 may take to acknowledge a message; then it is sent again. 0: until the client comes"
+        " again, since TCP loses none, and the next copy would wait behind the first one on a slow line.",
         aliases=("ackwait",),
         takes=Takes.LIVE,
         ge=0,
