@@ -436,11 +436,7 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
     "A message keeps its packet identifier": (
         "crash/test_mqtt.py::test_what_is_acknowledged_outlives_kills_and_qos_2_comes_once",
     ),
-    "A client of 3.1.1 that is here": (
-        "native/test_plane_mqtt_kept.c",
-        "interop/test_mqtt_sessions.py::test_what_is_not_acknowledged_in_time_is_sent_again",
-        "unit/config/test_mqtt.py::test_a_block_has_the_keys_of_nats_server",
-    ),
+    "A client of 3.1.1 that is here": ("native/test_plane_mqtt_kept.c",),
     "Whoever comes back gets at once": ("interop/test_mqtt_sessions.py::test_what_was_not_acknowledged_comes_again",),
     "A will waits no longer": (
         "interop/test_mqtt_standard.py::test_a_will_waits_no_longer_than_its_session_lasts",
