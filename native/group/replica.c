@@ -316,20 +316,24 @@ bool replica_purging(replica_t *replica, raft_index_t index, bytes_t filter, uin
         replica->purge = (store_purge_t){.below_seq = below_seq, .keep = keep, .left = left};
     }
     replica->purge.filter = filter; /* the bytes of this call's */
-    bool more = true;
-    for (unsigned turn = 0; more && turn < PURGE_TURNS; turn++) {
+    for (unsigned turn = 0; turn < PURGE_TURNS; turn++) {
         uint64_t purged = 0;
-        if (store_purge(replica->stream, &replica->purge, &purged, &more) != STATUS_OK) {
+        step_outcome_t step;
+        if (store_purge(replica->stream, &replica->purge, &purged, &step) != STATUS_OK) {
             return false;
         }
         replica->purged += purged;
-    }
-    if (!more) {
+        switch (step) {
+        case STEP_UNKNOWN: return false;
+        case STEP_MORE: continue;
+        case STEP_OVER: break;
+        }
         store_purge_end(&replica->purge);
         replica->purging = 0;
         replica->last.purged = replica->purged;
+        return true;
     }
-    return !more;
+    return false;
 }
 
 bool replica_own_reason(append_verdict_t verdict) {

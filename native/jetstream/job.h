@@ -8,6 +8,7 @@
 
 #include "base/bytes.h"
 #include "base/clock.h"
+#include "base/outcome.h"
 #include "base/status.h"
 #include "jetstream/host.h"
 #include "store/store.h"
@@ -40,6 +41,15 @@ struct job {
      * (refusable ones only), which it answers. */
     void (*end)(js_t *js, job_t *job, status_t status);
 };
+/* Is the job over with that step? What could not be read is tried again, behind a pause. */
+static inline bool job_over(job_t *job, step_outcome_t step) {
+    switch (step) {
+    case STEP_UNKNOWN: job->stuck = true; return false;
+    case STEP_MORE: return false;
+    case STEP_OVER: break;
+    }
+    return true;
+}
 void job_start(js_t *js, job_t *job); /* it may be gone when this returns */
 bool job_turn(const js_t *js);        /* has this tick a step left? */
 /* it has not, and there is no room to wait: job_wait would end it at once */

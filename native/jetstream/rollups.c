@@ -36,22 +36,22 @@ static void roll_begin(rolls_t *rolls) {
 }
 
 /* One step of the one that is at hand. */
-static status_t roll_step(rolls_t *rolls, bool *more) {
+static status_t roll_step(rolls_t *rolls, step_outcome_t *step) {
     const roll_t *roll = &rolls->list[rolls->at];
     stream_t *stream = rolls->job.stream;
     uint64_t purged;
     if (roll->ends) {
-        *more = !js_schedule_end(stream, roll->subject, roll->below_seq);
+        *step = js_schedule_end(stream, roll->subject, roll->below_seq) ? STEP_OVER : STEP_MORE;
         return STATUS_OK;
     }
-    return store_purge(stream->store, &rolls->purge, &purged, more);
+    return store_purge(stream->store, &rolls->purge, &purged, step);
 }
 
 static bool rolls_step(js_t *js, job_t *job) {
     rolls_t *rolls = (rolls_t *)job;
-    bool more = false;
-    status_t status = roll_step(rolls, &more);
-    if (status == STATUS_OK && more) {
+    step_outcome_t step;
+    status_t status = roll_step(rolls, &step);
+    if (status == STATUS_OK && !job_over(job, step)) {
         return false;
     }
     store_purge_end(&rolls->purge);

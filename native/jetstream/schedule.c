@@ -203,13 +203,24 @@ bool js_schedule_end(stream_t *stream, bytes_t subject, uint64_t below_seq) {
     store_purge_t purge = {.filter = subject, .below_seq = below_seq, .left = below_seq};
     uint64_t purged;
     status_t status = js_schedule_there(stream, subject);
-    bool more = status == STATUS_OK;
+    step_outcome_t step = status == STATUS_OK ? STEP_MORE : STEP_OVER;
+    bool goes_on = status == STATUS_OK;
     /* there is one message: a schedule replaces what its subject had */
-    for (uint32_t step = 0; more && status == STATUS_OK && step < END_STEPS_MAX; step++) {
-        status = store_purge(stream->store, &purge, &purged, &more);
+    for (uint32_t steps = 0; goes_on && steps < END_STEPS_MAX; steps++) {
+        status = store_purge(stream->store, &purge, &purged, &step);
+        switch (step) {
+        case STEP_UNKNOWN:
+        case STEP_OVER: goes_on = false; break;
+        case STEP_MORE: break;
+        }
     }
     store_purge_end(&purge);
-    return !status_unknown(status) && !more;
+    switch (step) {
+    case STEP_UNKNOWN:
+    case STEP_MORE: return false;
+    case STEP_OVER: break;
+    }
+    return !status_unknown(status);
 }
 
 bool js_schedule_ends(const stream_t *stream, bytes_t header) {

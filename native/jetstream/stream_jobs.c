@@ -190,10 +190,10 @@ typedef struct purge_job {
 static bool purge_step(js_t *js, job_t *base) {
     purge_job_t *job = (purge_job_t *)base;
     uint64_t purged = 0;
-    bool more = false;
-    status_t status = store_purge(base->stream->store, &job->purge, &purged, &more);
+    step_outcome_t step;
+    status_t status = store_purge(base->stream->store, &job->purge, &purged, &step);
     job->purged += purged;
-    if (status == STATUS_OK && more) {
+    if (status == STATUS_OK && !job_over(base, step)) {
         return false;
     }
     if (status != STATUS_OK) {

@@ -195,7 +195,7 @@ static void ahead_note(store_ahead_list_t *list, uint64_t seq) {
 /* One step back. STATUS_AGAIN: there are more; STATUS_NOT_FOUND: reading has to find the rest. */
 static status_t ahead_step(store_stream_t *stream, store_ahead_list_t *list, uint64_t floor) {
     message_row_t found;
-    if (list->steps_left == 0 || message_find(stream, list->at, true, &found) != STATUS_OK) {
+    if (list->steps_left == 0 || message_status(message_find(stream, list->at, true, &found), &found) != STATUS_OK) {
         return STATUS_NOT_FOUND;
     }
     list->steps_left--;

@@ -99,11 +99,13 @@ static append_verdict_t takes_place_of_oldest(const entry_t *entry) {
     message_row_t oldest;
     head_t head = entry->head->head;
     uint32_t steps = STORE_STEP;
-    status_t status = subject_oldest(entry->stream, &head, entry->append->subject, &steps, &oldest);
-    if (status == STATUS_OK) {
-        return stream_message_bytes(entry->stream, &oldest.message) < entry->bytes ? APPEND_MAX_BYTES : APPEND_STORED;
+    switch (subject_oldest(entry->stream, &head, entry->append->subject, &steps, &oldest)) {
+    case SEEK_UNKNOWN: return APPEND_NO_SPACE;
+    case SEEK_NONE:
+    case SEEK_MORE: return APPEND_MAX_BYTES;
+    case SEEK_FOUND: break;
     }
-    return status == STATUS_IO || status == STATUS_NO_MEMORY ? APPEND_NO_SPACE : APPEND_MAX_BYTES;
+    return stream_message_bytes(entry->stream, &oldest.message) < entry->bytes ? APPEND_MAX_BYTES : APPEND_STORED;
 }
 
 /* Discard new: would the message, behind those of its group, break a limit? */
@@ -292,10 +294,15 @@ static bool append_roll(const entry_t *entry) {
                            .below_seq = entry->seq,
                            .left = entry->seq};
     uint64_t purged;
-    bool more = false;
-    status_t status = store_purge(entry->stream, &purge, &purged, &more);
+    step_outcome_t step;
+    status_t status = store_purge(entry->stream, &purge, &purged, &step);
     store_purge_end(&purge);
-    return status == STATUS_OK && !more;
+    switch (step) {
+    case STEP_UNKNOWN: /* a job tries it again */
+    case STEP_MORE: return false;
+    case STEP_OVER: break;
+    }
+    return status == STATUS_OK;
 }
 
 /* before: messages of its group that come before it and are not in the stream yet. */

@@ -70,12 +70,11 @@ static bool expire_aged(store_stream_t *stream, int64_t age_now, uint32_t *steps
     while (*steps > 0) {
         message_row_t found;
         uint64_t from = stream->aging.aged > stream->log.first_seq ? stream->aging.aged : stream->log.first_seq;
-        status_t status = message_next_some(stream, &from, stream->log.last_seq, false, steps, &found);
-        if (status == STATUS_AGAIN) {
-            stream->aging.aged = from; /* all of these are gone */
-        }
-        if (status != STATUS_OK) {
-            return status == STATUS_AGAIN || status == STATUS_NOT_FOUND;
+        switch (message_next_some(stream, &from, stream->log.last_seq, false, steps, &found)) {
+        case SEEK_UNKNOWN: return false;
+        case SEEK_NONE: return true;
+        case SEEK_MORE: stream->aging.aged = from; return true; /* all of these are gone */
+        case SEEK_FOUND: break;
         }
         bool exempt = found.sound && (found.message.flags & MESSAGE_NEVER) != 0;
         if (found.sound && !exempt && found.message.born > limit) {
@@ -92,24 +91,26 @@ static bool expire_aged(store_stream_t *stream, int64_t age_now, uint32_t *steps
 }
 
 /* LMDB's first expiry entry behind what is done. */
-static status_t lmdb_expiry(store_stream_t *stream, int64_t *expires, uint64_t *seq) {
+static read_outcome_t lmdb_expiry(store_stream_t *stream, int64_t *expires, uint64_t *seq) {
     store_key_t from;
     bytes_t key = BYTES_NONE;
     bytes_t value = BYTES_NONE;
     if (stream->notes.hidden_until != 0) {
-        return STATUS_NOT_FOUND;
+        return READ_NONE;
     }
     key_expiry(&from, stream->id, stream->aging.done, stream->aging.done_seq + 1);
-    status_t status = env_seek(stream->store->env, DB_EXPIRY, key_bytes(&from), &key, &value);
-    if (status != STATUS_OK) {
-        return status;
+    read_outcome_t outcome = read_outcome(env_seek(stream->store->env, DB_EXPIRY, key_bytes(&from), &key, &value));
+    switch (outcome) {
+    case READ_UNKNOWN:
+    case READ_NONE: return outcome;
+    case READ_FOUND: break;
     }
     if (key.size != EXPIRY_KEY_SIZE || load_be32(key.at) != stream->id) {
-        return STATUS_NOT_FOUND;
+        return READ_NONE;
     }
     *expires = (int64_t)load_be64(key.at + 4);
     *seq = load_be64(key.at + 12);
-    return STATUS_OK;
+    return READ_FOUND;
 }
 
 /* false: not now, and it stays due. */
@@ -118,11 +119,13 @@ static bool expire_one(store_stream_t *stream, int64_t expires, uint64_t seq, ui
     if ((seq & EXPIRY_SCHEDULE) != 0) {
         return schedule_due(stream, seq & ~EXPIRY_SCHEDULE, expires);
     }
-    status_t status = message_find(stream, seq, false, &found);
-    if (status != STATUS_OK) {
-        return !status_unknown(status);
+    switch (message_find(stream, seq, false, &found)) {
+    case READ_UNKNOWN: return false;
+    case READ_NONE: return true;
+    case READ_FOUND: break;
     }
-    return (found.message.flags & MESSAGE_GONE) != 0 || marker_or_remove(stream, &found, steps) == STATUS_OK;
+    return !found.sound || (found.message.flags & MESSAGE_GONE) != 0
+           || marker_or_remove(stream, &found, steps) == STATUS_OK;
 }
 
 /* Firing a schedule is a message put together and stored, and a look at its pattern. A marker is stored, too. */
@@ -139,13 +142,16 @@ static bool expire_in_lmdb(store_stream_t *stream, int64_t age_now, uint32_t *st
     store_key_t from;
     key_expiry(&from, stream->id, stream->aging.done, stream->aging.done_seq);
     for (; *steps > 0; steps_spend(stream, steps, seq)) {
-        status_t status = lmdb_expiry(stream, &expires, &seq);
-        if (status != STATUS_OK) {
-            room = status == STATUS_NOT_FOUND;
-            expires = room ? INT64_MAX : 0; /* not known: the next look asks again */
+        bool is_due = false;
+        switch (lmdb_expiry(stream, &expires, &seq)) {
+        case READ_UNKNOWN:
+            room = false;
+            expires = 0; /* the next look asks again */
             break;
+        case READ_NONE: expires = INT64_MAX; break;
+        case READ_FOUND: is_due = expires <= age_now; break;
         }
-        if (expires > age_now) {
+        if (!is_due) {
             break;
         }
         room = overlay_fits(stream->store, REMOVAL_NEED) && expire_one(stream, expires, seq, steps);
@@ -195,14 +201,16 @@ bool limits_expire_in_order(store_stream_t *stream, int64_t age_now, uint32_t *s
     while (*steps > 0) {
         int64_t expires = INT64_MAX;
         uint64_t seq = 0;
-        status_t status = lmdb_expiry(stream, &expires, &seq);
-        if (status != STATUS_OK && status != STATUS_NOT_FOUND) {
-            return false;
+        bool stored = false;
+        switch (lmdb_expiry(stream, &expires, &seq)) {
+        case READ_UNKNOWN: return false;
+        case READ_NONE: expires = INT64_MAX; break;
+        case READ_FOUND: stored = true; break;
         }
-        stream->aging.next = status == STATUS_OK ? expires : INT64_MAX;
+        stream->aging.next = expires;
         const expiry_t *young = expiries_first(&stream->aging.expiries);
-        bool old = status == STATUS_OK
-                   && (young == NULL || expires < young->expires || (expires == young->expires && seq < young->seq));
+        bool old =
+            stored && (young == NULL || expires < young->expires || (expires == young->expires && seq < young->seq));
         if ((!old && young == NULL) || (old ? expires : young->expires) > age_now) {
             return true;
         }
@@ -235,9 +243,11 @@ static int64_t aged_deadline(store_stream_t *stream) {
     }
     uint32_t steps = DEADLINE_STEPS;
     uint64_t from = stream->aging.aged;
-    status_t status = message_next_some(stream, &from, stream->log.last_seq, false, &steps, &found);
-    if (status != STATUS_OK) {
-        return status == STATUS_NOT_FOUND ? INT64_MAX : 0; /* not known yet: the next look goes on */
+    switch (message_next_some(stream, &from, stream->log.last_seq, false, &steps, &found)) {
+    case SEEK_NONE: return INT64_MAX;
+    case SEEK_MORE:
+    case SEEK_UNKNOWN: return 0; /* not known yet: the next look goes on */
+    case SEEK_FOUND: break;
     }
     return found.sound ? found.message.born + stream->config.max_age_ns : 0;
 }
@@ -246,8 +256,11 @@ int64_t limits_deadline_known(store_stream_t *stream) {
     int64_t expires = INT64_MAX;
     uint64_t seq = 0;
     if (stream->aging.next == 0) {
-        status_t status = lmdb_expiry(stream, &expires, &seq);
-        stream->aging.next = status == STATUS_OK ? expires : status == STATUS_NOT_FOUND ? INT64_MAX : 0;
+        switch (lmdb_expiry(stream, &expires, &seq)) {
+        case READ_UNKNOWN: break; /* looked for again */
+        case READ_NONE: stream->aging.next = INT64_MAX; break;
+        case READ_FOUND: stream->aging.next = expires; break;
+        }
     }
     return limits_deadline(stream);
 }

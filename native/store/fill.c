@@ -145,10 +145,14 @@ static status_t look_at_place(const filling_t *filling, const hole_t *hole, bool
         return STATUS_OK;
     }
     key_message(&key, stream->id, seq);
-    status_t status = message_find(stream, seq, false, &found);
-    *free = status == STATUS_NOT_FOUND
-            && !memtable_find(&stream->store->memtable, DB_MESSAGES, key_bytes(&key), &op, &position);
-    return status_unknown(status) ? status : STATUS_OK;
+    switch (message_find(stream, seq, false, &found)) {
+    case READ_UNKNOWN: return STATUS_IO;
+    case READ_NONE:
+        *free = !memtable_find(&stream->store->memtable, DB_MESSAGES, key_bytes(&key), &op, &position);
+        break;
+    case READ_FOUND: break;
+    }
+    return STATUS_OK;
 }
 
 /* A mirror has its origin's stamps, which never run backwards: one that does not fit between its neighbours' is of
@@ -160,16 +164,25 @@ static status_t look_at_stamps(const filling_t *filling, bool *fits) {
     uint64_t from = seq + 1;
     uint32_t steps = FILL_STEPS;
     message_row_t found;
-    status_t status = message_next_some(stream, &from, stream->log.last_seq, false, &steps, &found);
-    *fits = status != STATUS_OK || !found.sound || found.message.ts >= filling->append->force_ts;
-    from = seq - 1;
-    if ((status == STATUS_OK || status == STATUS_NOT_FOUND || status == STATUS_AGAIN) && *fits
-        && from >= stream->log.first_seq) {
-        steps = FILL_STEPS;
-        status = message_back_some(stream, &from, &steps, &found);
-        *fits = status != STATUS_OK || !found.sound || found.message.ts <= filling->append->force_ts;
+    *fits = true;
+    switch (message_next_some(stream, &from, stream->log.last_seq, false, &steps, &found)) {
+    case SEEK_UNKNOWN: return STATUS_IO;
+    case SEEK_NONE:
+    case SEEK_MORE: break;
+    case SEEK_FOUND: *fits = !found.sound || found.message.ts >= filling->append->force_ts; break;
     }
-    return status_unknown(status) && status != STATUS_AGAIN ? status : STATUS_OK;
+    from = seq - 1;
+    if (!*fits || from < stream->log.first_seq) {
+        return STATUS_OK;
+    }
+    steps = FILL_STEPS;
+    switch (message_back_some(stream, &from, &steps, &found)) {
+    case SEEK_UNKNOWN: return STATUS_IO;
+    case SEEK_NONE:
+    case SEEK_MORE: break;
+    case SEEK_FOUND: *fits = !found.sound || found.message.ts <= filling->append->force_ts; break;
+    }
+    return STATUS_OK;
 }
 
 /* ---- the neighbours on the subject ------------------------------------------------------------------------------- */
@@ -178,7 +191,7 @@ static status_t look_at_stamps(const filling_t *filling, bool *fits) {
 static status_t seek_back(const filling_t *filling, uint64_t *at, message_row_t *above) {
     uint64_t seq = filling->append->force_seq;
     for (uint32_t steps = 0; steps < FILL_STEPS; steps++) {
-        status_t status = message_find(filling->stream, *at, true, above);
+        status_t status = message_status(message_find(filling->stream, *at, true, above), above);
         if (status != STATUS_OK) {
             return status;
         }
@@ -201,9 +214,12 @@ static status_t seek_forward(const filling_t *filling, uint64_t *at, uint64_t *n
     uint32_t steps = FILL_STEPS;
     message_row_t found;
     while (steps > 0) {
-        status_t status = message_next_some(filling->stream, at, filling->head.last, true, &steps, &found);
-        if (status != STATUS_OK) {
-            return status;
+        seek_outcome_t outcome = message_next_some(filling->stream, at, filling->head.last, true, &steps, &found);
+        switch (outcome) {
+        case SEEK_UNKNOWN:
+        case SEEK_NONE:
+        case SEEK_MORE: return seek_status(outcome);
+        case SEEK_FOUND: break;
         }
         if (found.sound && bytes_equal(found.message.subject, filling->append->subject)) {
             *near = found.seq;
@@ -365,7 +381,7 @@ status_t store_fill(store_stream_t *stream, uint64_t upto, const append_t *appen
     status = status == STATUS_OK && wanted ? find_room(&filling) : status;
     status = status == STATUS_OK && wanted ? head_fetch(stream, append->subject, &entry) : status;
     if (status == STATUS_OK && wanted && filling.above.seq != 0) { /* reading the head may have moved it in memory */
-        status = message_find(stream, filling.above.seq, true, &filling.above);
+        status = message_status(message_find(stream, filling.above.seq, true, &filling.above), &filling.above);
     }
     /* The hole's record is written before the message: that write may fail, and the writes behind it do not. */
     status = status == STATUS_OK ? hole_advance(stream, &hole, append->force_seq) : status;

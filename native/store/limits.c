@@ -22,8 +22,8 @@
 static uint64_t link_end(store_stream_t *stream, uint64_t seq) {
     message_row_t found;
     for (uint32_t hop = 0; hop < LINK_HOPS; hop++) {
-        if (message_find(stream, seq, true, &found) != STATUS_OK || (found.message.flags & MESSAGE_GONE) == 0
-            || found.message.previous >= seq) {
+        if (message_status(message_find(stream, seq, true, &found), &found) != STATUS_OK
+            || (found.message.flags & MESSAGE_GONE) == 0 || found.message.previous >= seq) {
             break;
         }
         seq = found.message.previous;
@@ -56,6 +56,27 @@ static void write_deletion(store_stream_t *stream, const message_row_t *found, b
     notes_deleted(stream, 1);
 }
 
+/* The newest one of the subject at or below limits.seek_at, which comes down. */
+static seek_outcome_t newest_back(store_stream_t *stream, bytes_t subject, uint64_t floor, uint32_t *steps,
+                                  uint64_t *seq) {
+    while (stream->limits.seek_at >= floor && stream->limits.seek_at > 0) {
+        message_row_t before;
+        seek_outcome_t outcome = message_back_some(stream, &stream->limits.seek_at, steps, &before);
+        switch (outcome) {
+        case SEEK_UNKNOWN:
+        case SEEK_NONE:
+        case SEEK_MORE: return outcome;
+        case SEEK_FOUND: break;
+        }
+        if (before.sound && bytes_equal(before.message.subject, subject)) {
+            *seq = before.seq;
+            return SEEK_FOUND;
+        }
+        stream->limits.seek_at = before.seq - 1;
+    }
+    return SEEK_NONE;
+}
+
 /* Through the stream, since damage broke the chain. How far that is is kept for one message at a time; who wants to
  * remove another such message meanwhile waits, unless nobody goes on with the first one. */
 static status_t newest_by_search(store_stream_t *stream, const message_row_t *found, uint64_t floor, uint32_t *steps,
@@ -69,23 +90,13 @@ static status_t newest_by_search(store_stream_t *stream, const message_row_t *fo
     }
     stream->limits.seek_patience = SEEK_PATIENCE;
     uint32_t left = SEEK_STEPS;
-    status_t status = STATUS_NOT_FOUND;
-    *seq = floor;
-    while (stream->limits.seek_at >= floor && stream->limits.seek_at > 0) {
-        message_row_t before;
-        status = message_back_some(stream, &stream->limits.seek_at, &left, &before);
-        if (status != STATUS_OK) {
-            break;
-        }
-        if (before.sound && bytes_equal(before.message.subject, found->message.subject)) {
-            *seq = before.seq;
-            break;
-        }
-        stream->limits.seek_at = before.seq - 1;
-    }
+    seek_outcome_t outcome = newest_back(stream, found->message.subject, floor, &left, seq);
     *steps = (uint32_t)number_less(*steps, SEEK_STEPS - left);
-    if (status_unknown(status)) {
-        return status;
+    switch (outcome) {
+    case SEEK_UNKNOWN:
+    case SEEK_MORE: return seek_status(outcome);
+    case SEEK_NONE: *seq = floor; break;
+    case SEEK_FOUND: break;
     }
     stream->limits.seek_of = 0;
     return STATUS_OK;
@@ -98,17 +109,20 @@ static status_t newest_below(store_stream_t *stream, const message_row_t *found,
                              uint64_t *seq) {
     message_row_t before, nearest;
     uint32_t left = NEWEST_STEPS;
-    status_t status = message_chain(stream, &found->message, head.first, &left, &before);
+    seek_outcome_t outcome = message_chain(stream, &found->message, head.first, &left, &before);
     *steps = (uint32_t)number_less(*steps, number_less(NEWEST_STEPS - left, 1));
-    if (status == STATUS_AGAIN && message_find(stream, found->message.previous, true, &nearest) == STATUS_OK) {
-        write_link(stream, &nearest, before.message.previous);
+    switch (outcome) {
+    case SEEK_UNKNOWN: return STATUS_IO;
+    case SEEK_NONE: return newest_by_search(stream, found, head.first, steps, seq);
+    case SEEK_MORE:
+        if (message_status(message_find(stream, found->message.previous, true, &nearest), &nearest) == STATUS_OK) {
+            write_link(stream, &nearest, before.message.previous);
+        }
         return STATUS_AGAIN;
-    }
-    if (status == STATUS_NOT_FOUND || status == STATUS_CORRUPT) {
-        return newest_by_search(stream, found, head.first, steps, seq);
+    case SEEK_FOUND: break;
     }
     *seq = before.seq;
-    return status;
+    return STATUS_OK;
 }
 
 /* Takes the message off its subject's head. *link: one must stay in its place. But for STATUS_OK nothing was done. */
@@ -190,33 +204,48 @@ static void steps_end(store_t *store, uint32_t own, uint32_t left) {
     store->turn.spare_spent += (uint32_t)number_less(steps_begin(store, own) - left, own);
 }
 
+/* One back along the chain. false: not in this turn; the way forward may still know. */
+static bool back_one(store_stream_t *stream, uint64_t floor, uint32_t *steps, message_row_t *back) {
+    switch (message_chain(stream, &back->message, floor, steps, back)) {
+    case SEEK_UNKNOWN:
+    case SEEK_NONE:
+    case SEEK_MORE: return false;
+    case SEEK_FOUND: break;
+    }
+    return true;
+}
+
 /* Looks from both ends at once, so the cost is twice the shorter way: forward over the stream from the head's lower
  * bound, and back along the subject's chain, whose end is known by the count. */
-status_t subject_oldest(store_stream_t *stream, head_t *head, bytes_t subject, uint32_t *steps, message_row_t *found) {
+seek_outcome_t subject_oldest(store_stream_t *stream, head_t *head, bytes_t subject, uint32_t *steps,
+                              message_row_t *found) {
     message_row_t back;
     uint64_t left = head->count;
     uint64_t floor = head->first;
     uint32_t back_steps = *steps;
-    bool back_alive = message_find(stream, head->last, false, &back) == STATUS_OK;
+    bool back_alive = message_status(message_find(stream, head->last, false, &back), &back) == STATUS_OK;
     while (*steps > 0) {
         left -= left > 0;
         if (back_alive && left == 0) {
             *found = back;
             head->first = back.seq;
-            return STATUS_OK;
+            return SEEK_FOUND;
         }
-        status_t status = message_next_some(stream, &head->first, head->last, false, steps, found);
-        if (status != STATUS_OK) {
-            return status;
+        seek_outcome_t outcome = message_next_some(stream, &head->first, head->last, false, steps, found);
+        switch (outcome) {
+        case SEEK_UNKNOWN:
+        case SEEK_NONE:
+        case SEEK_MORE: return outcome;
+        case SEEK_FOUND: break;
         }
         if (found->sound && bytes_equal(found->message.subject, subject)) {
             head->first = found->seq;
-            return STATUS_OK;
+            return SEEK_FOUND;
         }
         head->first = found->seq + 1;
-        back_alive = back_alive && message_chain(stream, &back.message, floor, &back_steps, &back) == STATUS_OK;
+        back_alive = back_alive && back_one(stream, floor, &back_steps, &back);
     }
-    return STATUS_AGAIN;
+    return SEEK_MORE;
 }
 
 bool oldest_in_reach(store_stream_t *stream, head_entry_t *entry) {
@@ -227,14 +256,20 @@ bool oldest_in_reach(store_stream_t *stream, head_entry_t *entry) {
         return true;
     }
     uint32_t steps = steps_begin(store, LIMIT_OWN);
-    status_t status = subject_oldest(stream, &head, head_subject(entry), &steps, &found);
+    seek_outcome_t outcome = subject_oldest(stream, &head, head_subject(entry), &steps, &found);
     steps_end(store, LIMIT_OWN, steps);
-    /* damage: what enforces the limit deals with it */
-    if ((status == STATUS_OK || status == STATUS_AGAIN) && head.first > entry->head.first) {
+    bool reached = true;
+    switch (outcome) {
+    case SEEK_UNKNOWN:
+    case SEEK_NONE: return true; /* damage: what enforces the limit deals with it */
+    case SEEK_MORE: reached = false; break;
+    case SEEK_FOUND: break;
+    }
+    if (head.first > entry->head.first) {
         entry->head.first = head.first;
         head_change(stream, entry);
     }
-    return status != STATUS_AGAIN;
+    return reached;
 }
 
 /* Has the subject more than that? STATUS_NOT_FOUND: it has not. */
@@ -255,8 +290,8 @@ void limits_subject(store_stream_t *stream, bytes_t subject, uint32_t own) {
     status_t status = subject_surplus(stream, subject, most, &head);
     while (status == STATUS_OK) {
         message_row_t found;
-        status = overlay_fits(stream->store, REMOVAL_NEED) ? subject_oldest(stream, &head, subject, &steps, &found)
-                                                           : STATUS_AGAIN;
+        bool room = overlay_fits(stream->store, REMOVAL_NEED);
+        status = room ? seek_status(subject_oldest(stream, &head, subject, &steps, &found)) : STATUS_AGAIN;
         from = head.first;
         if (status == STATUS_OK) {
             status = message_remove(stream, &found, true, &steps);
@@ -292,14 +327,13 @@ static bool remove_first(store_stream_t *stream, uint32_t *steps) {
     if (!overlay_fits(stream->store, REMOVAL_NEED)) {
         return false;
     }
-    status_t status = message_next_some(stream, &from, stream->log.last_seq, false, steps, &found);
-    if (status == STATUS_OK) {
-        return message_remove(stream, &found, true, steps) == STATUS_OK;
+    switch (message_next_some(stream, &from, stream->log.last_seq, false, steps, &found)) {
+    case SEEK_UNKNOWN:
+    case SEEK_MORE: return false;
+    case SEEK_NONE: log_believe_empty(stream); return true;
+    case SEEK_FOUND: break;
     }
-    if (status == STATUS_NOT_FOUND) {
-        log_believe_empty(stream);
-    }
-    return status == STATUS_NOT_FOUND;
+    return message_remove(stream, &found, true, steps) == STATUS_OK;
 }
 
 static void thin_key(const store_stream_t *stream, store_key_t *key) {
@@ -351,35 +385,44 @@ void limits_load_surplus(store_stream_t *stream) {
     }
 }
 
+/* The next message, which may be one too many. */
+static step_outcome_t surplus_step(store_stream_t *stream, uint32_t *steps) {
+    message_row_t found;
+    head_t head;
+    if (*steps == 0 || !overlay_fits(stream->store, REMOVAL_NEED) || !thin_note(stream, true)) {
+        return STEP_UNKNOWN;
+    }
+    uint64_t from = number_most(stream->limits.surplus_from, stream->log.first_seq);
+    switch (message_next_some(stream, &from, stream->log.last_seq, false, steps, &found)) {
+    case SEEK_NONE: return STEP_OVER;
+    case SEEK_MORE:
+    case SEEK_UNKNOWN: stream->limits.surplus_from = from; return STEP_UNKNOWN; /* all up to there is gone */
+    case SEEK_FOUND: break;
+    }
+    uint64_t loads = stream->store->heads.added;
+    uint64_t most = (uint64_t)stream->config.max_msgs_per_subject;
+    status_t status = found.sound ? subject_surplus(stream, found.message.subject, most, &head) : STATUS_NOT_FOUND;
+    *steps = (uint32_t)number_less(*steps, LOAD_STEPS * (stream->store->heads.added - loads));
+    if (status == STATUS_OK) {
+        status = message_remove(stream, &found, true, steps);
+    }
+    if (status_unknown(status)) {
+        return STEP_UNKNOWN;
+    }
+    stream->limits.surplus_from = found.seq + 1;
+    return STEP_MORE;
+}
+
 /* Every message is looked at once, from the first on that may be one too many: so of a subject that has too many the
  * one at hand is the oldest. false: there was no room or no step for all of it. */
 static bool remove_surplus(store_stream_t *stream, uint32_t *steps) {
-    uint64_t most = (uint64_t)stream->config.max_msgs_per_subject;
-    while (stream->limits.surplus_from != 0 && stream->config.max_msgs_per_subject > 0) {
-        message_row_t found;
-        head_t head;
-        if (*steps == 0 || !overlay_fits(stream->store, REMOVAL_NEED) || !thin_note(stream, true)) {
-            return false;
+    bool goes_on = stream->limits.surplus_from != 0 && stream->config.max_msgs_per_subject > 0;
+    while (goes_on) {
+        switch (surplus_step(stream, steps)) {
+        case STEP_UNKNOWN: return false;
+        case STEP_MORE: break;
+        case STEP_OVER: goes_on = false; break;
         }
-        uint64_t from = number_most(stream->limits.surplus_from, stream->log.first_seq);
-        status_t status = message_next_some(stream, &from, stream->log.last_seq, false, steps, &found);
-        if (status == STATUS_NOT_FOUND) {
-            break;
-        }
-        if (status != STATUS_OK) { /* all up to there is gone */
-            stream->limits.surplus_from = from;
-            return false;
-        }
-        uint64_t loads = stream->store->heads.added;
-        status = found.sound ? subject_surplus(stream, found.message.subject, most, &head) : STATUS_NOT_FOUND;
-        *steps = (uint32_t)number_less(*steps, LOAD_STEPS * (stream->store->heads.added - loads));
-        if (status == STATUS_OK) {
-            status = message_remove(stream, &found, true, steps);
-        }
-        if (status_unknown(status)) {
-            return false;
-        }
-        stream->limits.surplus_from = found.seq + 1;
     }
     if (!thin_note(stream, false)) {
         return false;

@@ -287,22 +287,32 @@ static void believe_room(store_stream_t *stream) {
     }
 }
 
-status_t log_seek_first(store_stream_t *stream, uint32_t *steps) {
+seek_outcome_t log_seek_first(store_stream_t *stream, uint32_t *steps) {
     log_t *log = &stream->log;
     message_row_t found;
     uint64_t from = log->first_seq;
-    status_t status = message_next_some(stream, &from, log->last_seq, false, steps, &found);
-    if (log->first_open && (status == STATUS_OK || status == STATUS_AGAIN)) {
-        log->first_seq = status == STATUS_OK ? found.seq : from;
+    seek_outcome_t outcome = message_next_some(stream, &from, log->last_seq, false, steps, &found);
+    bool open = log->first_open;
+    log->first_known = false;
+    switch (outcome) {
+    case SEEK_UNKNOWN: return outcome;
+    case SEEK_NONE: log->first_open = false; return outcome;
+    case SEEK_MORE: break;
+    case SEEK_FOUND:
+        from = found.seq;
+        log->first_known = found.sound;
+        log->first_open = false;
+        break;
+    }
+    if (open) {
+        log->first_seq = from;
         believe_room(stream);
     }
-    log->first_open = log->first_open && status_unknown(status);
-    log->first_known = status == STATUS_OK && found.sound;
     if (log->first_known) {
         log->first_ts = found.message.ts;
         log->first_born = found.message.born;
     }
-    return status;
+    return outcome;
 }
 
 bool log_first_known(store_stream_t *stream) {
@@ -349,8 +359,11 @@ bool log_remove(store_stream_t *stream, uint64_t seq, uint64_t bytes, uint32_t *
     log->first_seq = log->first_open ? seq + 1 : log->last_seq + 1;
     if (log->first_open) {
         uint32_t left = FIRST_STEPS;
-        if (log_seek_first(stream, &left) == STATUS_NOT_FOUND) {
-            log_believe_empty(stream);
+        switch (log_seek_first(stream, &left)) {
+        case SEEK_UNKNOWN:
+        case SEEK_MORE:
+        case SEEK_FOUND: break;
+        case SEEK_NONE: log_believe_empty(stream); break;
         }
         if (LEAF_UNLIKELY(left < FIRST_STEPS - 1)) {
             *steps = (uint32_t)number_less(*steps, FIRST_STEPS - 1 - left);

@@ -101,8 +101,8 @@ bool stream_sound(const store_stream_t *stream);
 void log_settle(store_stream_t *stream);
 /* Makes first_ts and first_born known; false: empty, or not known now. */
 bool log_first_known(store_stream_t *stream);
-/* Looks for the first message from first_seq on (first_open). STATUS_AGAIN: go on in a later turn. */
-LEAF_MUST_USE status_t log_seek_first(store_stream_t *stream, uint32_t *steps);
+/* Looks for the first message from first_seq on (first_open). */
+LEAF_MUST_USE seek_outcome_t log_seek_first(store_stream_t *stream, uint32_t *steps);
 static inline bytes_t log_last_id(const log_t *log) {
     return bytes_of(log->last_id, log->last_id_size);
 }

@@ -11,30 +11,46 @@ struct message_row {
     uint64_t seq;
     message_record_t message;
     bytes_t value;
-    bool sound; /* its checksum was looked at and held, or its structure holds where that was enough */
+    bool sound; /* its checksum was looked at and held, or its structure holds where that was enough; else all that is
+                   known is the sequence. Who finds one that is not says so (store_corrupt) */
 };
-/* Finds the message stored at seq, GONE links too. verify: look at the checksum. STATUS_NOT_FOUND, STATUS_CORRUPT (not
- * alarmed here). */
-LEAF_MUST_USE status_t message_find(store_stream_t *stream, uint64_t seq, bool verify, message_row_t *found);
+/* Finds the message stored at seq, GONE links too. verify: look at the checksum. */
+LEAF_MUST_USE read_outcome_t message_find(store_stream_t *stream, uint64_t seq, bool verify, message_row_t *found);
 /* The same for who wants no more than its stamp and its link: of a large one, the checksum is not looked at. */
-LEAF_MUST_USE status_t message_link(store_stream_t *stream, uint64_t seq, message_row_t *found);
-/* The first one alive at or after *from, up to upto. A corrupt one is found too (sound false). STATUS_AGAIN with *from
- * moved on when *budget steps (over deleted ones, too) were not enough. */
-status_t message_next_some(store_stream_t *stream, uint64_t *from, uint64_t upto, bool verify, uint32_t *budget,
-                           message_row_t *found);
-/* store_next, with what is left of the budget. */
-LEAF_MUST_USE status_t next_counted(store_stream_t *stream, filters_t filters, uint64_t *from, uint64_t upto,
-                                    uint32_t *budget, stored_message_t *out);
+LEAF_MUST_USE read_outcome_t message_link(store_stream_t *stream, uint64_t seq, message_row_t *found);
+/* The first one alive at or after *from, up to upto. SEEK_MORE with *from moved on when *budget steps (over deleted
+ * ones, too) were not enough. */
+LEAF_MUST_USE seek_outcome_t message_next_some(store_stream_t *stream, uint64_t *from, uint64_t upto, bool verify,
+                                               uint32_t *budget, message_row_t *found);
 /* The last one alive at or below *from, likewise. */
-status_t message_back_some(store_stream_t *stream, uint64_t *from, uint32_t *budget, message_row_t *found);
-/* The one before `message` on its subject that still lives; floor: do not go below. STATUS_AGAIN: it is farther than
- * that many steps, and found is the deleted one that they lead to. */
-status_t message_chain(store_stream_t *stream, const message_record_t *message, uint64_t floor, uint32_t *steps,
-                       message_row_t *found);
-void message_row_out(const message_row_t *found, stored_message_t *out);
+LEAF_MUST_USE seek_outcome_t message_back_some(store_stream_t *stream, uint64_t *from, uint32_t *budget,
+                                               message_row_t *found);
+/* The one before `message` on its subject that still lives; floor: do not go below. SEEK_NONE: there is none, or damage
+ * broke the chain. SEEK_MORE: it is farther than that many steps, and found is the deleted one that they lead to. */
+LEAF_MUST_USE seek_outcome_t message_chain(store_stream_t *stream, const message_record_t *message, uint64_t floor,
+                                           uint32_t *steps, message_row_t *found);
+/* The first record at or after from, up to upto, whose stamp can be read; also that of a deleted message: its link
+ * keeps it. READ_UNKNOWN: or more damaged ones than the budget lie before it. */
+LEAF_MUST_USE read_outcome_t message_stamp(store_stream_t *stream, uint64_t from, uint64_t upto, uint32_t *budget,
+                                           message_row_t *found);
+/* For who hands up what message_find said; STATUS_CORRUPT: it is damaged. */
+static inline status_t message_status(read_outcome_t outcome, const message_row_t *found) {
+    switch (outcome) {
+    case READ_UNKNOWN: return STATUS_IO;
+    case READ_NONE: return STATUS_NOT_FOUND;
+    case READ_FOUND: break;
+    }
+    return found->sound ? STATUS_OK : STATUS_CORRUPT;
+}
 
 void read_filled(store_stream_t *stream); /* a message is where none was */
 void read_forget(store_t *store);         /* LMDB's cursor stands nowhere: its snapshot is another one */
+
+/* ---- scan.c ------------------------------------------------------------------------------------------------------ */
+void message_row_out(const message_row_t *found, stored_message_t *out);
+/* store_next, with what is left of the budget. */
+LEAF_MUST_USE status_t next_counted(store_stream_t *stream, filters_t filters, uint64_t *from, uint64_t upto,
+                                    uint32_t *budget, stored_message_t *out);
 
 /* ---- limits.c ---------------------------------------------------------------------------------------------------- */
 #define REMOVAL_NEED 2048 /* of one message, in the batch: a GONE link, a changed head, a touched stream */
@@ -60,9 +76,9 @@ void limits_subject(store_stream_t *stream, bytes_t subject, uint32_t own);
 void limits_appended(store_stream_t *stream, uint32_t own); /* limits_enforce, likewise */
 /* Would a look for the subject's oldest message end in this turn? If not it comes closer: false, ask again later. */
 bool oldest_in_reach(store_stream_t *stream, head_entry_t *entry);
-/* head.first becomes its sequence. STATUS_AGAIN: it is above head.first, farther than that many steps. */
-LEAF_MUST_USE status_t subject_oldest(store_stream_t *stream, head_t *head, bytes_t subject, uint32_t *steps,
-                                      message_row_t *found);
+/* head.first becomes its sequence. SEEK_MORE: it is above head.first, farther than that many steps. */
+LEAF_MUST_USE seek_outcome_t subject_oldest(store_stream_t *stream, head_t *head, bytes_t subject, uint32_t *steps,
+                                            message_row_t *found);
 
 /* ---- expire.c ---------------------------------------------------------------------------------------------------- */
 /* Removes expired messages, as long as there are steps. false: something is due, but not now: there is no room, or it

@@ -25,11 +25,12 @@
 
 status_t store_delete(store_stream_t *stream, uint64_t seq) {
     message_row_t found;
-    status_t status = message_find(stream, seq, false, &found);
-    if (status != STATUS_OK && status != STATUS_CORRUPT) {
-        return status;
+    switch (message_find(stream, seq, false, &found)) {
+    case READ_UNKNOWN: return STATUS_IO;
+    case READ_NONE: return STATUS_NOT_FOUND;
+    case READ_FOUND: break;
     }
-    if (status == STATUS_OK && (found.message.flags & MESSAGE_GONE) != 0) {
+    if ((found.message.flags & MESSAGE_GONE) != 0) {
         return STATUS_NOT_FOUND;
     }
     if (!overlay_fits(stream->store, REMOVAL_NEED)) {
@@ -65,102 +66,154 @@ static status_t purge_begin(store_stream_t *stream, store_purge_t *purge) {
 }
 
 /* May another one go? Only a `keep` needs the number of those that match; one subject is through when its head says
- * so. STATUS_NOT_FOUND: none may. */
-static status_t goes_on(store_stream_t *stream, const store_purge_t *purge, bool literal) {
+ * so. */
+static step_outcome_t goes_on(store_stream_t *stream, const store_purge_t *purge, bool literal) {
     head_t head;
     if (purge->keep > 0 && store_tally_now(purge->tally) <= purge->keep) {
-        return STATUS_NOT_FOUND;
+        return STEP_OVER;
     }
     if (!literal) {
-        return STATUS_OK;
+        return STEP_MORE;
     }
     switch (head_look(stream, purge->filter, &head)) {
-    case READ_UNKNOWN: return STATUS_IO;
-    case READ_NONE: return STATUS_NOT_FOUND;
+    case READ_UNKNOWN: return STEP_UNKNOWN;
+    case READ_NONE: return STEP_OVER;
     case READ_FOUND: break;
     }
-    return head.first > purge->upto ? STATUS_NOT_FOUND : STATUS_OK;
+    return head.first > purge->upto ? STEP_OVER : STEP_MORE;
 }
 
-static status_t next_taken(store_stream_t *stream, store_purge_t *purge, uint32_t *budget, message_row_t *found) {
+static seek_outcome_t next_taken(store_stream_t *stream, store_purge_t *purge, uint32_t *budget, message_row_t *found) {
     bool all = subject_is_everything(purge->filter);
     while (*budget > 0) {
-        status_t status = message_next_some(stream, &purge->at, purge->upto, false, budget, found);
-        if (status != STATUS_OK) {
-            return status;
+        seek_outcome_t outcome = message_next_some(stream, &purge->at, purge->upto, false, budget, found);
+        switch (outcome) {
+        case SEEK_UNKNOWN:
+        case SEEK_NONE:
+        case SEEK_MORE: return outcome;
+        case SEEK_FOUND: break;
         }
         purge->at = found->seq + 1;
         if (all || (found->sound && subject_matches(found->message.subject, purge->filter))) {
-            return STATUS_OK;
+            return SEEK_FOUND;
         }
     }
-    return STATUS_AGAIN;
+    return SEEK_MORE;
 }
 
-/* One subject with few messages, wide apart: its chain knows them all. STATUS_NOT_FOUND: not such a subject, or its
- * chain is broken; any other but STATUS_OK: not all of them went, in a later turn the rest. */
-static status_t take_chain(store_stream_t *stream, store_purge_t *purge, uint64_t *purged) {
-    uint64_t seqs[CHAIN_MAX];
-    uint32_t count = 0;
+/* That one goes. STEP_MORE: there may be more; it is there still where there was no room or no step for it. */
+static step_outcome_t purge_one(store_stream_t *stream, const message_row_t *found, uint32_t *steps, bool *taken) {
+    *taken = false;
+    if (!overlay_fits(stream->store, REMOVAL_NEED)) {
+        return STEP_MORE;
+    }
+    status_t status = message_remove(stream, found, true, steps);
+    *taken = status == STATUS_OK;
+    return *taken || status == STATUS_AGAIN ? STEP_MORE : STEP_UNKNOWN;
+}
+
+/* One subject with few messages, wide apart: its chain knows them all, the newest first. false: not such a subject, or
+ * its chain is broken or cannot be read: the stream is gone through. */
+static bool chain_known(store_stream_t *stream, const store_purge_t *purge, uint32_t *steps, uint64_t seqs[CHAIN_MAX],
+                        uint32_t *count) {
     head_t head;
     message_row_t found;
+    *count = 0;
     switch (head_look(stream, purge->filter, &head)) {
-    case READ_UNKNOWN: return STATUS_IO;
-    case READ_NONE: return STATUS_NOT_FOUND;
+    case READ_UNKNOWN:
+    case READ_NONE: return false; /* goes_on() says which */
     case READ_FOUND: break;
     }
-    if (head.count > CHAIN_MAX || head.last - head.first < head.count * CHAIN_COST) {
-        return STATUS_NOT_FOUND;
+    if (head.count > CHAIN_MAX || head.last - head.first < head.count * CHAIN_COST
+        || message_status(message_find(stream, head.last, false, &found), &found) != STATUS_OK) {
+        return false;
     }
-    uint32_t steps = CHAIN_STEPS;
-    status_t status = message_find(stream, head.last, false, &found);
     for (uint64_t left = head.count; left > 0; left--) {
-        if (status != STATUS_OK) {
-            return STATUS_NOT_FOUND;
-        }
-        seqs[count] = found.seq;
-        count += found.seq <= purge->upto;
-        status = message_chain(stream, &found.message, head.first, &steps, &found);
-    }
-    while (count > 0 && (status = goes_on(stream, purge, true)) == STATUS_OK) {
-        if (!overlay_fits(stream->store, REMOVAL_NEED)) {
-            return STATUS_AGAIN;
-        }
-        status = message_find(stream, seqs[--count], false, &found);
-        status = status == STATUS_OK ? message_remove(stream, &found, true, &steps) : status;
-        *purged += status == STATUS_OK;
-        if (status_unknown(status)) {
-            return status;
+        seqs[*count] = found.seq;
+        *count += found.seq <= purge->upto;
+        seek_outcome_t outcome =
+            left > 1 ? message_chain(stream, &found.message, head.first, steps, &found) : SEEK_FOUND;
+        switch (outcome) {
+        case SEEK_UNKNOWN:
+        case SEEK_NONE:
+        case SEEK_MORE: return false;
+        case SEEK_FOUND: break;
         }
     }
-    return count > 0 && status_unknown(status) ? status : STATUS_OK;
+    return true;
 }
 
-/* false: the budget or the room in the batch did not suffice, or it is not known which goes next. */
-static bool purge_message(store_stream_t *stream, store_purge_t *purge, uint64_t *purged) {
-    bool literal = !subject_is_everything(purge->filter) && !subject_has_wildcard(purge->filter);
-    uint32_t budget = PURGE_STEP;
-    status_t chained = literal ? take_chain(stream, purge, purged) : STATUS_NOT_FOUND;
-    if (chained != STATUS_NOT_FOUND) {
-        return chained == STATUS_OK;
-    }
-    status_t status;
-    while ((status = goes_on(stream, purge, literal)) == STATUS_OK) {
+/* The oldest first. STEP_MORE: not all of them went, in a later turn the rest. */
+static step_outcome_t purge_chain(store_stream_t *stream, const store_purge_t *purge, const uint64_t *seqs,
+                                  uint32_t count, uint32_t *steps, uint64_t *purged) {
+    while (count > 0) {
         message_row_t found;
-        if (!overlay_fits(stream->store, REMOVAL_NEED)) {
-            return false;
+        bool taken;
+        step_outcome_t step = goes_on(stream, purge, true);
+        switch (step) {
+        case STEP_UNKNOWN:
+        case STEP_OVER: return step;
+        case STEP_MORE: break;
         }
-        status = next_taken(stream, purge, &budget, &found);
-        if (status != STATUS_OK) {
-            return status == STATUS_NOT_FOUND;
+        switch (message_find(stream, seqs[--count], false, &found)) {
+        case READ_UNKNOWN: return STEP_UNKNOWN;
+        case READ_NONE: continue;
+        case READ_FOUND: break;
         }
-        if (message_remove(stream, &found, true, &budget) != STATUS_OK) {
-            purge->at = found.seq;
-            return false;
+        if (!found.sound) {
+            continue;
         }
-        ++*purged;
+        step = purge_one(stream, &found, steps, &taken);
+        *purged += taken;
+        if (!taken) {
+            return step;
+        }
     }
-    return status == STATUS_NOT_FOUND;
+    return STEP_OVER;
+}
+
+static step_outcome_t purge_next(store_stream_t *stream, store_purge_t *purge, uint32_t *budget, uint64_t *purged) {
+    message_row_t found;
+    bool taken;
+    switch (next_taken(stream, purge, budget, &found)) {
+    case SEEK_UNKNOWN: return STEP_UNKNOWN;
+    case SEEK_NONE: return STEP_OVER;
+    case SEEK_MORE: return STEP_MORE;
+    case SEEK_FOUND: break;
+    }
+    step_outcome_t step = purge_one(stream, &found, budget, &taken);
+    if (!taken) {
+        purge->at = found.seq;
+        *budget = 0;
+    }
+    *purged += taken;
+    return step;
+}
+
+static step_outcome_t purge_some(store_stream_t *stream, store_purge_t *purge, uint64_t *purged) {
+    bool literal = !subject_is_everything(purge->filter) && !subject_has_wildcard(purge->filter);
+    uint64_t seqs[CHAIN_MAX];
+    uint32_t budget = PURGE_STEP;
+    uint32_t steps = CHAIN_STEPS;
+    uint32_t count;
+    if (literal && chain_known(stream, purge, &steps, seqs, &count)) {
+        return purge_chain(stream, purge, seqs, count, &steps, purged);
+    }
+    while (budget > 0) {
+        step_outcome_t step = goes_on(stream, purge, literal);
+        switch (step) {
+        case STEP_UNKNOWN:
+        case STEP_OVER: return step;
+        case STEP_MORE: break;
+        }
+        step = purge_next(stream, purge, &budget, purged);
+        switch (step) {
+        case STEP_UNKNOWN:
+        case STEP_OVER: return step;
+        case STEP_MORE: break;
+        }
+    }
+    return STEP_MORE;
 }
 
 /* All go and none stays? What came since the purge began stays. */
@@ -172,7 +225,7 @@ static bool takes_all(store_stream_t *stream, const store_purge_t *purge) {
            && overlay_fits(stream->store, REMOVAL_NEED);
 }
 
-static void take_all(store_stream_t *stream, uint64_t *purged) {
+static void purge_all(store_stream_t *stream, uint64_t *purged) {
     const store_hooks_t *hooks = &stream->store->hooks;
     *purged += stream->log.messages;
     heads_leave(stream);
@@ -186,24 +239,26 @@ static void take_all(store_stream_t *stream, uint64_t *purged) {
     }
 }
 
-/* Looks for the first message that matches and stays. false: that takes further steps. */
-static bool look_for_left(store_stream_t *stream, store_purge_t *purge) {
+/* Looks for the first message that matches and stays. */
+static step_outcome_t look_for_left(store_stream_t *stream, store_purge_t *purge) {
     if (subject_is_everything(purge->filter)) {
         purge->left = stream->log.first_seq;
     } else if (purge->left == 0 && purge->keep == 0 && purge->below_seq == 0) {
         purge->left = purge->last + 1;
     }
     if (purge->left != 0) {
-        return true;
+        return STEP_OVER;
     }
     message_row_t found;
     uint32_t budget = PURGE_STEP;
     purge->upto = purge->last;
-    status_t status = next_taken(stream, purge, &budget, &found);
-    if (status == STATUS_OK || status == STATUS_NOT_FOUND) {
-        purge->left = status == STATUS_OK ? found.seq : purge->last + 1;
+    switch (next_taken(stream, purge, &budget, &found)) {
+    case SEEK_UNKNOWN: return STEP_UNKNOWN;
+    case SEEK_MORE: return STEP_MORE;
+    case SEEK_NONE: purge->left = purge->last + 1; break;
+    case SEEK_FOUND: purge->left = found.seq; break;
     }
-    return purge->left != 0;
+    return STEP_OVER;
 }
 
 void store_purge_end(store_purge_t *purge) {
@@ -227,9 +282,29 @@ static void purge_over(store_stream_t *stream, const store_purge_t *purge) {
     }
 }
 
-status_t store_purge(store_stream_t *stream, store_purge_t *purge, uint64_t *purged, bool *more) {
+/* What goes, and then what stays. */
+static step_outcome_t purge_turn(store_stream_t *stream, store_purge_t *purge, uint64_t *purged) {
+    if (!purge->looking && takes_all(stream, purge)) {
+        purge_all(stream, purged);
+    }
+    step_outcome_t step = purge->tally != NULL ? store_tally_step(purge->tally, STORE_STEP) : STEP_OVER;
+    switch (step) {
+    case STEP_UNKNOWN: /* it waits */
+    case STEP_MORE: return step;
+    case STEP_OVER: break;
+    }
+    step = purge->looking ? STEP_OVER : purge_some(stream, purge, purged);
+    switch (step) {
+    case STEP_UNKNOWN:
+    case STEP_MORE: return step;
+    case STEP_OVER: purge->looking = true; break;
+    }
+    return stream->store->hooks.purged != NULL ? look_for_left(stream, purge) : STEP_OVER;
+}
+
+status_t store_purge(store_stream_t *stream, store_purge_t *purge, uint64_t *purged, step_outcome_t *step) {
     *purged = 0;
-    *more = false;
+    *step = STEP_UNKNOWN;
     if (stream->log.stopped) {
         return STATUS_IO;
     }
@@ -237,19 +312,11 @@ status_t store_purge(store_stream_t *stream, store_purge_t *purge, uint64_t *pur
     if (status != STATUS_OK) {
         return status;
     }
-    if (!purge->looking && takes_all(stream, purge)) {
-        take_all(stream, purged);
-    }
-    step_outcome_t counted = purge->tally != NULL ? store_tally_step(purge->tally, STORE_STEP) : STEP_OVER;
-    switch (counted) {
-    case STEP_UNKNOWN: /* it waits */
-    case STEP_MORE: *more = true; break;
+    *step = purge_turn(stream, purge, purged);
+    switch (*step) {
+    case STEP_UNKNOWN:
+    case STEP_MORE: return STATUS_OK;
     case STEP_OVER: break;
-    }
-    purge->looking = purge->looking || (!*more && purge_message(stream, purge, purged));
-    *more = !purge->looking || (stream->store->hooks.purged != NULL && !look_for_left(stream, purge));
-    if (*more) {
-        return STATUS_OK;
     }
     store_purge_end(purge);
     purge_over(stream, purge);

@@ -94,33 +94,40 @@ static bool is_its_subject(const store_stream_t *stream, const recount_t *recoun
     return bytes_equal(key_bytes(&recount->stored), env_stored_key(stream->store->env, DB_HEADS, key, &room));
 }
 
-/* The next message whose checksum holds. STATUS_NOT_FOUND: that was all. */
-static status_t recount_next(store_stream_t *stream, recount_t *recount, uint32_t *steps, message_row_t *found) {
+/* The next message whose checksum holds. */
+static seek_outcome_t recount_next(store_stream_t *stream, recount_t *recount, uint32_t *steps, message_row_t *found) {
     while (*steps > 0) {
-        status_t status = message_next_some(stream, &recount->at, recount->upto, true, steps, found);
-        if (status != STATUS_OK) {
-            return status;
+        seek_outcome_t outcome = message_next_some(stream, &recount->at, recount->upto, true, steps, found);
+        switch (outcome) {
+        case SEEK_UNKNOWN:
+        case SEEK_NONE:
+        case SEEK_MORE: return outcome;
+        case SEEK_FOUND: break;
         }
         recount->at = found->seq + 1;
         if (found->sound) {
-            return STATUS_OK;
+            return SEEK_FOUND;
         }
         store_corrupt(stream->store, stream, stream->id, found->seq, "a message");
     }
-    return STATUS_AGAIN;
+    return SEEK_MORE;
 }
 
-static status_t recount_count(store_stream_t *stream, recount_t *recount, uint32_t *steps) {
+static step_outcome_t recount_count(store_stream_t *stream, recount_t *recount, uint32_t *steps) {
     message_row_t found;
-    status_t status;
-    while ((status = recount_next(stream, recount, steps, &found)) == STATUS_OK) {
+    for (;;) {
+        switch (recount_next(stream, recount, steps, &found)) {
+        case SEEK_UNKNOWN: return STEP_UNKNOWN;
+        case SEEK_NONE: return STEP_OVER;
+        case SEEK_MORE: return STEP_MORE;
+        case SEEK_FOUND: break;
+        }
         if (is_its_subject(stream, recount, found.message.subject)) {
             recount->head.first = recount->head.count == 0 ? found.seq : recount->head.first;
             recount->head.last = found.seq;
             recount->head.count++;
         }
     }
-    return status;
 }
 
 /* The head of that message's subject is counted, from the message on. */
@@ -135,12 +142,17 @@ static void recount_turn(store_stream_t *stream, recount_t *recount, const messa
     recount->phase = RECOUNT_COUNT;
 }
 
-/* Looks for a message whose subject has no head that can be read: then that is the one to count. */
-static status_t recount_seek(store_stream_t *stream, recount_t *recount, uint32_t *steps) {
+/* Looks for a message whose subject has no head that can be read: then that is the one to count, in the next step. */
+static step_outcome_t recount_seek(store_stream_t *stream, recount_t *recount, uint32_t *steps) {
     message_row_t found;
-    status_t status;
-    while ((status = recount_next(stream, recount, steps, &found)) == STATUS_OK) {
+    for (;;) {
         head_t head;
+        switch (recount_next(stream, recount, steps, &found)) {
+        case SEEK_UNKNOWN: return STEP_UNKNOWN;
+        case SEEK_NONE: return STEP_OVER;
+        case SEEK_MORE: return STEP_MORE;
+        case SEEK_FOUND: break;
+        }
         *steps = (uint32_t)number_less(*steps, SEEK_STEPS);
         switch (head_peek(stream, found.message.subject, &head)) {
         case READ_FOUND: continue;
@@ -148,9 +160,8 @@ static status_t recount_seek(store_stream_t *stream, recount_t *recount, uint32_
         case READ_NONE: break;
         }
         recount_turn(stream, recount, &found);
-        break;
+        return STEP_MORE;
     }
-    return status;
 }
 
 /* ---- the result -------------------------------------------------------------------------------------------------- */
@@ -179,7 +190,7 @@ static void recount_forget(store_stream_t *stream, recount_t *recount) {
 /* false: there is no room for it now. */
 static bool recount_write(store_stream_t *stream, recount_t *recount) {
     message_row_t newest;
-    if (message_find(stream, recount->head.last, true, &newest) != STATUS_OK) {
+    if (message_status(message_find(stream, recount->head.last, true, &newest), &newest) != STATUS_OK) {
         recount_end(stream); /* who asks again begins anew */
         return false;
     }
@@ -238,15 +249,12 @@ void recount_step(store_stream_t *stream, uint32_t *steps) {
     recount_t *recount = stream->recount;
     bool goes_on = true;
     while (goes_on && *steps > 0 && !recount_waits(recount)) {
-        status_t status = recount->phase == RECOUNT_SEEK ? recount_seek(stream, recount, steps)
-                                                         : recount_count(stream, recount, steps);
-        if (status == STATUS_NOT_FOUND) {
-            goes_on = recount_done(stream, recount) && recount->phase != RECOUNT_OVER;
-        } else if (status != STATUS_OK) {
-            if (status != STATUS_AGAIN) {
-                recount_end(stream); /* what is not known is not counted; who asks again begins anew */
-            }
-            return;
+        step_outcome_t step = recount->phase == RECOUNT_SEEK ? recount_seek(stream, recount, steps)
+                                                             : recount_count(stream, recount, steps);
+        switch (step) {
+        case STEP_UNKNOWN: recount_end(stream); return; /* what is not known is not counted; who asks begins anew */
+        case STEP_MORE: break;
+        case STEP_OVER: goes_on = recount_done(stream, recount) && recount->phase != RECOUNT_OVER; break;
         }
     }
     if (goes_on && recount_waits(recount) && recount_kept(stream->store, recount)) {

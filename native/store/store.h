@@ -165,8 +165,9 @@ typedef struct store_purge {
     uint64_t last; /* of the stream, when it began */
     struct store_tally *tally;
 } store_purge_t;
-/* One bounded step; *more: call again with the same purge (next tick). */
-LEAF_MUST_USE status_t store_purge(store_stream_t *stream, store_purge_t *purge, uint64_t *purged, bool *more);
+/* STEP_MORE: again with the same purge in the next tick; STEP_UNKNOWN: later. But for STATUS_OK it is refused. */
+LEAF_MUST_USE status_t store_purge(store_stream_t *stream, store_purge_t *purge, uint64_t *purged,
+                                   step_outcome_t *step);
 void store_purge_end(store_purge_t *purge); /* whenever no further step is to come, before the stream goes */
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */

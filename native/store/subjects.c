@@ -189,9 +189,11 @@ static status_t newest_by_steps(store_stream_t *stream, bytes_t subject, uint64_
     uint32_t sound = 0;
     while (sound < BACK_SCAN) {
         message_row_t found;
-        status_t status = message_back_some(stream, &from, budget, &found);
-        if (status != STATUS_OK) {
-            return status == STATUS_AGAIN && sound == 0 ? STATUS_IO : status;
+        switch (message_back_some(stream, &from, budget, &found)) {
+        case SEEK_UNKNOWN: return STATUS_IO;
+        case SEEK_NONE: return STATUS_NOT_FOUND;
+        case SEEK_MORE: return sound == 0 ? STATUS_IO : STATUS_AGAIN;
+        case SEEK_FOUND: break;
         }
         if (!found.sound) {
             store_corrupt(stream->store, stream, stream->id, found.seq, "a message");
@@ -222,24 +224,26 @@ status_t store_newest_of(store_stream_t *stream, bytes_t subject, uint64_t upto,
         if (*at == head.last && *at <= upto) {
             return STATUS_OK; /* whatever its checksum says: whoever reads it is told */
         }
-        status_t status =
-            *at < head.first || *at < stream->log.first_seq ? STATUS_NOT_FOUND : message_link(stream, *at, &found);
-        if (status == STATUS_NOT_FOUND && first && *at != head.last) {
+        read_outcome_t outcome =
+            *at < head.first || *at < stream->log.first_seq ? READ_NONE : message_link(stream, *at, &found);
+        switch (outcome) {
+        case READ_UNKNOWN: return STATUS_IO;
+        case READ_NONE:
+            if (!first || *at == head.last) {
+                return STATUS_NOT_FOUND;
+            }
             *at = head.last;
             continue;
+        case READ_FOUND: break;
         }
-        if (status == STATUS_CORRUPT) {
+        if (!found.sound) {
             store_corrupt(stream->store, stream, stream->id, *at, "a message");
             if (*at <= upto) {
                 return STATUS_OK; /* likewise */
             }
         }
-        bool leads = status == STATUS_OK && is_on(&found, subject) && found.message.previous < *at;
-        if (!leads && (status == STATUS_OK || status == STATUS_CORRUPT)) {
+        if (!found.sound || !is_on(&found, subject) || found.message.previous >= *at) {
             return newest_by_steps(stream, subject, upto, budget, at);
-        }
-        if (status != STATUS_OK) {
-            return status;
         }
         if (*at <= upto && (found.message.flags & MESSAGE_GONE) == 0) {
             return STATUS_OK;
@@ -297,9 +301,12 @@ static status_t newest_near(store_stream_t *stream, bytes_t pattern, uint64_t up
     uint32_t steps = BACK_STEPS;
     for (int looked = 0; looked < BACK_SCAN; looked++) {
         message_row_t found;
-        status_t status = at == 0 ? STATUS_NOT_FOUND : message_back_some(stream, &at, &steps, &found);
-        if (status != STATUS_OK) {
-            return status;
+        seek_outcome_t outcome = at == 0 ? SEEK_NONE : message_back_some(stream, &at, &steps, &found);
+        switch (outcome) {
+        case SEEK_UNKNOWN:
+        case SEEK_NONE:
+        case SEEK_MORE: return seek_status(outcome);
+        case SEEK_FOUND: break;
         }
         if (found.sound && (subject_is_everything(pattern) || subject_matches(found.message.subject, pattern))) {
             *seq = found.seq;

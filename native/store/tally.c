@@ -202,15 +202,13 @@ static step_outcome_t step_chain(store_tally_t *tally, uint32_t budget) {
     for (uint32_t step = 0; step < budget / CHAIN_COST + 1; step++) {
         message_row_t found;
         bool over = tally->at < tally->from || tally->at < stream->log.first_seq;
-        status_t status = over ? STATUS_NOT_FOUND : message_find(stream, tally->at, false, &found);
-        if (status_unknown(status)) {
-            return STEP_UNKNOWN;
+        read_outcome_t outcome = over ? READ_NONE : message_find(stream, tally->at, false, &found);
+        switch (outcome) {
+        case READ_UNKNOWN: return STEP_UNKNOWN;
+        case READ_NONE: tally_settle(tally, tally->counted); return STEP_OVER;
+        case READ_FOUND: break;
         }
-        if (status == STATUS_NOT_FOUND) {
-            tally_settle(tally, tally->counted);
-            return STEP_OVER;
-        }
-        if (status == STATUS_CORRUPT || found.message.previous >= tally->at) { /* where it leads is not known */
+        if (!found.sound || found.message.previous >= tally->at) { /* where it leads is not known */
             tally_scan(tally, TALLY_AFTER, tally->from, stream->log.last_seq);
             return STEP_MORE;
         }
@@ -279,10 +277,11 @@ static step_outcome_t tally_walk(store_tally_t *tally, uint32_t budget) {
 static step_outcome_t step_scan(store_tally_t *tally, uint32_t budget) {
     message_row_t found;
     while (tally->at <= tally->upto && budget > 0) {
-        status_t status = message_next_some(tally->stream, &tally->at, tally->upto, false, &budget, &found);
-        if (status != STATUS_OK) {
-            tally->at = status == STATUS_NOT_FOUND ? tally->upto + 1 : tally->at;
-            return step_outcome(status);
+        switch (message_next_some(tally->stream, &tally->at, tally->upto, false, &budget, &found)) {
+        case SEEK_UNKNOWN: return STEP_UNKNOWN;
+        case SEEK_MORE: return STEP_MORE;
+        case SEEK_NONE: tally->at = tally->upto + 1; return STEP_OVER;
+        case SEEK_FOUND: break;
         }
         tally->counted += found.sound && filters_match(tally->filters, found.message.subject);
         tally->at = found.seq + 1;

@@ -108,12 +108,12 @@ static inline void delete (uint64_t seq) {
 
 static inline void purge(const char *filter, uint64_t below, uint64_t keep) {
     store_purge_t request = {.filter = text(filter), .below_seq = below, .keep = keep};
-    bool more = true;
-    for (unsigned tries = 0; more;) {
+    step_outcome_t step = STEP_MORE;
+    for (unsigned tries = 0; step != STEP_OVER;) {
         uint64_t purged;
-        status_t status = store_purge(stream, &request, &purged, &more);
-        if (status != STATUS_OK || more) {
-            more = true;
+        status_t status = store_purge(stream, &request, &purged, &step);
+        CHECK(status == STATUS_OK || step != STEP_OVER);
+        if (step != STEP_OVER) {
             again(&tries);
         }
     }

@@ -310,12 +310,13 @@ static inline appended_t rig_append(rig_t *rig, store_stream_t *stream, const ap
 static inline uint64_t rig_purge(store_stream_t *stream, bytes_t filter, uint64_t below_seq, uint64_t keep) {
     store_purge_t purge = {.filter = filter, .below_seq = below_seq, .keep = keep};
     uint64_t purged = 0;
-    bool more = true;
-    while (more) {
+    step_outcome_t step = STEP_MORE;
+    while (step == STEP_MORE) {
         uint64_t some = 0;
-        CHECK_EQ_I64(STATUS_OK, store_purge(stream, &purge, &some, &more));
+        CHECK_EQ_I64(STATUS_OK, store_purge(stream, &purge, &some, &step));
         purged += some;
     }
+    CHECK_EQ_U64(STEP_OVER, step);
     return purged;
 }
 

@@ -394,10 +394,10 @@ static void purge_of_what_is_held(void) {
     tick(true);
     store_purge_t purge = {0};
     uint64_t purged = 0, steps = 0;
-    bool more = true;
-    for (; more && steps < 1000; steps++) {
+    step_outcome_t step = STEP_MORE;
+    for (; step != STEP_OVER && steps < 1000; steps++) {
         uint64_t some;
-        CHECK_EQ_I64(STATUS_OK, store_purge(stream, &purge, &some, &more));
+        CHECK_EQ_I64(STATUS_OK, store_purge(stream, &purge, &some, &step));
         purged += some;
         CHECK(some <= 256 || state().ack_pending == 0);
     }
@@ -408,12 +408,12 @@ static void purge_of_what_is_held(void) {
     publish("s.a", 900);
     pull("400");
     purge = (store_purge_t){0};
-    CHECK_EQ_I64(STATUS_OK, store_purge(stream, &purge, &purged, &more));
-    CHECK(more);
+    CHECK_EQ_I64(STATUS_OK, store_purge(stream, &purge, &purged, &step));
+    CHECK_EQ_U64(STEP_MORE, step);
     publish("s.a", 5);
-    for (steps = 0; more && steps < 1000; steps++) {
+    for (steps = 0; step != STEP_OVER && steps < 1000; steps++) {
         uint64_t some;
-        CHECK_EQ_I64(STATUS_OK, store_purge(stream, &purge, &some, &more));
+        CHECK_EQ_I64(STATUS_OK, store_purge(stream, &purge, &some, &step));
     }
     CHECK_EQ_U64(5, stored());
     CHECK_EQ_U64(5, state().pending);

@@ -428,12 +428,12 @@ static void nothing_outlives_a_purge(void) {
     expect_dictionaries(1, 1);
     stream = start_again();
     uint64_t purged;
-    bool more;
+    step_outcome_t step;
     store_purge_t purge = {0};
     do {
-        CHECK_EQ_I64(STATUS_OK, store_purge(stream, &purge, &purged, &more));
+        CHECK_EQ_I64(STATUS_OK, store_purge(stream, &purge, &purged, &step));
         rig_sync(&rig);
-    } while (more);
+    } while (step != STEP_OVER);
     put_readings(stream, 2, FEW); /* not enough for a dictionary */
     expect_dictionaries(0, 0);
     stream = start_again();

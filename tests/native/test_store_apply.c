@@ -64,9 +64,9 @@ static appended_t apply_append(member_t *member, const append_t *append) {
 static void apply_purge(member_t *member, bytes_t subject, uint64_t below, uint64_t keep) {
     store_purge_t purge = {.filter = subject, .below_seq = below, .keep = keep};
     uint64_t purged;
-    bool more = true;
-    for (int64_t until = 0; more && patient(&until);) {
-        if (store_purge(member->stream, &purge, &purged, &more) != STATUS_OK) {
+    step_outcome_t step = STEP_MORE;
+    for (int64_t until = 0; step != STEP_OVER && patient(&until);) {
+        if (store_purge(member->stream, &purge, &purged, &step) != STATUS_OK) {
             settle(member);
         }
     }

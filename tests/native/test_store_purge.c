@@ -78,10 +78,10 @@ static void one_step(void) {
     begin(MANY);
     store_purge_t purge = {0};
     uint64_t purged;
-    bool more = true;
+    step_outcome_t step;
     uint64_t before = journaled();
-    CHECK_EQ_I64(STATUS_OK, store_purge(stream, &purge, &purged, &more));
-    CHECK(!more);
+    CHECK_EQ_I64(STATUS_OK, store_purge(stream, &purge, &purged, &step));
+    CHECK_EQ_U64(STEP_OVER, step);
     CHECK_EQ_U64(MANY, purged);
     check_empty(MANY);
     rig_sync(&rig);

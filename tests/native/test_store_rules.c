@@ -225,8 +225,8 @@ static void sequences_end(void) {
     append_t append = {.subject = text("a"), .payload = text("r")};
     store_purge_t purge = {.below_seq = UINT64_MAX - 1};
     uint64_t purged = 0;
-    bool more = false;
-    CHECK_EQ_I64(STATUS_OK, store_purge(stream, &purge, &purged, &more));
+    step_outcome_t step;
+    CHECK_EQ_I64(STATUS_OK, store_purge(stream, &purge, &purged, &step));
     store_purge_end(&purge);
     CHECK_EQ_U64(UINT64_MAX - 1, store_append(stream, &append, rig.now).seq);
     for (int i = 0; i < 3; i++) {

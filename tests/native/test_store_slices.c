@@ -362,10 +362,10 @@ static void purge_step(void) {
         }
     }
     uint64_t some = 0;
-    bool more = false;
-    CHECK_EQ_I64(STATUS_OK, store_purge(stream, &purger.purge, &some, &more));
+    step_outcome_t step;
+    CHECK_EQ_I64(STATUS_OK, store_purge(stream, &purger.purge, &some, &step));
     model_purge(some);
-    if (more) {
+    if (step != STEP_OVER) {
         return;
     }
     uint64_t left = 0;
@@ -552,10 +552,10 @@ static void rollup_goes_on(void) {
     CHECK_EQ_U64(1, rolled.rolling); /* not done with the append, and it says so */
     (void)put("r.1", 0);             /* later */
     store_purge_t purge = {.filter = text("r.1"), .below_seq = rolled.seq};
-    bool more = true;
-    while (more) {
+    step_outcome_t step = STEP_MORE;
+    while (step != STEP_OVER) {
         uint64_t some;
-        CHECK_EQ_I64(STATUS_OK, store_purge(stream, &purge, &some, &more));
+        CHECK_EQ_I64(STATUS_OK, store_purge(stream, &purge, &some, &step));
         rig_sync(&rig);
     }
     bytes_t filter = text("r.1");

@@ -76,10 +76,10 @@ static void all_are_there(uint64_t count) {
 
 static void nothing_is_written(void) {
     uint64_t purged = 0;
-    bool more = false;
+    step_outcome_t step;
     store_purge_t purge = {0};
     CHECK_EQ_U64(APPEND_STOPPED, rig_put(&rig, stream, "sound.a", "no").verdict);
-    CHECK_EQ_I64(STATUS_IO, store_purge(stream, &purge, &purged, &more));
+    CHECK_EQ_I64(STATUS_IO, store_purge(stream, &purge, &purged, &step));
     CHECK_EQ_U64(0, purged);
     all_are_there(stream->log.last_seq);
     CHECK_EQ_U64(APPEND_STORED, rig_put(&rig, other, "sound.b", "yes").verdict);

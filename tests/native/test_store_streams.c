@@ -248,11 +248,11 @@ static void large_purge(void) {
     rig_checkpoint(&rig);
     uint64_t total = 0;
     uint64_t steps = 0;
-    bool more = true;
+    step_outcome_t step = STEP_MORE;
     store_purge_t purge = {.below_seq = 110001};
-    while (more) {
+    while (step != STEP_OVER) {
         uint64_t purged;
-        CHECK_EQ_I64(STATUS_OK, store_purge(stream, &purge, &purged, &more));
+        CHECK_EQ_I64(STATUS_OK, store_purge(stream, &purge, &purged, &step));
         total += purged;
         steps++;
         rig_sync(&rig);
