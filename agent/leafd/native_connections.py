@@ -29,8 +29,8 @@ class Connections(Submits):
         web: bool = False,
         proxied: bool = False,
     ) -> None:
-        """Hands a listening socket over; of one that is there only these change. Who comes is not read before its
-        secure() (secure), speaks HTTP first (web), may begin with a PROXY protocol header (proxied)."""
+        """Hands a listening socket over; of one that is there only these change. What comes
+        is not read before its secure() (secure), speaks HTTP first (web), may begin with a PROXY header (proxied)."""
         self._submit("LISTEN", target=listener, arg=fd, arg2=t.begins(kind, secure, web, proxied))
 
     async def put_tls(self, number: int, context: int) -> None:
@@ -67,7 +67,7 @@ class Connections(Submits):
         self._submit("SEND", target=connection, body=frame)
 
     def greet(self, listener: int, how: t.Secure | None, before: bytes, behind: bytes = b"") -> None:
-        """As secure(), of all who come to a listener from now on, without an order for each; before empty: no more."""
+        """As secure(), for all that come to a listener from now on, with no order for each; before empty: no more."""
         strings = {"before": before, "behind": behind}
         self._submit("GREET", target=listener, body=how or t.Secure(0), strings=strings)
 
@@ -80,7 +80,7 @@ class Connections(Submits):
         permissions: t.Permissions,
         after_pong: bytes,
     ) -> None:
-        """As admit(), of all of that kind who were greeted and send this CONNECT, until forget_logins(). Of MQTT: who
+        """As admit(), for all of that kind that were greeted and send this CONNECT, until forget_logins(). Of MQTT: who
         say the same of their user. kind: ConnKind, with KNOWN_WEB of who comes over WebSocket."""
         strings = {"connect": connect, "after_pong": after_pong} | permission_strings(permissions)
         self._submit("REMEMBER", account=account, arg=kind, body=verdict, strings=strings)
@@ -111,7 +111,7 @@ class Connections(Submits):
         self._submit("RESUME", target=0)
 
     def describe(self, connection: int, description: t.Description) -> None:
-        """Sets the description of a connection, before it is admitted, or anew. Before it is admitted, or anew."""
+        """Sets the description of a connection, before it is admitted, or anew."""
         parts = {name: getattr(description, name) for name in ("before", "between", "place", "behind")}
         self._submit("DESCRIBE", target=connection, strings=parts)
 
@@ -124,7 +124,7 @@ class Connections(Submits):
         self._submit("CLOSE", target=connection, arg=int(reason), body=as_bytes(text))
 
     def end_silence(self, connection: int, text: str) -> None:
-        """As close_connection(), of one whose time to log in is over. It stays if its CONNECT has come meanwhile, of
+        """As close_connection(), for one whose time to log in is over. It stays if its CONNECT has come meanwhile, of
         which the plane knows before control does."""
         reason = int(t.CloseReason.AUTHENTICATION)
         self._submit("CLOSE", target=connection, arg=reason, arg2=1, body=as_bytes(text))

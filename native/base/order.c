@@ -1,4 +1,4 @@
-/* order.c: see order.h. Most comparisons need only the eight bytes behind what all strings begin with. */
+/* order.c: see order.h. Most comparisons need only the eight bytes behind the beginning that all strings share. */
 #include "base/order.h"
 
 #include <stdlib.h>

@@ -148,7 +148,7 @@ void command_resume(plane_t *plane, const plane_command_t *command, peer_t *peer
 }
 
 void command_close(plane_t *plane, const plane_command_t *command, peer_t *peer) {
-    /* Of a login that is under way, or over, control may not have heard yet: its time is not what was too short. */
+    /* Control may not have heard yet of a login that is under way, or over: such a login had time enough. */
     if (command->arg2 == 0 || peer->state == PEER_GREETING) {
         peer_doom(plane, peer, (uint32_t)command->arg, command_body(command));
     }
@@ -195,7 +195,7 @@ void command_broadcast(plane_t *plane, const plane_command_t *command) {
             continue;
         }
         bytes_t own = greeting_text(peer, command_body(command));
-        /* Only who has had its first PONG may see an INFO (tests/wire/client.md, "INFO"). */
+        /* Only a client that has had its first PONG may see an INFO (tests/wire/client.md, "INFO"). */
         if (own.size != 0 && peer->after_pong.size != 0) {
             say_behind_pong(peer, own);
         } else if (own.size != 0) {
@@ -247,7 +247,7 @@ void command_connections(plane_t *plane, const plane_command_t *command) {
     uint64_t filled = 0;
     for (peer_t *peer = plane->all_peers; rows != NULL && peer != NULL && filled < count; peer = peer->next) {
         peer_look(plane, peer);
-        if (peer->carried) { /* counts in the sums of its account, as what has gone does */
+        if (peer->carried) { /* counts in the sums of its account, as connections that have gone do */
             rows[filled++] = (connection_row_t){.account = peer->account == NULL ? 0 : peer->account->js.id,
                                                 .kind = CONN_CLIENT,
                                                 .in_msgs = peer->in_msgs,

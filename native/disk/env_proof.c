@@ -1,6 +1,6 @@
-/* env_proof.c: is what LMDB's list of free pages names free? What is on the list LMDB writes over, and a number that
- * became another one while the daemon was down is as sound as any to look at. So before LMDB takes a page off the list,
- * all that the newest commit uses is held against it (reach.h). See env_lmdb.h.
+/* env_proof.c: proves that the pages are free which LMDB's list of free pages names. LMDB writes over these, and a
+ * number that became another one while the daemon was down is as sound as any to look at. So before LMDB takes a page
+ * off the list, all that the newest commit uses is held against it (reach.h). See env_lmdb.h.
  *
  *     env_open        for AT_OPEN_NS
  *     the keeper      in steps, between two transactions; in one go when a write finds no room
@@ -31,8 +31,8 @@
 
 #define AT_OPEN_NS (20 * NS_PER_MS)
 #define ROOM_SHORT (UINT64_C(64) << 20) /* with less, what the list has may be needed by the open itself */
-#define FIRST_COMMIT 1u                 /* LMDB takes no entry off its list for whom this one is the oldest reader */
-#define READER_ROOM 64u                 /* of one in LMDB's table: a line of the processor's cache */
+#define FIRST_COMMIT 1u                 /* LMDB takes no entry off its list while this is the oldest reader */
+#define READER_ROOM 64u                 /* bytes of a reader in LMDB's table: a line of the processor's cache */
 
 static atomic_int_fast64_t at_open_ns = AT_OPEN_NS;
 

@@ -20,7 +20,7 @@ typedef struct groups groups_t;
 
 typedef struct groups_hooks {
     void *context;
-    /* Is there a way to that server that takes a frame now? */
+    /* Returns whether a way to that server takes a frame now. */
     bool (*reaches)(void *context, uint64_t peer);
     /* The frame's bytes are valid until it returns. */
     void (*deliver)(void *context, uint64_t peer, bytes_t frame);

@@ -8,7 +8,7 @@
 #include "store/ledger.h"
 
 #define MARKS_MIN 4
-#define DISKS_MAX 4u /* of a server: some groups may not know of its new one yet */
+#define DISKS_MAX 4u /* disks of a server: some groups may not know of its new one yet */
 #define TELL_NS (2 * NS_PER_SECOND)
 #define ASK_NS (200 * NS_PER_MS)
 #define PATIENCE_NS (3 * NS_PER_SECOND) /* an older leafd does not answer */
@@ -113,7 +113,7 @@ static int64_t mark_turn(mark_t *mark, const marks_way_t *way, uint64_t here, bo
     return mark->judged ? INT64_MAX : mark->asked_ns;
 }
 
-/* What it promised is void when its id is gone, and the next start is that of a new disk. */
+/* A disk whose id is gone has promised nothing, and the next start is that of a new disk. */
 static void leave(marks_t *marks, store_t *store) {
     if (marks->stage == MARKS_LEAVES && marks->batch == 0 && store_ledger_disown(store) == STATUS_OK) {
         marks->batch = store_batch(store);

@@ -81,7 +81,7 @@ static status_t rescue_entry(void *context, const char *database, bytes_t key, b
         return STATUS_OK;
     }
     if (look_original(entry.db) == DB_RECORDS && entry.key.size == 1 && entry.key.at[0] == RECORD_DISK) {
-        return STATUS_OK; /* what is made anew of what could be read is another disk: store/ledger.h */
+        return STATUS_OK; /* a store that is made anew of what could be read is another disk: store/ledger.h */
     }
     rescue->audit->entries++;
     rescue->audit->messages += entry.db == DB_MESSAGES;

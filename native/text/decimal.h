@@ -12,7 +12,7 @@
 #define DECIMAL_MAX 20u      /* digits of UINT64_MAX */
 #define DECIMAL_SHORT_MAX 9u /* digits that always fit 32 bits */
 
-/* Digits alone, at least one. false: something else, or more than 64 bits hold. */
+/* Reads digits alone, at least one. false: there is something else, or more than 64 bits hold. */
 bool decimal_parse(bytes_t text, uint64_t *out);
 /* Likewise; a number above `most` is `most`, however many digits it has. */
 bool decimal_parse_upto(bytes_t text, uint64_t most, uint64_t *out);

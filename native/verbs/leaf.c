@@ -115,7 +115,7 @@ static void leaf_refuse(plane_t *plane, peer_t *peer, bytes_t subject) {
 /* Answers and acknowledgements need nobody's leave, as in the reference; but what a link's rights deny by name, here
  * also an acknowledgement is: it may be that of somebody else's message. */
 static bool may_come_in(plane_t *plane, peer_t *peer, bytes_t named) {
-    /* an answer to another cluster is judged as what it is there */
+    /* an answer to another cluster is judged by its name there */
     bytes_t subject = LEAF_UNLIKELY(gateway_is_reply(named)) ? gateway_bare(named) : named;
     if (peer->permissions == NULL || permissions_leaf_in(peer->permissions, subject)
         || bytes_starts(subject, BYTES_LITERAL("_R_."))
@@ -136,7 +136,7 @@ static __attribute__((noinline)) void take_in_mapped(plane_t *plane, peer_t *pee
         return;
     }
     if (subject.at != op->subject.at && bytes_starts(subject, BYTES_LITERAL("$JS.API.DIRECT."))) {
-        /* The leaf knows the domain's name for it alone. Who answers here may be any of several servers. */
+        /* The leaf knows only the domain's name for it. Any of several servers may answer here. */
         op_t asked = *op;
         asked.queues[0] = BYTES_LITERAL(JS_DIRECT_GROUP);
         asked.queue_count = 1;

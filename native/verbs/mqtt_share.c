@@ -12,7 +12,7 @@
 #include "verbs/verbs.h"
 
 #define NUMBER_MAX UINT32_C(0x7FFFFFFE)
-#define UNDER_WAY_MAX UINT16_MAX /* messages of one share; what its members take at once is less */
+#define UNDER_WAY_MAX UINT16_MAX /* messages of one share; its members take fewer at once */
 #define RECORD_KEY_SIZE 6u       /* number of the session, packet identifier */
 #define RECORD_SIZE 12u
 #define PARENT_SUFFIX BYTES_LITERAL(" fwc")
@@ -150,7 +150,7 @@ status_t mqtt_share_found(plane_t *plane, mqtt_account_t *keeper, uint32_t numbe
     mqtt_share_t *share = table_find(&keeper->shares, load_be32(record.at));
     uint64_t seq = load_be64(record.at + 4);
     if (kept == NULL || share == NULL || owned_find(share, seq) != NULL) {
-        return STATUS_OK; /* of what has ended but for its last record, or read again */
+        return STATUS_OK; /* of shares that have ended but for their last record, or were read again */
     }
     owned_t *one = own(plane, share, seq, kept, 2);
     if (one == NULL) {
@@ -436,7 +436,7 @@ static const route_group_t *members_of(const account_t *account, const mqtt_shar
     return NULL;
 }
 
-/* owned: its owner alone may be it; NULL: whoever has not had it from the stream already. */
+/* owned: its owner alone may have it; NULL: any member that has not had it from the stream already. */
 static void share_consider(plane_t *plane, const subscription_t *one, const mqtt_stored_t *stored, const owned_t *owned,
                            candidate_t *out) {
     peer_t *peer = one->peer;
@@ -502,7 +502,7 @@ static void send_to(plane_t *plane, const mqtt_share_t *share, const candidate_t
     }
 }
 
-/* Whose it is has to be on disk before that one has a message of QoS 2. false: no room. */
+/* The owner has to be on disk before it has a message of QoS 2. false: no room. */
 static bool share_reserve(plane_t *plane, mqtt_share_t *share, session_t *session, owned_t *one) {
     uint16_t id = flight_begin(&session->flight, one->seq);
     if (id == 0) {

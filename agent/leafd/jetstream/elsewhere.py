@@ -78,7 +78,7 @@ class Elsewhere:
     async def answer(
         self, account: JetStreamAccount, subject: str, header: bytes, body: bytes, asker: Asker
     ) -> Answer | None:
-        """The answer, wherever it is found. None: there is none at all."""
+        """The answer, wherever it is found. None: nobody answers at all."""
         tokens = subject.removeprefix(API).split(".")
         line = find(tokens)
         if line is None or not account.enabled or account.system:
