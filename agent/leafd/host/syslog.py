@@ -55,6 +55,8 @@ class Syslog:
                 return True
         except OSError:
             self.close()
+            self._lost += self._pending.count(b"\n")  # lines before this one that waited for the connection
+            self._pending = b""
         self._lost += 1
         return False
 
@@ -69,22 +71,29 @@ class Syslog:
             except BlockingIOError:
                 return False
             return True
-        if len(self._pending) + len(line) > PENDING_MAX:
-            self._flush(there)
-            if len(self._pending) + len(line) > PENDING_MAX:
-                return False
-        self._pending += line
         self._flush(there)
+        if len(self._pending) + len(line) > PENDING_MAX:
+            return False
+        if self._pending:
+            self._pending += line
+        else:
+            self._pending = line[self._sent(there, line) :]
         return True
 
     def _flush(self, there: socket.socket) -> None:
+        if self._pending:
+            self._pending = self._pending[self._sent(there, self._pending) :]
+
+    def _sent(self, there: socket.socket, data: bytes) -> int:
+        """How many of the bytes the connection has taken; the others go with the next line."""
         try:
-            self._pending = self._pending[there.send(self._pending) :]
+            return there.send(data)
         except (BlockingIOError, InterruptedError):
-            pass  # with the next line
+            return 0
         except OSError as error:
             if error.errno != errno.ENOTCONN:  # its connection is not there yet
                 raise
+            return 0
 
     def _connected(self) -> socket.socket | None:
         """The socket, or None where a try failed less than a second ago."""
