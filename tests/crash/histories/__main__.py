@@ -177,6 +177,7 @@ def play(kind: str, arguments: argparse.Namespace, folder: Path, program: Path |
         verdict.silence_s = silences(history, faults.several)
         verdict.helped = one.helped
         if not verdict.good and arguments.keep:
+            Path(arguments.keep).mkdir(parents=True, exist_ok=True)
             for server in one.servers:
                 Path(arguments.keep, f"{kind}-{server.directory.name}.log").write_text(server.log)
             Path(arguments.keep, f"{kind}-touches.json").write_bytes(history.touched())
