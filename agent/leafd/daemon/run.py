@@ -101,6 +101,7 @@ async def _main(server: Server, flags: Flags, gauge: Gauge, declared: Declared |
                     if not server.alarms.begins_again:
                         log.info("Initiating Shutdown...", event="stopping")
                         notifier.stopping()
+                    await server.hand_over()
                     server.unlisten()
                     nursery.cancel_scope.cancel()
         finally:

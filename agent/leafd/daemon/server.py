@@ -509,6 +509,12 @@ class Server:
         if self.together is not None:
             self.together.unlisten()
 
+    async def hand_over(self) -> None:
+        """Others lead what this server leads of streams and servers."""
+        if self.together is not None:
+            with self.guard.around("handing over what this server leads"):
+                await self.together.hand_over()
+
     async def stop(self) -> None:
         """Stops the server; all that was acknowledged is on disk when this returns."""
         self.events.shutdown()

@@ -9,6 +9,7 @@ supercluster.py); links to hubs and of leaves, which are other servers too (link
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import trio
@@ -57,6 +58,7 @@ class Together:
             self.supercluster = Supercluster(plane, current, about, sockets, config.gateway, self.clustered, log, guard)
         self.placing: Placing | None = None
         self._placed: Placed | None = None
+        self._hand_over: Callable[[], Awaitable[None]] | None = None
         self.meta = self._make_meta(plane, current, about, log, guard)
         if self.meta is not None and self.clustered is not None:
             self.clustered.routes.cluster.letters = LETTERS
@@ -99,6 +101,7 @@ class Together:
         account be known whose streams others have asked for."""
         facts.meta = self.meta
         if self.meta is not None and jetstream is not None:
+            from leafd.daemon.handing import hand_over
             from leafd.daemon.meta_events import MetaEvents
             from leafd.daemon.placing import Placing
 
@@ -106,6 +109,7 @@ class Together:
             jetstream.catalogue.look_up = look_up
             self.placing = Placing(plane, self.meta, current, jetstream, log, guard)
             facts.groups, facts.placed = self.placing.replicas, self.placing
+            self._hand_over = partial(hand_over, plane, self.meta, self.placing.replicas)
             if current.config.mqtt is not None:
                 from leafd.daemon.placed import Placed
 
@@ -181,6 +185,11 @@ class Together:
             self.clustered.unlisten()
         if self.supercluster is not None:
             self.supercluster.unlisten()
+
+    async def hand_over(self) -> None:
+        """Others lead what this server leads, which is about to end."""
+        if self._hand_over is not None:
+            await self._hand_over()
 
     def leave(self) -> None:
         """Lame duck mode."""
