@@ -280,11 +280,16 @@ async def called_off(made: list[servers.Server]) -> list[object]:
                 await system.publish("$JS.API.ACCOUNT.STREAM.CANCEL_MOVE.A.S")
                 back = {"config": config}
             assert without_stamps(back["config"]) == without_stamps(config)
+
+            async def asks_as_before(wanted: dict[str, Any] = config) -> bool:
+                info = await said(client, "STREAM.INFO.S")
+                return without_stamps(info["config"]) == without_stamps(wanted)
+
+            await until(asks_as_before, "the change is not taken back")
             process.send_signal(signal.SIGCONT)
             names = await settled(client, made, count, MESSAGES, but=frozen)
             assert set(names) == {keeps, third} if count == 2 else names == [keeps]
-            info = await said(client, "STREAM.INFO.S")
-            assert without_stamps(info["config"]) == without_stamps(config)
+            assert await asks_as_before()
             found.append(told(await said(client, "STREAM.CANCEL_MOVE.S")))
     return found
 
