@@ -207,6 +207,12 @@ static uint64_t choose(peer_t *peer, uint64_t room) {
     return chosen > room && chosen - room <= peer->link->window.packet ? chosen : room;
 }
 
+/* What a peer is told that has to go has no time. */
+static int64_t gathers_until(const peer_t *peer) {
+    const window_t *window = &peer->link->window;
+    return peer->state == PEER_ADMITTED ? window_gathers_until(window, waiting_of(peer)) : window->gave_ns;
+}
+
 uint64_t window_room(plane_t *plane, peer_t *peer) {
     window_t *window = &peer->link->window;
     tcp_look_t seen;
@@ -223,7 +229,9 @@ uint64_t window_room(plane_t *plane, peer_t *peer) {
     urgent = (urgent < going ? urgent : going) + (begun > window->packet ? 0 : begun);
     urgent = urgent > window->packet ? 0 : urgent;
     uint64_t waiting = waiting_of(peer), room = UINT32_MAX;
-    if (window->narrow) {
+    if (gathers_until(peer) > plane->now.mono_ns) {
+        room = 0;
+    } else if (window->narrow) {
         room = !drains_together(window, plane->now.mono_ns)
                    ? window_gives(window, &seen, waiting, urgent, plane->now.mono_ns)
                : seen.held == 0 ? urgent
@@ -263,7 +271,8 @@ void window_wait(plane_t *plane, peer_t *peer) {
             return;
         }
     }
-    int64_t due_ns = plane->now.mono_ns + wait_ns(&peer->link->window);
+    int64_t due_ns = gathers_until(peer);
+    due_ns = due_ns > plane->now.mono_ns ? due_ns : plane->now.mono_ns + wait_ns(&peer->link->window);
     if (plane->narrows == NULL || due_ns < plane->narrows_due_ns) {
         plane->narrows_due_ns = due_ns;
     }

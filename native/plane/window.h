@@ -22,6 +22,10 @@
  * again meanwhile, which takes a round trip more. If that is much longer than the shortest round trip, the link is let
  * run empty, and the next piece tells, alone: a queue, or the way itself.
  *
+ * Lines that come one after the other in a moment go together, as one packet and one compressed piece: behind one that
+ * was given, less than a packet waits for a small part of the round trip. A connection that was asked for in an outage
+ * begins with the four packets that BBR has at least (RFC 5681 gives it one), and so its first answers are in these.
+ *
  * A box may have ten links, for ten accounts, and has one line (trunk.h), upwards and downwards. What each may have
  * under way beyond its own rate is what all of those together may that have something waiting, and the queue that one
  * of them sees is the others': none takes it for a longer way, and they let it run empty together.
@@ -52,8 +56,11 @@ typedef struct budget budget_t;
 #define WINDOW_LOOK_NS (100 * NS_PER_MS) /* between two looks, at least; and at least a round trip */
 #define WINDOW_WAIT_MIN_NS (5 * NS_PER_MS)
 #define WINDOW_WAIT_MAX_NS (100 * NS_PER_MS)
-#define WINDOW_WAITS_MIN (16u * 1024u) /* that is enough for a well packed piece */
-#define WINDOW_PACKED_MAX 6u           /* bytes that become one, at most, where a link is compressed */
+#define WINDOW_GATHER_TRIP_NS (200 * NS_PER_MS) /* from this round trip on what is less than a packet .. */
+#define WINDOW_GATHER_PART 32                   /* .. waits for such a part of it, .. */
+#define WINDOW_GATHER_MAX_NS (100 * NS_PER_MS)  /* .. and no longer than this, for others to go with it */
+#define WINDOW_WAITS_MIN (16u * 1024u)          /* that is enough for a well packed piece */
+#define WINDOW_PACKED_MAX 6u                    /* bytes that become one, at most, where a link is compressed */
 #define WINDOW_LEVEL 3u
 #define WINDOW_DRAIN_NS (120 * NS_PER_SECOND)  /* so long a queue may stand before it is let run empty */
 #define WINDOW_PROBE_NS (8 * NS_PER_SECOND)    /* BBR looks for a shorter round trip when ten seconds are over */
@@ -123,6 +130,7 @@ typedef struct window {
     uint64_t given_resent;     /* what had been sent again then: the time of a packet that was lost tells nothing */
     bool given_alone;          /* nothing else was under way */
     int64_t seen_ns;           /* when the socket was last looked at */
+    int64_t gave_ns;           /* when something was last given; at first, when it began */
     bool empties;              /* it runs empty, for the next piece to tell */
     int64_t emptied_ns;        /* when it was last made to, and .. */
     int64_t empty_after_ns;    /* .. how much later it may be again, but when a piece takes much longer than .. */
@@ -185,6 +193,8 @@ static inline uint64_t window_most(const window_t *window) {
 uint64_t window_piece(const window_t *window);
 /* The bytes that a narrow window may give to the kernel now; some of them urgent. 0: none. */
 uint64_t window_gives(window_t *window, const tcp_look_t *look, uint64_t waiting, uint64_t urgent, int64_t mono_ns);
+/* Until when the bytes that wait are held for others to go with them: a time in the past when they are not. */
+int64_t window_gathers_until(const window_t *window, uint64_t waiting);
 /* True when it is time to spare the link BBR's look for a shorter round trip (net/tcp.h), which the window makes
  * itself. Sooner where nothing is being sent again: who begins anew in that state forgets how much was under way. */
 bool window_spares(window_t *window, bool waiting, int64_t mono_ns);

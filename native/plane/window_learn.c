@@ -24,6 +24,7 @@ void window_begin(window_t *window, const tcp_look_t *look, int64_t mono_ns) {
                          .progress_ns = mono_ns,
                          .back_ns = INT64_MIN / 2,
                          .alive_ns = mono_ns,
+                         .gave_ns = mono_ns,
                          .drained_ns = mono_ns,
                          .packed = 1,
                          .round_trip_ns = look->round_trip_ns,
@@ -315,8 +316,18 @@ uint64_t window_gives(window_t *window, const tcp_look_t *look, uint64_t waiting
     uint64_t room = gives(window, look, waiting, urgent, mono_ns);
     if (room != 0 && waiting != 0) {
         mark_piece(window, look, mono_ns);
+        window->gave_ns = mono_ns;
     }
     return room;
+}
+
+int64_t window_gathers_until(const window_t *window, uint64_t waiting) {
+    int64_t part_ns = window->round_trip_min_ns / WINDOW_GATHER_PART;
+    bool full = (double)waiting >= (double)window->packet * window->packed;
+    if (!window->narrow || full || window->round_trip_min_ns < WINDOW_GATHER_TRIP_NS) {
+        return window->gave_ns;
+    }
+    return window->gave_ns + (part_ns < WINDOW_GATHER_MAX_NS ? part_ns : WINDOW_GATHER_MAX_NS);
 }
 
 int64_t window_patience_ns(const window_t *window) {

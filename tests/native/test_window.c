@@ -231,6 +231,28 @@ static void little_goes_at_once(void) {
     CHECK_EQ_U64(100, window_gives(window, &look, 60, 0, line.now));
 }
 
+/* Lines that come one after the other are one packet, where a packet takes long; what fills one waits for nothing. */
+static void what_follows_soon_goes_together(void) {
+    line_t line = line_of(6250, 2 * NS_PER_SECOND);
+    int64_t later_ns = line.now + 2 * NS_PER_SECOND / 32;
+    CHECK_EQ_I64(later_ns, window_gathers_until(&line.window, 100)); /* a link's first lines, too */
+    CHECK_EQ_I64(line.now, window_gathers_until(&line.window, 1448));
+    line.now = later_ns + NS_PER_SECOND;
+    CHECK(window_gathers_until(&line.window, 100) < line.now); /* nothing was given for long: it goes at once */
+    CHECK(window_gives(&line.window, &line.look, 100, 0, line.now) >= 100);
+    CHECK_EQ_I64(line.now + 2 * NS_PER_SECOND / 32, window_gathers_until(&line.window, 100));
+    line.window.packed = 4; /* of four bytes one goes out */
+    CHECK(window_gathers_until(&line.window, 4 * 1448 - 1) > line.now);
+    CHECK_EQ_I64(line.now, window_gathers_until(&line.window, 4 * 1448));
+}
+
+static void only_far_links_wait_for_more(void) {
+    line_t line = line_of(6250, 199 * NS_PER_MS);
+    CHECK_EQ_I64(line.now, window_gathers_until(&line.window, 100));
+    line = line_of(6250, 20 * NS_PER_SECOND);
+    CHECK_EQ_I64(line.now + 100 * NS_PER_MS, window_gathers_until(&line.window, 100));
+}
+
 static void a_queue_runs_empty_now_and_then(void) {
     line_t line = line_of(6250, 2 * NS_PER_SECOND);
     loaded(&line, 20 * NS_PER_SECOND);
@@ -511,6 +533,8 @@ int main(void) {
     RUN("an answer that is seen late makes no way longer", what_is_seen_late_is_no_longer_way);
     RUN("what was lost does not stop what comes behind it", a_gap_stops_nobody);
     RUN("a message that is urgent does not wait for room for a packet", little_goes_at_once);
+    RUN("lines that follow soon go together, unless they fill a packet", what_follows_soon_goes_together);
+    RUN("a link that is not far waits for no other lines", only_far_links_wait_for_more);
     RUN("a queue that stands for minutes is let run empty", a_queue_runs_empty_now_and_then);
     RUN("a link that carries much has no window, a near one that is slow gets one", wide_ones_have_none);
     RUN("a near link of which max_pending is nearly reached has a window until the queue is short again",
