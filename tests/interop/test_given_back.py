@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 
 from tests import servers
 from tests.bench.process import Api
+from tests.rig.raw import RawClient
 from tests.rig.waiting import PATIENCE_S, eventually
 
 CONFIGURATION = 'listen: "127.0.0.1:{port}"\njetstream { store_dir: "{store}" }\n'
@@ -24,14 +24,13 @@ def taken(store: Path) -> int:
 
 
 def fill(port: int, count: int, mark: bytes) -> None:
-    with socket.create_connection(("127.0.0.1", port), 60) as client, client.makefile("rb") as answers:
-        client.sendall(b'CONNECT {"verbose":false}\r\nSUB acks 1\r\n')
+    with RawClient(port) as client:
+        client.subscribe("acks")
         message = b"PUB given acks %d\r\n" % SIZE + mark * (SIZE // len(mark)) + b"\r\n"
         for _ in range(0, count, 100):
-            client.sendall(message * 100)
-            stored = 0
-            while stored < 100:
-                stored += b'"stream"' in answers.readline()
+            client.send(message * 100)
+            for _ in range(100):
+                assert "stream" in client.message().document
 
 
 def payload_begins(api: Api, seq: int) -> bytes:

@@ -15,6 +15,7 @@ from datetime import UTC, datetime
 import pytest
 
 from tests import servers
+from tests.rig.raw import RawClient
 from tests.rig.waiting import PATIENCE_S, eventually, logged
 
 PLAIN = 'listen: "127.0.0.1:{port}"\nserver_name: box\n'
@@ -25,12 +26,8 @@ DAY_S = 86_400
 @pytest.mark.parametrize("kind", servers.KINDS)
 def test_clients_are_told_where_to_come_back_to(kind: str) -> None:
     """With client_advertise clients are told that address in INFO."""
-    with (
-        servers.running(kind, PLAIN + 'client_advertise: "box.example:4333"\n') as server,
-        socket.create_connection(("127.0.0.1", server.port), 10) as client,
-        client.makefile("rb") as lines,
-    ):
-        info = json.loads(lines.readline().removeprefix(b"INFO "))
+    with servers.running(kind, PLAIN + 'client_advertise: "box.example:4333"\n') as server, RawClient(server) as client:
+        info = client.info
     assert (info["host"], info["port"], info.get("connect_urls")) == ("box.example", 4333, None)
 
 
@@ -61,11 +58,8 @@ def test_times_of_the_log_are_utc(kind: str, monkeypatch: pytest.MonkeyPatch) ->
 def test_lines_of_the_system_account_are_traced(kind: str) -> None:
     """trace_verbose, without trace, logs the lines of the system account, too."""
     with servers.running(kind, PLAIN + SECRET + "trace_verbose: true\n") as server:
-        with socket.create_connection(("127.0.0.1", server.port), 10) as client:
-            client.sendall(b'CONNECT {"user":"s","pass":"s","verbose":false}\r\nSUB of.the.system 1\r\nPING\r\n')
-            heard = b""
-            while b"PONG" not in heard:
-                heard += client.recv(4096)
+        with RawClient(server, "s") as client:
+            client.subscribe("of.the.system")
         eventually(lambda: "of.the.system" in server.log)
 
 
@@ -93,8 +87,8 @@ def test_messages_are_traced(kind: str) -> None:
             server.process.send_signal(signal.SIGHUP)
             logged(server, "Reloaded server configuration", seen)
             seen = len(server.log)
-            with socket.create_connection(("127.0.0.1", server.port), 10) as client:
-                client.sendall(b'CONNECT {"verbose":false,"headers":true}\r\n' + said + b"SUB ends 1\r\nPING\r\n")
+            with RawClient(server) as client:
+                client.send(said + b"SUB ends 1\r\n")
                 logged(server, "[SUB ends 1]", seen)
             found = [
                 one.split("<<- MSG_PAYLOAD: ")[1] for one in server.log[seen:].splitlines() if "MSG_PAYLOAD" in one
@@ -107,10 +101,9 @@ def test_what_goes_out_is_not_traced(kind: str) -> None:
     """nats-server logs it; leafd logs what comes in, and of a long message its first 8 KB."""
     with servers.running(kind, PLAIN + "trace: true\n") as server:
         seen = len(server.log)
-        with socket.create_connection(("127.0.0.1", server.port), 10) as client:
-            client.sendall(
-                b'CONNECT {"verbose":false}\r\nPUB x 20000\r\n' + b"y" * 20_000 + b"\r\nPING\r\nSUB ends 1\r\n"
-            )
+        with RawClient(server) as client:
+            client.publish("x", b"y" * 20_000)
+            client.say("PING", "SUB ends 1")
             logged(server, "[SUB ends 1]", seen)
         said = server.log[seen:]
     assert ("->> [PONG]" in said) == (kind == servers.REFERENCE)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import socket
 
 import pytest
 
 from tests.interop.jwt_peer import Peer, close_all
-from tests.rig.waiting import PATIENCE_S
+from tests.rig.raw import RawClient
 from tests.servers import KINDS, running
 
 
@@ -32,12 +31,9 @@ def test_small_messages_find_room_beside_a_large_max_payload(kind: str, size: st
 def test_who_sends_too_much_gets_the_error_and_then_a_reset(kind: str) -> None:
     """Clients report the end of a connection as a broken one, by the reset; nats.java's tests ask for it."""
     text = "listen: 127.0.0.1:{port}\nmax_payload: 1000\n"
-    with running(kind, text) as server, socket.create_connection(("127.0.0.1", server.port), PATIENCE_S) as stream:
-        stream.sendall(b"CONNECT {}\r\nPING\r\n")
-        said = b""
-        while b"PONG\r\n" not in said:
-            said += stream.recv(4096)
-        stream.sendall(b"PUB a 1001\r\n" + bytes(1001) + b"\r\n")
+    with running(kind, text) as server, RawClient(server) as client:
+        stream = client.socket
+        client.publish("a", bytes(1001))
         said = b""
         with pytest.raises(ConnectionResetError):
             while True:
