@@ -521,6 +521,7 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 #define ALARM_INTEREST 9 /* subscriptions are refused for lack of memory */
 #define ALARM_DROPPED 10 /* messages to a narrow link: target = connection, arg = how many */
 #define ALARM_MEND 11    /* a damaged page stops what is to be written: a start mends the store */
+#define ALARM_WAITS 12   /* .. or holds up consumers, who have all else: likewise, but seldom */
 
 /* ---- look -------------------------------------------------------------------------------------------------------- */
 
@@ -553,7 +554,6 @@ uint32_t plane_s2_encode(const uint8_t *from, uint32_t size, uint8_t *to, uint32
 /* Rows of a report: text/rows.h; pure, for any thread. */
 int64_t plane_rows_write(const row_format_t *format, const uint8_t *records, uint32_t count, const uint8_t *texts,
                          uint32_t texts_size, uint8_t *to, uint64_t room);
-
 /* Stored records, in key order, only between plane_open and plane_start. kind: RECORD_*. after: key to go on behind
  * (empty: from the start). Fills key and value; returns the value's size, or the needed size when it is over value_max
  * (then call again); -1 at the end, -2: the store cannot be read, -3: at the end, damaged ones were left out. */

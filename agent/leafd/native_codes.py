@@ -275,6 +275,7 @@ class AlarmCode(IntEnum):
     INTEREST = abi.ALARM_INTEREST
     DROPPED = abi.ALARM_DROPPED
     MEND = abi.ALARM_MEND
+    WAITS = abi.ALARM_WAITS
 
 
 class Query(IntEnum):

@@ -392,7 +392,10 @@ static turn_t nothing_found(consumer_t *consumer, search_end_t found, uint32_t *
     case FOUND_AGAIN: *budget -= *budget < SCAN_BUDGET / 4 ? *budget : SCAN_BUDGET / 4; return TURN_MORE;
     case FOUND_END: pull_end_of_stream(consumer); break;
     case FOUND_LATER: return TURN_LATER;
-    case FOUND_UNREADABLE: (void)wait_until(consumer, RETRY_NS); break;
+    case FOUND_UNREADABLE:
+        store_note_waiting(store_stream_store(consumer->stream));
+        (void)wait_until(consumer, RETRY_NS);
+        break;
     case FOUND_STALLED:
         if (consumer->setup.config.ack_policy == ACK_FLOW_CONTROL && !consumer->push.flow_open)
             push_flow_request(consumer);

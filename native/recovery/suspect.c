@@ -7,7 +7,8 @@
  *
  *     sound                 the file is removed, the start goes on
  *     damaged               a sound file is made of what can be read (mend.c)
- *     in many places        the start is refused, unless the loss is accepted
+ *     in many places        the start is refused, unless the loss is accepted; or what can be read is served, where
+ *                           the process before has served it and has asked for the start by itself
  *
  * A small store is looked at in every start, and of a large one the pages that the start itself needs.
  */
@@ -113,6 +114,25 @@ static status_t refuse_roots(opening_t *opening, const char *what) {
     return STATUS_CORRUPT;
 }
 
+/* Takes the word out of the mark: a start that somebody else asks for is refused. */
+static bool asked_by_itself(const char *mark) {
+    char word[sizeof STORE_SUSPECT_AGAIN] = "";
+    int fd = open(mark, O_RDWR | O_CLOEXEC);
+    if (fd < 0) return false;
+    bool asked = read(fd, word, sizeof word - 1) > 0 && strcmp(word, STORE_SUSPECT_AGAIN) == 0;
+    (void)!ftruncate(fd, 0);
+    close(fd);
+    return asked;
+}
+
+static void tell_unmended(store_t *store, const char *what) {
+    store_damaged(store, 1);
+    store_alarm(store, ALARM_CORRUPT, 0, 0,
+                "data.mdb is damaged (%s), more than a start mends by itself: what can be read is served until leafd "
+                "is stopped; restore the directory from a backup, or accept the loss with an empty file %s/accept-loss",
+                what, store->directory);
+}
+
 status_t suspect_look(opening_t *opening) {
     store_t *store = opening->store;
     char lmdb[STORE_PATH_MAX];
@@ -125,11 +145,15 @@ status_t suspect_look(opening_t *opening) {
     }
     bool cut = pages_cut_short(lmdb); /* by a copy that was not finished: there may be a whole one */
     bool all = cut || access(mark, F_OK) == 0 || (uint64_t)file.st_size <= LOOK_ALWAYS;
+    bool served = asked_by_itself(mark) && !cut;
     status_t status = pages_check(lmdb, all, what, sizeof what);
     if (status == STATUS_CORRUPT) {
         status = cut && !opening->accepted ? STATUS_CORRUPT : mend_store(opening, what);
-        if (status == STATUS_CORRUPT) {
+        if (status == STATUS_CORRUPT && !served) {
             return refuse_damage(opening, what);
+        }
+        if (status == STATUS_CORRUPT) {
+            tell_unmended(store, what);
         }
         if (status != STATUS_OK && pages_roots(lmdb, what, sizeof what) == STATUS_CORRUPT) {
             return refuse_roots(opening, what);

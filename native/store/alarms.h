@@ -1,4 +1,4 @@
-/* alarms.h: what the store has to say to people: a bounded queue of alarms.
+/* alarms.h: what the store has to say to people, a bounded queue of alarms; and to the next start.
  */
 #ifndef LEAFD_STORE_ALARMS_H
 #define LEAFD_STORE_ALARMS_H
@@ -7,6 +7,8 @@
 
 #define STORE_ALARMS_MAX 64
 #define STORE_TOLD_MAX 64
+#define STORE_SUSPECT "data.mdb.suspect" /* file: the next start reads all of that .. */
+#define STORE_SUSPECT_AGAIN "again"      /* .. in it: and is asked for by the process before it, which could serve */
 
 typedef struct alarms {                 /* only alarms.c writes to it */
     store_alarm_t at[STORE_ALARMS_MAX]; /* circular */

@@ -33,8 +33,7 @@
 
 /* of subject, header and payload; larger is refused, as by the reference */
 #define STORE_MESSAGE_MAX (UINT32_C(32) << 20)
-#define STORE_SUSPECT "data.mdb.suspect" /* file: the next start reads all of that */
-#define STORE_STEP 2048                  /* messages that one step of background work removes or looks at */
+#define STORE_STEP 2048 /* messages that one step of background work removes or looks at */
 
 /* An op that was journaled by an earlier process and found no room in LMDB at the start. */
 typedef struct adoptee {
@@ -124,11 +123,12 @@ typedef struct trouble { /* only store.c writes to it */
     bool unread;     /* a read of LMDB failed lately, at unread_at, and an alarm says so */
     int64_t unread_at;
     uint64_t unread_seen;
-    uint64_t unknown;    /* questions that had no answer, beside reads of LMDB that failed */
-    uint64_t wrongs;     /* damaged pages that were met, as env_wrong counts */
-    uint64_t wrong_page; /* the last one, and 1 */
-    int64_t mend_at;     /* mono ns: before that no start is asked for again */
-    uint64_t damage;     /* that was met, as alarms_t counts, when it was last looked at */
+    uint64_t unknown;                          /* questions that had no answer, beside reads of LMDB that failed */
+    uint64_t wrongs;                           /* damaged pages that were met, as env_wrong counts */
+    uint64_t wrong_page;                       /* the last one, and 1 */
+    int64_t mend_at;                           /* mono ns: before that no start is asked for again */
+    int64_t waits_since, waits_at, waits_told; /* mono ns: ask_for_start() */
+    uint64_t damage;                           /* that was met, as alarms_t counts, when it was last looked at */
 } trouble_t;
 
 typedef struct turn { /* only store.c writes to it */

@@ -37,10 +37,13 @@
 #define REST_NS (250 * NS_PER_MS)        /* without a batch: then memory that is worth it goes back */
 #define BACKGROUND_NS (100 * NS_PER_MS)  /* how soon after appends deadlines are looked at */
 #define MEND_AGAIN_NS (120 * NS_PER_SECOND)
-#define LEDGERS_OWN 1                  /* the log of the group of all servers; others are of streams */
-#define UNREAD_NS (10 * NS_PER_SECOND) /* without a read that failed, until that is called over */
-#define POLL_NS (50 * NS_PER_MS)       /* a memory store's keeper is asked so often */
-#define LOOK_STREAMS 1024u             /* in one turn: some tenths of a millisecond where nothing is due */
+#define WAITS_NS (10 * NS_PER_SECOND)    /* so long consumers wait for a damaged page before a start is asked for .. */
+#define WAITS_GAP_NS (2 * NS_PER_SECOND) /* .. and tell it as often at least .. */
+#define WAITS_AGAIN_NS (3600 * NS_PER_SECOND) /* .. and it is not asked for again before */
+#define LEDGERS_OWN 1                         /* the log of the group of all servers; others are of streams */
+#define UNREAD_NS (10 * NS_PER_SECOND)        /* without a read that failed, until that is called over */
+#define POLL_NS (50 * NS_PER_MS)              /* a memory store's keeper is asked so often */
+#define LOOK_STREAMS 1024u                    /* in one turn: some tenths of a millisecond where nothing is due */
 
 void store_clock(store_t *store, moment_t now) {
     if (LEAF_LIKELY(now.mono_ns == store->clock.mono && now.wall_ns == store->clock.wall && store->clock.running)) {
@@ -224,6 +227,13 @@ void store_note_unknown(store_t *store) {
     store->trouble.unknown++;
 }
 
+void store_note_waiting(store_t *store) {
+    trouble_t *trouble = &store->trouble;
+    bool begins = store->turn.now_mono - trouble->waits_at > WAITS_GAP_NS;
+    trouble->waits_at = store->turn.now_mono;
+    trouble->waits_since = begins ? trouble->waits_at : trouble->waits_since;
+}
+
 uint64_t store_unknown(const store_t *store) {
     return env_unread(store->env) + store->trouble.unknown;
 }
@@ -248,11 +258,13 @@ static void take_unread(store_t *store) {
     }
 }
 
-static void mark_suspect(const store_t *store) {
+/* word: STORE_SUSPECT_AGAIN, or nothing. Where it is not written the start is as any other. */
+static void mark_suspect(const store_t *store, const char *word) {
     char path[4096];
     int size = snprintf(path, sizeof path, "%s/" STORE_SUSPECT, store->directory);
     int fd = size > 0 && (size_t)size < sizeof path ? open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600) : -1;
     if (fd >= 0) {
+        (void)!write(fd, word, strlen(word));
         close(fd);
     }
 }
@@ -262,6 +274,27 @@ static bool may_begin_again(store_t *store) {
     bool may = store->turn.now_mono >= store->trouble.mend_at && !store->options.memory;
     store->trouble.mend_at = may ? store->turn.now_mono + MEND_AGAIN_NS : store->trouble.mend_at;
     return may;
+}
+
+/* A page that is damaged hides what is on it until a start mends the store. Nobody may be there to start it. Consumers
+ * have waited from waits_since to waits_at; before waits_told none is asked for again for them. */
+static void ask_for_start(store_t *store) {
+    const trouble_t *trouble = &store->trouble;
+    int64_t now = store->turn.now_mono;
+    bool blocked = env_blocked(store->env);
+    bool waits = now - trouble->waits_at <= WAITS_GAP_NS && trouble->waits_at - trouble->waits_since >= WAITS_NS
+                 && now >= trouble->waits_told;
+    if ((!blocked && !waits) || !may_begin_again(store)) {
+        return;
+    }
+    store->trouble.waits_told = now + WAITS_AGAIN_NS;
+    mark_suspect(store, STORE_SUSPECT_AGAIN);
+    store_alarm(store, blocked ? ALARM_MEND : ALARM_WAITS, 0, 0,
+                blocked ? "a damaged page is in the way of what is to be written to %s: the store is opened anew and "
+                          "mended"
+                        : "consumers wait for messages on a damaged page of %s: the store is opened anew and mended, "
+                          "once a day at most",
+                store->directory);
 }
 
 /* LMDB's file has a page that is not sound. It is told once, and the next start reads all of the file first. Returns
@@ -279,14 +312,10 @@ static bool take_wrong(store_t *store) {
                     "data.mdb, page %llu: %s: it is damaged, and what it holds cannot be read until a start mends it",
                     (unsigned long long)page, what);
         if (!store->options.memory) {
-            mark_suspect(store);
+            mark_suspect(store, "");
         }
     }
-    if (env_blocked(store->env) && may_begin_again(store)) {
-        store_alarm(store, ALARM_MEND, 0, 0,
-                    "a damaged page is in the way of what is to be written to %s: the store is opened anew and mended",
-                    store->directory);
-    }
+    ask_for_start(store);
     return true;
 }
 
@@ -296,7 +325,7 @@ static void take_shared(store_t *store, bool wrong) {
     bool met = wrong || store->alarms.damage != store->trouble.damage;
     store->trouble.damage = store->alarms.damage;
     if (met && store->ledgers.count > LEDGERS_OWN && may_begin_again(store)) {
-        mark_suspect(store);
+        mark_suspect(store, STORE_SUSPECT_AGAIN);
         store_alarm(store, ALARM_MEND, 0, 0,
                     "damage was met in %s, where streams are that other servers have, too: the store is opened anew "
                     "and mended, and they are copied from there",

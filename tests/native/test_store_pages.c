@@ -6,10 +6,12 @@
 #include <sys/wait.h>
 
 #include "recovery/pages.h"
+#include "store/core.h"
 #include "store_rig.h"
 
 #define MESSAGES 3000
 #define PAGE 4096
+#define LEAF_PAGE 0x02 /* LMDB's flag, in the page's 11th byte */
 
 static rig_t rig;
 static char reason[RIG_REASON];
@@ -147,6 +149,89 @@ static void test_mark(void) {
 }
 
 /* LMDB's pages begin with a number that is a word: the magic number of the first one lies 12 or 16 bytes on. */
+/* The page of that stream's message in the middle; its content is gone. */
+static uint64_t lose_page_of(store_stream_t *stream) {
+    static uint8_t file[4 << 20];
+    char subject[32];
+    size_t size = rig_read_at(&rig, "data.mdb", file, sizeof file, 0);
+    int word = snprintf(subject, sizeof subject, "pages.1.%d", MESSAGES / 2 + 1);
+    const uint8_t *at = memmem(file, size, subject, (size_t)word);
+    stored_message_t message;
+    CHECK(at != NULL && size < sizeof file);
+    for (; at != NULL; at = memmem(at + 1, size - (size_t)(at + 1 - file), subject, (size_t)word)) {
+        uint8_t kept[PAGE];
+        zero_page((unsigned)((size_t)(at - file) / PAGE), kept); /* messages, and heads of subjects */
+    }
+    rig_pass(&rig, 2 * NS_PER_SECOND);
+    store_tick(rig.store, rig.now); /* what was judged before is judged again */
+    CHECK(store_read(stream, MESSAGES / 2 + 2, &message) != STATUS_OK);
+    return MESSAGES / 2 + 2;
+}
+
+/* As a consumer does that stands before it: for so long, so often. */
+static void wait_for(store_stream_t *stream, uint64_t seq, int64_t seconds, int64_t pause_ns) {
+    for (int64_t passed = 0; passed < seconds * NS_PER_SECOND; passed += pause_ns) {
+        stored_message_t message;
+        CHECK(store_read(stream, seq, &message) != STATUS_OK);
+        store_note_waiting(rig.store);
+        rig_pass(&rig, pause_ns);
+        store_tick(rig.store, rig.now);
+    }
+}
+
+static const char *const waits = "consumers wait for messages on a damaged page";
+
+static void test_waited_for(void) {
+    begin();
+    rig_start(&rig);
+    store_stream_t *stream = rig_stream(&rig, 1, rig_config());
+    uint64_t seq = lose_page_of(stream);
+    wait_for(stream, seq, 9, NS_PER_SECOND / 10);
+    CHECK(!rig_alarmed(&rig, waits));
+    rig_pass(&rig, 10 * NS_PER_SECOND); /* nobody does */
+    wait_for(stream, seq, 60, 3 * NS_PER_SECOND);
+    CHECK(!rig_alarmed(&rig, waits)); /* somebody asks for it now and then */
+    wait_for(stream, seq, 12, NS_PER_SECOND / 10);
+    CHECK(rig_alarmed(&rig, waits));
+    wait_for(stream, seq, 600, NS_PER_SECOND / 2);
+    CHECK(!rig_alarmed(&rig, waits)); /* where the start does not help, all else is served in peace */
+    rig_kill(&rig);
+    rig_start(&rig);
+    CHECK(rig_alarmed(&rig, "was damaged"));
+    stored_message_t message;
+    stream = rig_stream(&rig, 1, rig_config());
+    CHECK_EQ_I64(STATUS_NOT_FOUND, store_read(stream, seq, &message));
+    CHECK_EQ_I64(STATUS_OK, store_read(stream, MESSAGES, &message));
+    rig_close(&rig);
+}
+
+/* More pages than a start mends by itself. */
+static void test_asked_for_by_itself(void) {
+    uint8_t kept[PAGE];
+    char mark[16];
+    begin();
+    unsigned lost = 0;
+    for (unsigned page = 2; page < pages_of_file() && lost < 80; page++) {
+        zero_page(page, kept);
+        /* None above it, which would hide those below. */
+        bool leaf = (kept[10] & LEAF_PAGE) != 0 && memmem(kept, PAGE, "payload", 7) != NULL;
+        lost += leaf;
+        if (!leaf) {
+            put_page(page, kept);
+        }
+    }
+    CHECK_EQ_U64(80, lost);
+    rig_write_at(&rig, "data.mdb.suspect", STORE_SUSPECT_AGAIN, sizeof STORE_SUSPECT_AGAIN - 1, 0);
+    CHECK_EQ_I64(STATUS_OK, rig_try(&rig, reason));
+    CHECK(rig_alarmed(&rig, "more than a start mends by itself: what can be read is served"));
+    CHECK(rig_there(&rig, "data.mdb.suspect"));
+    CHECK_EQ_U64(0, rig_read_at(&rig, "data.mdb.suspect", mark, sizeof mark, 0));
+    rig_kill(&rig);
+    CHECK_EQ_I64(STATUS_CORRUPT, rig_try(&rig, reason));
+    CHECK(strstr(reason, "accept-loss") != NULL);
+    rig_close(&rig);
+}
+
 static void test_other_words(void) {
     uint8_t page[PAGE] = {0}, after[PAGE];
     char path[RIG_PATH];
@@ -288,6 +373,11 @@ int main(void) {
         test_written_to);
     RUN("a page that is damaged between two writes stops the second one, though the first had judged it",
         test_written_to_again);
+    RUN("consumers that wait for a damaged page for ten seconds have the store mended by a start, which is asked for "
+        "once an hour at most",
+        test_waited_for);
+    RUN("a start that the process before it asks for is not refused for many damaged pages; that of somebody else is",
+        test_asked_for_by_itself);
     RUN("a store of a machine with words of another size is refused in one line and stays as it is", test_other_words);
     return TEST_RESULT();
 }

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from leafd import native_types as t
 from leafd.daemon.store import traced_bytes
-from leafd.host.anew import begin_again
+from leafd.host.anew import REST_S, WAITS_REST_S, begin_again
 from leafd.host.log import Log, traced, traced_message
 
 if TYPE_CHECKING:
@@ -21,6 +21,9 @@ _NO_STORE: Final[dict[int, str]] = {
     t.AlarmCode.INTEREST: "subscriptions_refused",
     t.AlarmCode.DROPPED: "messages_dropped",
 }
+
+_REST_S: Final[dict[int, float]] = {t.AlarmCode.MEND: REST_S, t.AlarmCode.WAITS: WAITS_REST_S}
+"""The alarms after which the daemon begins again, if it has not within that time."""
 
 
 class Alarms:
@@ -36,7 +39,8 @@ class Alarms:
     def tell(self, event: t.Alarm) -> None:
         """One line, and what JetStream does about it."""
         say = self._log.info if event.code == t.AlarmCode.KEY else self._log.warning
-        if event.code == t.AlarmCode.MEND and begin_again(self._log):
+        rest_s = _REST_S.get(event.code)
+        if rest_s is not None and begin_again(self._log, rest_s):
             self.begins_again = True
         if event.code in _NO_STORE:  # whose number is no stream's
             say(event.text, event=_NO_STORE[event.code])
