@@ -89,10 +89,9 @@ bool store_gathers(const store_t *store);          /* the open batch waits for m
 uint64_t store_batch(const store_t *store);        /* number of the open batch */
 bool store_batch_empty(const store_t *store);
 uint64_t store_durable(const store_t *store); /* every batch up to this number is on disk */
-uint64_t
-store_unknown(const store_t *store);     /* questions so far without an answer: who sees it grow waits, then asks */
-void store_note_waiting(store_t *store); /* a consumer gets no further before what it could not read just now */
-bool store_room(const store_t *store);   /* false: the journal lags; stop reading from publishers */
+uint64_t store_unknown(const store_t *store); /* questions without an answer: who sees it grow asks later */
+void store_note_waiting(store_t *store);      /* a consumer gets no further before what it could not read just now */
+bool store_room(const store_t *store);        /* false: the journal lags; stop reading from publishers */
 /* Streams whose visible end moved since the last call to this; NULL when no more. */
 store_stream_t *store_advanced_next(store_t *store);
 
