@@ -24,6 +24,8 @@ from tests.rig.official import one_each
 from tests.rig.waiting import until
 
 MESSAGES = 6
+AWAY_S = 6.0
+"""A server that was killed so long ago is away."""
 MOVING, RECONFIGURED = 10124, 10226
 """A change of a nats-server's stream waits until the one before is carried out."""
 CONSUMER = {"durable_name": "d", "ack_policy": "explicit", "ack_wait": 10**9}
@@ -358,3 +360,42 @@ def test_what_a_cluster_of_leafd_does_not_do(tmp_path: Path) -> None:
 
     with led(L, tmp_path) as made:
         assert asyncio.run(walk(made)) == [10075, 10039]
+
+
+async def replaced(made: list[servers.Server], folder: Path) -> None:
+    """One of three dies, and is taken out; an empty one of another name comes."""
+    dead = made[2]
+    async with one_each(made[:2]) as (first, second), one_each(made[:1], "sys") as (system,):
+        await said(first, "STREAM.CREATE.S", CONFIG | {"num_replicas": 3})
+        await published(second, MESSAGES)
+        await settled(first, made, 3, MESSAGES)
+        dead.kill()
+        await asyncio.sleep(AWAY_S)
+        assert (await said(system, "SERVER.REMOVE", {"peer": "s2"})).get("success")
+
+        async def kept(*names: str) -> bool:
+            cluster = (await said(first, "STREAM.INFO.S"))["cluster"]
+            rows = cluster.get("replicas", ())
+            there = {cluster.get("leader", ""), *(row["name"] for row in rows)}
+            return there == set(names) and all(row["current"] for row in rows)
+
+        await until(lambda: kept("s0", "s1"), "two do not keep it")
+        await published(second, 1)
+        place = folder / "s3"
+        place.mkdir()
+        text = CONFIG_OF_SERVERS.replace("{first}", str(made[0].ports["route_port"]))
+        new = servers.make(L, text, place, name="s3", meta="meta_size: 3")
+        try:
+            await asyncio.to_thread(new.start)
+            await until(lambda: kept("s0", "s1", "s3"), "the new server gets no replica")
+            await until(
+                lambda: kept_by([new]) == {"s0": MESSAGES + 1}, "the new server has not all"
+            )  # (the first here)
+        finally:
+            new.stop()
+
+
+def test_an_empty_server_takes_the_place_of_one_that_was_taken_out(tmp_path: Path) -> None:
+    """Also when nobody could until it came: two kept the stream meanwhile."""
+    with led(L, tmp_path) as made:
+        asyncio.run(replaced(made, tmp_path))
