@@ -52,7 +52,7 @@ typedef struct fake_record {
 
 struct store {
     store_hooks_t hooks;
-    fake_record_t *records; /* sorted by kind and key */
+    fake_record_t **records; /* sorted by kind and key */
     uint32_t record_count, record_capacity;
     uint8_t *scratch[FAKE_SCRATCH_MAX];
     uint32_t scratch_count;
@@ -97,6 +97,13 @@ HELPER void fake_message_free(fake_message_t *message) {
     *message = (fake_message_t){0};
 }
 
+HELPER void fake_record_drop(store_t *store, uint32_t place) {
+    free(store->records[place]->value);
+    free(store->records[place]);
+    store->record_count--;
+    memmove(store->records + place, store->records + place + 1, (store->record_count - place) * sizeof *store->records);
+}
+
 HELPER void fake_store_free(store_t *store) {
     fake_invalidate(store);
     for (uint32_t i = 0; i < store->stream_count; i++) {
@@ -105,7 +112,7 @@ HELPER void fake_store_free(store_t *store) {
         free(stream->messages);
         free(stream);
     }
-    for (uint32_t i = 0; i < store->record_count; i++) free(store->records[i].value);
+    while (store->record_count > 0) fake_record_drop(store, store->record_count - 1);
     free(store->records);
     free(store);
 }
@@ -406,7 +413,7 @@ HELPER uint32_t fake_place(const store_t *store, uint32_t kind, bytes_t key) {
     uint32_t place = 0, end = store->record_count;
     while (place < end) {
         uint32_t middle = place + (end - place) / 2;
-        if (fake_compare(&store->records[middle], kind, key) < 0)
+        if (fake_compare(store->records[middle], kind, key) < 0)
             place = middle + 1;
         else
             end = middle;
@@ -427,9 +434,9 @@ status_t store_record_put(store_t *store, uint32_t kind, bytes_t key, bytes_t va
     fake_invalidate(store);
     if (fake_fails(store)) return STATUS_FULL;
     uint32_t place = fake_place(store, kind, key);
-    bool there = place < store->record_count && fake_compare(&store->records[place], kind, key) == 0;
+    bool there = place < store->record_count && fake_compare(store->records[place], kind, key) == 0;
     if (there) {
-        free(store->records[place].value);
+        free(store->records[place]->value);
     } else {
         if (store->record_count == store->record_capacity) {
             store->record_capacity = store->record_capacity ? store->record_capacity * 2 : 64;
@@ -438,9 +445,11 @@ status_t store_record_put(store_t *store, uint32_t kind, bytes_t key, bytes_t va
         }
         memmove(store->records + place + 1, store->records + place,
                 (store->record_count - place) * sizeof *store->records);
+        store->records[place] = malloc(sizeof *store->records[place]);
+        check(store->records[place]);
         store->record_count++;
     }
-    fake_record_t *record = &store->records[place];
+    fake_record_t *record = store->records[place];
     *record = (fake_record_t){
         .kind = kind, .key_size = key.size, .value_size = value.size, .value = fake_copy(value.at, value.size)};
     check(key.size <= sizeof record->key);
@@ -448,17 +457,11 @@ status_t store_record_put(store_t *store, uint32_t kind, bytes_t key, bytes_t va
     return STATUS_OK;
 }
 
-HELPER void fake_record_drop(store_t *store, uint32_t place) {
-    free(store->records[place].value);
-    store->record_count--;
-    memmove(store->records + place, store->records + place + 1, (store->record_count - place) * sizeof *store->records);
-}
-
 status_t store_record_delete(store_t *store, uint32_t kind, bytes_t key) {
     fake_invalidate(store);
     if (fake_fails(store)) return STATUS_FULL;
     uint32_t place = fake_place(store, kind, key);
-    if (place < store->record_count && fake_compare(&store->records[place], kind, key) == 0)
+    if (place < store->record_count && fake_compare(store->records[place], kind, key) == 0)
         fake_record_drop(store, place);
     return STATUS_OK;
 }
@@ -471,7 +474,7 @@ status_t store_record_delete_prefix(store_t *store, uint32_t kind, bytes_t prefi
     fake_invalidate(store);
     if (fake_fails(store)) return STATUS_FULL;
     for (uint32_t i = store->record_count; i-- > 0;) {
-        if (fake_has_prefix(&store->records[i], kind, prefix)) fake_record_drop(store, i);
+        if (fake_has_prefix(store->records[i], kind, prefix)) fake_record_drop(store, i);
     }
     return STATUS_OK;
 }
@@ -487,15 +490,15 @@ status_t store_record_change(store_t *store, const record_change_t *change) {
 
 status_t store_record_get(store_t *store, uint32_t kind, bytes_t key, bytes_t *value) {
     uint32_t place = fake_place(store, kind, key);
-    if (place >= store->record_count || fake_compare(&store->records[place], kind, key) != 0) return STATUS_NOT_FOUND;
-    *value = fake_lend(store, store->records[place].value, store->records[place].value_size);
+    if (place >= store->record_count || fake_compare(store->records[place], kind, key) != 0) return STATUS_NOT_FOUND;
+    *value = fake_lend(store, store->records[place]->value, store->records[place]->value_size);
     return STATUS_OK;
 }
 
 status_t store_record_each(store_t *store, uint32_t kind, bytes_t prefix, bytes_t after,
                            bool (*visit)(void *context, bytes_t key, bytes_t value), void *context) {
     for (uint32_t i = 0; i < store->record_count; i++) {
-        const fake_record_t *record = &store->records[i];
+        const fake_record_t *record = store->records[i];
         if (!fake_has_prefix(record, kind, prefix) || (after.size > 0 && fake_compare(record, kind, after) <= 0))
             continue;
         if (!visit(context, bytes_of(record->key, record->key_size), bytes_of(record->value, record->value_size)))

@@ -4,7 +4,7 @@
 
 static uint32_t records(uint32_t kind) {
     uint32_t count = 0;
-    for (uint32_t i = 0; i < rig.store->record_count; i++) count += rig.store->records[i].kind == kind;
+    for (uint32_t i = 0; i < rig.store->record_count; i++) count += rig.store->records[i]->kind == kind;
     return count;
 }
 
@@ -338,14 +338,14 @@ static void newer_version(void) {
     (void)rig_add(&setup);
     rig_run();
     CHECK_EQ_U64(1, rig.store->record_count);
-    rig.store->records[0].value[0] = 2;
+    rig.store->records[0]->value[0] = 2;
     rig_restart();
     consumer_t *consumer;
     CHECK_EQ_I64(STATUS_VERSION, consumer_add(rig.consume, rig.stream, &setup, true, rig.now, &consumer));
     CHECK(consumer == NULL);
     CHECK_EQ_U64(0, consume_count(rig.consume));
-    rig.store->records[0].value[0] = 1;
-    rig.store->records[0].value_size--;
+    rig.store->records[0]->value[0] = 1;
+    rig.store->records[0]->value_size--;
     CHECK_EQ_I64(STATUS_CORRUPT, consumer_add(rig.consume, rig.stream, &setup, true, rig.now, &consumer));
 }
 
