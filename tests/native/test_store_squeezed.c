@@ -140,7 +140,7 @@ static void all_is_there_after_a_kill(void) {
 static void one_bit_is_put_right(void) {
     begin();
     size_t bits = (size_t)header.blocks * BLOCK * 8;
-    for (size_t bit = 0; bit < bits; bit += bit < BATCH_HEADER_SIZE * 8 ? 3 : 19001) {
+    for (size_t bit = 0; bit < bits; bit += (bit < BATCH_HEADER_SIZE * 8 ? 3 : 19001) * test_stride()) {
         bool named;
         journal[begins + bit / 8] ^= (uint8_t)(1u << bit % 8);
         start();
