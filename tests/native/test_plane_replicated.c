@@ -106,6 +106,7 @@ static void until_led(void) {
 static const char *until_heard(peer_t *client) {
     for (int64_t until = 0; patient(&until);) {
         const char *heard = rig_heard(client);
+        if (strncmp(heard, "PING\r\n", 6) == 0) heard += 6; /* it has waited so long */
         if (heard[0] != 0) return heard;
         usleep(500);
         plane->now.mono_ns += NS_PER_MS;
