@@ -512,7 +512,10 @@ def _problems(varz: Page, found: tuple[Link, ...], behind: tuple[Copy, ...]) -> 
     for kind in store.get("refusing", ()):
         yield f"publishes to {kind} streams are refused: no room; delete messages or make room on the disk"
     if damaged := store.get("corrupt_records", 0):
-        yield f"{damaged} records of the store were damaged and set aside: the log names them; look at the disk"
+        yield (
+            f"{damaged} records or pages of the store were damaged: the log names them, and says what a restart of "
+            "leafd mends; look at the disk"
+        )
     yield from own.get("expiring_certificates", ())
     if own.get("unexpected_errors", 0):
         yield f"{own['unexpected_errors']} unexpected errors since the start: the log has them; please report them"

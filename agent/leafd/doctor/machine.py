@@ -111,7 +111,7 @@ def room(varz: Page, jsz: Page, report: Report) -> None:
             )
         )
     if damaged := store.get("corrupt_records", 0):
-        text = f"{damaged} records were damaged and set aside"
+        text = f"{damaged} records or pages were damaged"
         report(warning(Check.STORE, about, text, owner="the log names them; look at the disk before it gets worse"))
     for account in jsz.get("account_details") or ():
         for name, reason in ((account.get("leafd") or {}).get("offline") or {}).items():

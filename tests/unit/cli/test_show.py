@@ -23,7 +23,7 @@ from tests.unit import logged
     ("leafd", "store", "problem"),
     [
         ({}, {"refusing": ["file"]}, "publishes to file streams are refused: no room"),
-        ({}, {"corrupt_records": 2}, "2 records of the store were damaged"),
+        ({}, {"corrupt_records": 2}, "2 records or pages of the store were damaged"),
         ({"expiring_certificates": ["a.pem expires in 3 days"]}, {}, "a.pem expires in 3 days"),
         (
             {"open_listeners": ["leaf nodes at 0.0.0.0:7422 need no login"]},
