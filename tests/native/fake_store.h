@@ -176,6 +176,10 @@ store_t *store_stream_store(const store_stream_t *stream) {
     return stream->store;
 }
 
+void store_note_waiting(store_t *store) {
+    (void)store;
+}
+
 uint64_t store_unknown(const store_t *store) {
     (void)store;
     return 0; /* every question is answered */
