@@ -269,7 +269,10 @@ PROMISED: Final[dict[str, tuple[str, ...]]] = {
         "unit/monitor/test_http.py::test_patience_ends",
         "unit/monitor/test_http.py::test_when_all_seats_are_taken_the_longest_awaited_of_the_most_frequent_address_goes",
     ),
-    "may send 16 KiB of an HTTP head": ("interop/test_limits.py::test_beyond_the_limit",),
+    "may send 16 KiB of an HTTP head": (
+        "interop/test_limits.py::test_beyond_the_limit",
+        "unit/logins/test_deadlines.py::test_devices_that_are_not_through_at_once_are_bounded_by_number",
+    ),
     "costs nothing but its connection before": ("interop/test_tls_strangers.py",),
     "cannot use up the file descriptors": (
         "interop/test_fair_share.py::test_with_few_descriptors_everybody_who_is_in_goes_on",

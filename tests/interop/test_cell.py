@@ -25,6 +25,7 @@ from leafd.links.second_dial import OVERTAKEN
 from tests import cell, servers
 from tests.bench.process import Api, Process
 from tests.cell import HUB, HUB_ADDRESS, LEAF, Cell, Link
+from tests.certificates import Authority
 
 MISSING = cell.missing()
 pytestmark = pytest.mark.skipif(bool(MISSING), reason=MISSING)
@@ -101,21 +102,21 @@ class Pair:
 
 
 @contextlib.contextmanager
-def pair(joined: Cell, kind: str = servers.LEAFD) -> Iterator[Pair]:
+def pair(
+    joined: Cell, kind: str = servers.LEAFD, *, hub_text: str = HUB_TEXT, leaf_text: str = LEAF_TEXT
+) -> Iterator[Pair]:
     """Both, started; whether they are linked is another matter."""
     with tempfile.TemporaryDirectory(prefix="leafd-cell-") as directory, contextlib.ExitStack() as ends:
         base = Path(directory)
         (base / "hub").mkdir()
         (base / "leaf").mkdir()
-        hub = Process(servers.make(servers.LEAFD, HUB_TEXT, base / "hub"))
+        hub = Process(servers.make(servers.LEAFD, hub_text, base / "hub"))
         with joined.at(HUB):
             hub.start()
         ends.callback(hub.server.stop)
-        ports = hub.server.ports
+        ports = {f"hub_{name}": port for name, port in hub.server.ports.items()}
         every, one = PATIENT[kind]
-        leaf = Process(
-            servers.make(kind, LEAF_TEXT, base / "leaf", hub_leaf_port=ports["leaf_port"], all=every, one=one)
-        )
+        leaf = Process(servers.make(kind, leaf_text, base / "leaf", all=every, one=one, **ports))
         with joined.at(LEAF):
             leaf.start()
         ends.callback(leaf.server.stop)
@@ -136,6 +137,18 @@ def test_with_defaults_a_link_comes_up_at_two_seconds_round_trip() -> None:
     """nats-server gives a leaf two seconds to log in, and its leaf gives the hub one second to speak."""
     with cell.joined(Link(rate=1e6, delay=1.0)) as joined, pair(joined) as both:
         assert both.linked_within(30)
+
+
+def test_with_defaults_a_link_over_wss_comes_up_at_two_seconds(tmp_path: Path) -> None:
+    """Its request comes behind a TLS handshake: three round trips after the connection was taken."""
+    own = (authority := Authority(tmp_path)).issue("hub", names=f"IP:{HUB_ADDRESS}")
+    keys = f'tls {{ cert_file: "{own.certificate}", key_file: "{own.key}" }}'
+    hub_text = f'{HUB_TEXT}websocket {{ listen: "0.0.0.0:{{web_port}}", {keys} }}\n'
+    trust = f', tls {{ ca_file: "{authority.certificate}" }}'
+    secure = LEAF_TEXT.replace("nats-leaf:", "wss:").replace("hub_leaf_port", "hub_web_port")
+    line, leaf_text = Link(rate=1e6, delay=1.0), secure.replace('" {one}', f'"{trust}')
+    with cell.joined(line) as joined, pair(joined, hub_text=hub_text, leaf_text=leaf_text) as both:
+        assert both.linked_within(60)
 
 
 def test_a_nats_server_two_seconds_away_becomes_a_leaf_and_brings_what_it_has() -> None:

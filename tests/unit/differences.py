@@ -373,7 +373,7 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
     "-t and the start refuse a tls block": ("unit/config/test_tls.py::test_what_is_wrong_is_told_with_its_place",),
     # ---- WebSocket
     "Tested with a page in headless Chromium": ("interop/test_browser.py::test_a_page_of_a_browser_talks_to_it",),
-    "handshake_timeout is 2 s": ("interop/test_websocket.py::test_who_never_asks_is_sent_away_and_others_are_served",),
+    "handshake_timeout is 60 s": ("interop/test_cell.py::test_with_defaults_a_link_over_wss_comes_up_at_two_seconds",),
     "A request for leaf links or MQTT": ("interop/test_websocket.py::test_requests_are_answered_as_by_the_reference",),
     "A compressed message may become": (f"{NAMED}test_what_a_compressed_message_may_become",),
     "The listener's address and no_tls": (f"{NAMED}test_what_of_websocket_takes_a_restart",),

@@ -150,7 +150,7 @@ def _wanted(compiled: Configuration) -> list[Wanted]:
     if config.leafnodes is not None and config.leafnodes.tls is not None and config.leaf_address() is not None:
         found.append(Wanted(LEAFS, config.leafnodes.tls.compiled(LINK_TIMEOUT), client=False))
     if config.websocket is not None and config.websocket.tls is not None and config.web_address() is not None:
-        found.append(Wanted(WEB, config.websocket.tls.compiled(), client=False))
+        found.append(Wanted(WEB, config.websocket.tls.compiled(LINK_TIMEOUT), client=False))
     if config.mqtt is not None and config.mqtt.tls is not None and config.mqtt.address() is not None:
         found.append(Wanted(MQTT, config.mqtt.tls.compiled(LINK_TIMEOUT), client=False))
     if config.cluster is not None and config.cluster.tls is not None and config.cluster_address() is not None:

@@ -15,7 +15,7 @@ from leafd import native_types as t
 from leafd.config.schema.websocket import WebSocket
 from leafd.guard import Guard
 from leafd.logins.client import Web
-from leafd.logins.deadlines import Deadlines
+from leafd.logins.deadlines import AT_ONCE_S, LoginTimes
 from leafd.logins.handshakes import WEB, secure_of
 from leafd.logins.web_request import Refused, judge
 from leafd.native_connections import Connections
@@ -32,6 +32,17 @@ class Visitor:
 
     peer: str
     tls: t.Secured | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """The time for a request. A link or a device may be far away, so those who take longer are bounded by number."""
+
+    timeout_s: float
+
+    @property
+    def patient(self) -> bool:
+        return self.timeout_s > AT_ONCE_S
 
 
 class Webs:
@@ -58,8 +69,8 @@ class Webs:
         self._client = client
         self._leaf = leaf
         self._visitors: dict[int, Visitor] = {}
-        self._deadlines = Deadlines(self._too_late, guard)
-        self.run = self._deadlines.run
+        self._times = LoginTimes(self._visitors.__contains__, self._too_late, guard)
+        self.run = self._times.run
 
     def handle(self, event: t.Event) -> bool:
         """Takes an event if it is of a visitor."""
@@ -80,7 +91,7 @@ class Webs:
     def _opened(self, event: t.Opened) -> None:
         self._visitors[event.connection] = Visitor(event.peer)
         block = self._block()
-        self._deadlines.add(event.connection, block.handshake_timeout / SECOND)
+        self._times.add(event.connection, Patience(block.handshake_timeout / SECOND))
         how = secure_of(block.tls, WEB)
         if how is not None:  # as in HTTPS, nothing comes before the handshake
             how = t.Secure(WEB, int(t.SecureFlag.FIRST), 0)
@@ -108,6 +119,5 @@ class Webs:
             web = Web(found.credentials, found.forwarded, found.kind == t.ConnKind.MQTT)
             self._client(event.connection, visitor.peer, web, visitor.tls)
 
-    def _too_late(self, connection: int) -> None:
-        if connection in self._visitors:
-            self._plane.close_connection(connection, "", t.CloseReason.AUTHENTICATION)
+    def _too_late(self, connection: int, _why: str) -> None:
+        self._plane.close_connection(connection, "", t.CloseReason.AUTHENTICATION)

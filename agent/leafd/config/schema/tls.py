@@ -166,7 +166,7 @@ class Tls(Section):
         example='[ "X25519", "CurveP256" ]',
     )
     min_version: Annotated[str, Reader(_version)] = live("1.2", 'The oldest version that is taken: "1.2" or "1.3".')
-    timeout: Duration = live(0, "How long may a handshake take? 0: 2s; 60s for links and devices of MQTT.", ge=0)
+    timeout: Duration = live(0, "How long may a handshake take? 0: 2s; 60s for links, MQTT and WebSocket.", ge=0)
     connection_rate_limit: Number = live(
         0, "How many handshakes may begin in a second? The others are closed. 0: no limit.", ge=0
     )

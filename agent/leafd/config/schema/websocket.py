@@ -6,15 +6,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated, Final
 from urllib.parse import urlsplit
 
-from leafd.config.schema.base import SECOND, Duration, Flag, Listen, Number, Secret, Strings, Text, zero_means_default
+from leafd.config.schema.base import Duration, Flag, Listen, Number, Secret, Strings, Text, zero_means_default
 from leafd.config.schema.section import Section, Takes, option
-from leafd.config.schema.tls import Tls
+from leafd.config.schema.tls import LINK_TIMEOUT, Tls
 
 if TYPE_CHECKING:
     from leafd.config.schema.mqtt import Mqtt
     from leafd.config.schema.server import ServerConfig
 
-HANDSHAKE_TIMEOUT: Final = 2 * SECOND
+HANDSHAKE_TIMEOUT: Final = LINK_TIMEOUT
 _OURS: Final = ("host", "content-length", "connection", "upgrade", "nats-no-masking")
 
 
