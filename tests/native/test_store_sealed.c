@@ -158,7 +158,7 @@ static void change_key(const plane_keys_t *before, const plane_keys_t *after, co
     static char reason[RIG_REASON];
     CHECK_EQ_I64(0, unsetenv("LEAFD_TEST_SEALED"));
     test_keys_given = before;
-    rig = (rig_t){.in_memory = true, .options = {.journal_size = 32 << 20}};
+    rig = (rig_t){.in_memory = true, .options = {.journal_size = 8 << 20}};
     rig_open(&rig);
     stream = rig_stream(&rig, 1, rig_config());
     put_numbered(0, CHANGED - 500);
@@ -211,7 +211,7 @@ static void from_another_key(void) {
 static void the_middle_wants_both(void) {
     CHECK_EQ_I64(0, unsetenv("LEAFD_TEST_SEALED"));
     test_keys_given = &first_key;
-    rig = (rig_t){.in_memory = true, .options = {.journal_size = 32 << 20}};
+    rig = (rig_t){.in_memory = true, .options = {.journal_size = 8 << 20}};
     rig_open(&rig);
     stream = rig_stream(&rig, 1, rig_config());
     for (uint32_t i = 0; i < 6; i++) { /* many slices of a change */
