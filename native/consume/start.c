@@ -114,40 +114,40 @@ static status_t start_of_time(const consumer_t *consumer, uint64_t *start) {
 }
 
 /* Its place could not be read when the consumer was made. */
-static bool step_time(consumer_t *consumer) {
+static step_outcome_t step_time(consumer_t *consumer) {
     survey_t *survey = consumer->survey;
     uint64_t start;
     status_t status = start_of_time(consumer, &start);
-    if (status_unknown(status) && status != STATUS_AGAIN) return false;
+    if (status_unknown(status) && status != STATUS_AGAIN) return STEP_UNKNOWN;
     survey->found = start > survey->first ? start : survey->first;
-    return true;
+    return STEP_OVER;
 }
 
 /* The first one behind deleted ones. */
-static bool step_behind(consumer_t *consumer) {
+static step_outcome_t step_behind(consumer_t *consumer) {
     survey_t *survey = consumer->survey;
     stored_message_t message;
     status_t status = store_next(consumer->stream, (filters_t){0}, &survey->found, UINT64_MAX, SURVEY_STEP, &message);
-    if (status_unknown(status)) return false; /* the next step goes on */
+    if (status_unknown(status)) return status == STATUS_AGAIN ? STEP_MORE : STEP_UNKNOWN;
     if (status != STATUS_OK) {
         stream_state_t state;
         store_stream_state(consumer->stream, &state);
         survey->found = state.last_seq + 1;
     }
-    return true;
+    return STEP_OVER;
 }
 
 /* ---- the newest of all ------------------------------------------------------------------------------------------- */
 
-static bool step_last(consumer_t *consumer) {
+static step_outcome_t step_last(consumer_t *consumer) {
     survey_t *survey = consumer->survey;
     uint64_t seq = 0;
     status_t status = store_newest(consumer->stream, &survey->newest, filter_at(consumer, survey->filter), UINT64_MAX,
                                    SURVEY_STEP, &seq);
-    if (status_unknown(status)) return false;
+    if (status_unknown(status)) return status == STATUS_AGAIN ? STEP_MORE : STEP_UNKNOWN;
     if (status == STATUS_OK && seq > survey->found) survey->found = seq;
     store_newest_end(&survey->newest);
-    return ++survey->filter == filters_of(consumer);
+    return ++survey->filter == filters_of(consumer) ? STEP_OVER : STEP_MORE;
 }
 
 /* ---- the newest of every subject --------------------------------------------------------------------------------- */
@@ -171,7 +171,7 @@ static bool select_subject(void *context, bytes_t subject, uint64_t count, uint6
     return !survey->failed;
 }
 
-static bool step_subjects(consumer_t *consumer) {
+static step_outcome_t step_subjects(consumer_t *consumer) {
     survey_t *survey = consumer->survey;
     if (!survey->walk) survey->walk = store_walk_open(consumer->stream, filter_at(consumer, survey->filter));
     survey->failed = survey->failed || !survey->walk;
@@ -179,12 +179,12 @@ static bool step_subjects(consumer_t *consumer) {
         survey->walk ? store_walk_step(survey->walk, SURVEY_STEP, select_subject, consumer) : STEP_OVER;
     switch (step) {
     case STEP_UNKNOWN:
-    case STEP_MORE: return false;
+    case STEP_MORE: return step;
     case STEP_OVER: break;
     }
     store_walk_close(survey->walk);
     survey->walk = NULL;
-    return survey->failed || ++survey->filter == filters_of(consumer);
+    return survey->failed || ++survey->filter == filters_of(consumer) ? STEP_OVER : STEP_MORE;
 }
 
 static int sequence_order(const void *a, const void *b) {
@@ -194,7 +194,7 @@ static int sequence_order(const void *a, const void *b) {
     return (left > right) - (left < right);
 }
 
-static bool step_runs(consumer_t *consumer) {
+static step_outcome_t step_runs(consumer_t *consumer) {
     survey_t *survey = consumer->survey;
     selection_t *selection = &consumer->selection;
     for (int runs = 0; runs < SORT_RUNS && survey->out < selection->count; runs++) {
@@ -203,18 +203,18 @@ static bool step_runs(consumer_t *consumer) {
         qsort(selection->seqs + survey->out, size, sizeof *selection->seqs, sequence_order);
         survey->out += size;
     }
-    if (survey->out < selection->count) return false;
+    if (survey->out < selection->count) return STEP_MORE;
     survey->out = 0;
     survey->width = SORT_RUN;
     if (selection->count > SORT_RUN) {
         survey->other = malloc(selection->count * sizeof *survey->other);
         survey->failed = !survey->other;
     }
-    return true;
+    return STEP_OVER;
 }
 
 /* Pairs of runs into runs of twice the width, until there is one. */
-static bool step_merge(consumer_t *consumer) {
+static step_outcome_t step_merge(consumer_t *consumer) {
     survey_t *survey = consumer->survey;
     selection_t *selection = &consumer->selection;
     uint64_t count = selection->count;
@@ -222,7 +222,7 @@ static bool step_merge(consumer_t *consumer) {
         uint64_t base = survey->out / (2 * survey->width) * (2 * survey->width);
         uint64_t middle = base + survey->width < count ? base + survey->width : count;
         uint64_t end = base + 2 * survey->width < count ? base + 2 * survey->width : count;
-        if (budget == 0) return false;
+        if (budget == 0) return STEP_MORE;
         if (survey->out == base) {
             survey->left = base;
             survey->right = middle;
@@ -239,12 +239,12 @@ static bool step_merge(consumer_t *consumer) {
             survey->width *= 2;
         }
     }
-    return true;
+    return STEP_OVER;
 }
 
 /* Filters may overlap in what they match, although not as patterns. Messages that left the stream are looked for only
  * if any did. */
-static bool step_verify(consumer_t *consumer) {
+static step_outcome_t step_verify(consumer_t *consumer) {
     survey_t *survey = consumer->survey;
     selection_t *selection = &consumer->selection;
     uint32_t budget = SURVEY_STEP;
@@ -252,12 +252,12 @@ static bool step_verify(consumer_t *consumer) {
         uint64_t seq = selection->seqs[survey->looked];
         stored_message_t message;
         if (survey->kept > 0 && selection->seqs[survey->kept - 1] == seq) continue;
-        if (survey->removed && budget-- == 0) return false;
+        if (survey->removed && budget-- == 0) return STEP_MORE;
         if (survey->removed && store_read(consumer->stream, seq, &message) == STATUS_NOT_FOUND) continue;
         selection->seqs[survey->kept++] = seq;
     }
     selection->count = survey->kept;
-    return true;
+    return STEP_OVER;
 }
 
 /* ---- steps of a survey ------------------------------------------------------------------------------------------- */
@@ -281,11 +281,15 @@ void survey_emptied(consumer_t *consumer) {
 }
 
 bool survey_step(consumer_t *consumer) {
-    static bool (*const steps[])(consumer_t *consumer) = {step_time, step_behind, step_last,  step_subjects,
-                                                          step_runs, step_merge,  step_verify};
+    static step_outcome_t (*const steps[])(consumer_t *consumer) = {step_time, step_behind, step_last,  step_subjects,
+                                                                    step_runs, step_merge,  step_verify};
     survey_t *survey = consumer->survey;
     for (;;) {
-        if (!steps[survey->stage](consumer)) return false;
+        switch (steps[survey->stage](consumer)) {
+        case STEP_UNKNOWN: /* of which the store has said so */
+        case STEP_MORE: return false;
+        case STEP_OVER: break;
+        }
         if (survey->stage == STAGE_FIRST || survey->stage == STAGE_LAST || survey->stage == STAGE_VERIFY
             || survey->failed)
             break;
