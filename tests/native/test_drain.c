@@ -10,6 +10,7 @@
 #include "disk/drain.h"
 #include "disk/keeper.h"
 #include "disk/waiting.h"
+#include "directory.h"
 #include "test.h"
 
 #define STREAMS 3000u /* each is defined and then removed, in one checkpoint */
@@ -85,9 +86,7 @@ static void what_was_removed_stays_removed(void) {
     CHECK(pieces > 0);
     env_close(env);
     batches_close(&batches);
-    char command[100];
-    snprintf(command, sizeof command, "rm -rf %s", directory);
-    CHECK_EQ_I64(0, system(command));
+    directory_remove(directory);
 }
 
 static bool readable(int fd) {

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "directory.h"
 #include "test.h"
 
 #define SIZE 3000u /* one fills a page */
@@ -154,8 +155,6 @@ int main(void) {
     RUN("what a reader sees stays", what_a_reader_sees_stays);
     RUN("long runs go back, and come again", long_runs_go_back_and_come_again);
     RUN("what a start may fall back to stays", what_a_start_may_fall_back_to_stays);
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf %s", directory);
-    CHECK_EQ_I64(0, system(command));
+    directory_remove(directory);
     return TEST_RESULT();
 }

@@ -6,6 +6,7 @@
 
 #include "base/random.h"
 #include "disk/apply.h"
+#include "directory.h"
 #include "test.h"
 
 #define KEYS 3000u /* of each kind; more than there is room for at first */
@@ -114,12 +115,6 @@ static uint64_t apply_all(env_t *env, batches_t *batches, uint64_t from, late_t 
     return from;
 }
 
-static void remove_directory(void) {
-    char command[100];
-    snprintf(command, sizeof command, "rm -rf %s", directory);
-    CHECK_EQ_I64(0, system(command));
-}
-
 static store_key_t entry_key(uint64_t index) {
     store_key_t key;
     key_ledger(&key, 7, index);
@@ -192,7 +187,7 @@ static void entries_look_ahead(void) {
     late_give_back(&late);
     env_close(env);
     batches_close(&batches);
-    remove_directory();
+    directory_remove(directory);
 }
 
 static void play(uint64_t seed, bool heads_wait, uint64_t changed_max) {
@@ -226,7 +221,7 @@ static void play(uint64_t seed, bool heads_wait, uint64_t changed_max) {
     CHECK(waited > 100);
     env_close(env);
     batches_close(&batches);
-    remove_directory();
+    directory_remove(directory);
 }
 
 static void the_last_one_counts(void) {

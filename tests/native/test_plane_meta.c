@@ -93,14 +93,11 @@ static void found_alone(void) {
 }
 
 static void in_a_directory(void (*function)(void)) {
-    snprintf(directory, sizeof directory, "/tmp/leafd-meta-XXXXXX");
-    CHECK(mkdtemp(directory) != NULL);
+    directory_make(directory, sizeof directory);
     open_plane();
     function();
     rig_close(plane);
-    char command[100];
-    snprintf(command, sizeof command, "rm -rf %s", directory);
-    CHECK(system(command) == 0);
+    directory_remove(directory);
 }
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */

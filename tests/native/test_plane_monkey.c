@@ -209,9 +209,7 @@ static void anything(void) {
     CHECK(strstr(told, "LS+ a") == NULL && strstr(told, "LS+ s") == NULL && strstr(told, "LS+ _I") == NULL
           && strstr(told, "LS+ _R_") == NULL && strstr(told, "LS+ t") == NULL && strstr(told, "ACK") == NULL);
     rig_close(plane);
-    char command[100];
-    snprintf(command, sizeof(command), "rm -rf %s", directory);
-    CHECK(system(command) == 0);
+    directory_remove(directory);
 }
 
 int main(void) {
