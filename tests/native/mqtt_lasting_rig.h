@@ -45,6 +45,17 @@ static inline void begin(uint64_t loading) {
     MQTT_HEARD("90 03 0001 00", other);
 }
 
+/* A client that is let in; what it hears begins with CONNACK. */
+static inline peer_t *came(const char *connect) {
+    peer_t *peer = peer_new(plane, -1, CONN_MQTT, 1, rig_text("test:1"));
+    CHECK(peer != NULL);
+    mqtt_say(plane, peer, connect);
+    mqtt_admit(plane, peer, "given", NULL);
+    settle();
+    CHECK(peer->state == PEER_ADMITTED && peer->session->admitted);
+    return peer;
+}
+
 /* As after a crash: with the files of this moment. */
 static inline void crash(void) {
     char before[sizeof rig_directory], command[200];

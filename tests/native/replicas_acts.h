@@ -275,4 +275,22 @@ static inline void replicas_agree(void) {
     }
 }
 
+/* Clients go on, round after round, while members are harmed; then all come to the same stream. */
+static inline void live_rounds(void (*client)(void), uint32_t rounds) {
+    for (uint32_t round = 0; round < rounds; round++) {
+        harm_some();
+        for (uint32_t steps = below(below(3) == 0 ? 800 : 100); steps > 0; steps--) {
+            if (below(3) == 0 && ops_count + 2 < OPS_MAX) {
+                client();
+            }
+            world_step();
+            if (steps % 16 == 0) {
+                compare_digests();
+            }
+        }
+    }
+    replicas_agree();
+    CHECK(compared > 10);
+}
+
 #endif

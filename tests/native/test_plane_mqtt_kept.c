@@ -5,17 +5,6 @@
 #define THREE "10 0d 0004'MQTT' 04 00 0000 0001't'"
 #define FIVE "10 13 0004'MQTT' 05 00 0000 05 11 00000e10 0001'f'"
 
-/* A client that is let in; what it hears begins with CONNACK. */
-static peer_t *came(const char *connect) {
-    peer_t *peer = peer_new(plane, -1, CONN_MQTT, 1, rig_text("test:1"));
-    CHECK(peer != NULL);
-    mqtt_say(plane, peer, connect);
-    mqtt_admit(plane, peer, "given", NULL);
-    settle();
-    CHECK(peer->state == PEER_ADMITTED && peer->session->admitted);
-    return peer;
-}
-
 #define HEARD_BEHIND_CONNACK(expected, peer)                                                                           \
     do {                                                                                                               \
         mqtt_rig_bytes_t mqtt_expected = mqtt_bytes(expected);                                                         \

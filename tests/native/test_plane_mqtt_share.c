@@ -16,16 +16,6 @@ typedef struct heard {
     char payloads[17]; /* the last byte of each */
 } heard_t;
 
-static peer_t *came(const char *connect) {
-    peer_t *peer = peer_new(plane, -1, CONN_MQTT, 1, rig_text("test:1"));
-    CHECK(peer != NULL);
-    mqtt_say(plane, peer, connect);
-    mqtt_admit(plane, peer, "given", NULL);
-    settle();
-    CHECK(peer->state == PEER_ADMITTED && peer->session->admitted);
-    return peer;
-}
-
 /* Packets are small, so their size is one byte; what is no PUBLISH is passed over. */
 static heard_t hear(peer_t *peer) {
     heard_t heard = {.publishes = 0};

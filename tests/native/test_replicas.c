@@ -12,23 +12,6 @@
 
 /* ---- by chance --------------------------------------------------------------------------------------------------- */
 
-static void live(void (*client)(void), uint32_t rounds) {
-    for (uint32_t round = 0; round < rounds; round++) {
-        harm_some();
-        for (uint32_t steps = below(below(3) == 0 ? 800 : 100); steps > 0; steps--) {
-            if (below(3) == 0 && ops_count + 2 < OPS_MAX) {
-                client();
-            }
-            world_step();
-            if (steps % 16 == 0) {
-                compare_digests();
-            }
-        }
-    }
-    replicas_agree();
-    CHECK(compared > 10);
-}
-
 static void compare_and_set(void) {
     uint64_t seed;
     uint64_t heard = 0;
@@ -39,7 +22,7 @@ static void compare_and_set(void) {
             printf("seed %llu\n", (unsigned long long)seed);
         }
         begin_replicas(3, seed * 7919 + 1);
-        live(client_of_register, 16);
+        live_rounds(client_of_register, 16);
         history_agrees();
         for (uint64_t token = 1; token <= ops_count; token++) {
             heard += ops[token].known && ops[token].verdict == APPEND_STORED;
@@ -56,7 +39,7 @@ static void anything(void) {
     for (uint64_t left = seeds(5, &seed); left > 0; left--, seed++) {
         config = config_drawn(seed);
         begin_replicas(3, seed * 104729 + 1);
-        live(client_of_anything, 10);
+        live_rounds(client_of_anything, 10);
         world_end();
     }
 }

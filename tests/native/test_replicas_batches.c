@@ -75,31 +75,14 @@ static uint32_t answers_agree(void) {
     return stored;
 }
 
-static void live_through(void (*client)(void)) {
-    batches = 0;
-    for (uint32_t round = 0; round < 12; round++) {
-        harm_some();
-        for (uint32_t steps = below(below(3) == 0 ? 800 : 100); steps > 0; steps--) {
-            if (below(3) == 0 && ops_count + 2 < OPS_MAX) {
-                client();
-            }
-            world_step();
-            if (steps % 16 == 0) {
-                compare_digests();
-            }
-        }
-    }
-    replicas_agree();
-    CHECK(compared > 10);
-}
-
 static void whole_or_not_at_all(void) {
     uint64_t seed;
     uint64_t stored = 0;
     for (uint64_t left = seeds(4, &seed); left > 0; left--, seed++) {
         config = rig_config();
         begin_replicas(3, seed * 6007 + 1);
-        live_through(client_of_batches);
+        batches = 0;
+        live_rounds(client_of_batches, 12);
         stored += answers_agree();
         world_end();
     }
@@ -172,7 +155,8 @@ static void sums_are_the_same(void) {
     for (uint64_t left = seeds(4, &seed); left > 0; left--, seed++) {
         config = rig_config();
         begin_replicas(3, seed * 4409 + 1);
-        live_through(client_of_counters);
+        batches = 0;
+        live_rounds(client_of_counters, 12);
         stored += sums_agree();
         world_end();
     }

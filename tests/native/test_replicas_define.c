@@ -138,19 +138,7 @@ static void at_one_index(void) {
     defined = 0;
     for (uint64_t left = seeds(5, &seed); left > 0; left--, seed++) {
         begin_defined(seed * 6007 + 1);
-        for (uint32_t round = 0; round < 10; round++) {
-            harm_some();
-            for (uint32_t steps = below(below(3) == 0 ? 800 : 100); steps > 0; steps--) {
-                if (below(3) == 0 && ops_count + 2 < OPS_MAX) {
-                    client();
-                }
-                world_step();
-                if (steps % 16 == 0) {
-                    compare_digests();
-                }
-            }
-        }
-        replicas_agree();
+        live_rounds(client, 10);
         same_records();
         world_end();
     }
