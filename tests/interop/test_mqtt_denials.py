@@ -173,7 +173,7 @@ def publish_by_mqtt(stage: Stage, path: Path, denial: str, level: int) -> set[st
 
 def hear_by_nats(stage: Stage, path: Path, denial: str) -> set[str]:
     with stage.nats(denial) as nats:
-        nats.subscribe(path.subject, path.group)
+        nats.say(f"SUB {path.subject} {path.group} 1")  # that it is denied is one of the answers
         stage.say()
         nats.publish("end.n")
         return {line.split(" ")[1] for line in _lines(nats) if line.startswith("MSG ")} - {"end.n"}
