@@ -30,8 +30,17 @@ static uint32_t head_end(bytes_t input) {
     return end == NULL ? 0 : (uint32_t)(end - input.at) + 4;
 }
 
+/* A head is text: a record of TLS or MQTT's CONNECT is not, and whoever sends it waits for an answer. */
+static bool is_text(bytes_t input) {
+    return input.size == 0 || input.at[0] >= ' ' || input.at[0] == '\r' || input.at[0] == '\n';
+}
+
 static uint32_t http_input(plane_t *plane, peer_t *peer, bytes_t input) {
     if (peer->state != PEER_GREETING) {
+        return 0;
+    }
+    if (!is_text(input)) {
+        peer_doom_silently(plane, peer, CLOSE_PROTOCOL, BYTES_LITERAL("no HTTP: TLS, maybe, and there is none here"));
         return 0;
     }
     uint32_t end = head_end(input);
