@@ -20,7 +20,7 @@ from nats.aio.client import Client
 
 from tests import servers
 from tests.interop.test_meta_group import CONFIG, L, R, leader_of, three
-from tests.rig.official import connect, must
+from tests.rig.official import ask, connect, must
 from tests.rig.waiting import until
 
 HUB = CONFIG.replace("jetstream {", 'leafnodes { listen: "127.0.0.1:{leaf_port}" }\njetstream { domain: hub,')
@@ -112,6 +112,12 @@ async def taken_out_of_a_full_stream(hub: list[servers.Server]) -> None:
     full = {"num_replicas": 3, "allow_direct": True, "discard": "new", "max_msgs": ROOM}
     await made(client, "F", full | {"sources": [{"name": "U"}]})
     numbers = list[int]()
+
+    async def purged() -> bool:
+        error = (await ask(client, "$JS.API.STREAM.PURGE.F")).get("error")
+        assert error is None or error["err_code"] == 10008, error  # nobody leads it just now
+        return error is None
+
     for taken in range(3):
         await has(client, "F", ROOM)
         found = await contents(client, "F")
@@ -120,7 +126,7 @@ async def taken_out_of_a_full_stream(hub: list[servers.Server]) -> None:
         if taken == 1:
             await must(client, "$JS.API.STREAM.LEADER.STEPDOWN.F")
             await has(client, "F", ROOM)
-        await must(client, "$JS.API.STREAM.PURGE.F")
+        await until(purged, "F is not purged")
     assert numbers == list(range(3 * ROOM))
     await client.close()
 

@@ -39,8 +39,6 @@ async def get(call: Call, request: MessageGetRequest) -> dict[str, Any]:
             stream.id, mode, sequence=sequence, start_ts=start_ts, subject=following or last
         )
     except t.PlaneError as error:
-        if stream.group is not None and error.status == t.Status.AGAIN:  # another server leads it, or none does
-            raise errors.CLUSTER_NOT_AVAILABLE.error() from None
         # A record that fails its checksum is never served; the alarm has told the operator.
         if error.status != t.Status.CORRUPT:
             raise refused(error, errors.STREAM_GENERAL) from None

@@ -65,7 +65,7 @@ def refused(error: t.PlaneError, row: Row) -> ApiError:
     """The client's error for a command that the store refused."""
     if error.status == t.Status.NO_SPACE:
         return errors.STORAGE_RESOURCES_EXCEEDED.error()
-    if error.status == t.Status.CLOSED:  # another server leads
+    if error.status in (t.Status.CLOSED, t.Status.AGAIN):  # another server leads, or none does
         return errors.CLUSTER_NOT_AVAILABLE.error()
     return row.error(err=error)
 
