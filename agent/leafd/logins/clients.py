@@ -280,7 +280,7 @@ class Clients:
         if isinstance(event, t.Came):
             self._let_in(client, event)
         elif (terms := self._terms.of(client)).secure is None:
-            self._times.add(client.connection, terms)
+            self._times.add(client.connection, terms.timeout_s, patient=terms.patient)
 
     def listening(self, listener: int) -> None:
         """Notes that a listener for clients is open, and that the plane may greet those who come."""
@@ -325,7 +325,7 @@ class Clients:
         if terms.secure is not None:
             self._plane.secure(client.connection, terms.secure, before=before, behind=behind_tls)
             return
-        self._times.add(client.connection, terms)
+        self._times.add(client.connection, terms.timeout_s, patient=terms.patient)
         if before:
             self._plane.send(client.connection, before)
 
@@ -334,7 +334,8 @@ class Clients:
             client.tls = event if self.call_out is not None or not event.chain else replace(event, chain=b"")
             client.certificate = shown_by(event)
             self._debug(client, f"TLS handshake complete: {event.cipher}")
-        self._times.add(client.connection, self._terms.of(client))
+        terms = self._terms.of(client)
+        self._times.add(client.connection, terms.timeout_s, patient=terms.patient)
 
     def _line(self, client: Client, event: t.Line) -> None:
         if event.known:

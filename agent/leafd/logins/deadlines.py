@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final
 
 import trio
 
@@ -56,15 +56,6 @@ class Deadlines:
                 self._expired(connection)
 
 
-class Terms(Protocol):
-    """The part of a login's terms that this room needs."""
-
-    @property
-    def timeout_s(self) -> float: ...
-    @property
-    def patient(self) -> bool: ...
-
-
 class LoginTimes:
     """How long logins may take. Of devices that are not through at once some may be far away, and others strangers who
     hold a place: so these are bounded by number, then by time."""
@@ -77,12 +68,12 @@ class LoginTimes:
         self._patient: dict[int, None] = {}
         self._patience_s = AT_ONCE_S
 
-    def add(self, connection: int, terms: Terms) -> None:
-        """Its time begins."""
-        if not terms.patient:
-            self._deadlines.add(connection, terms.timeout_s)
+    def add(self, connection: int, timeout_s: float, *, patient: bool) -> None:
+        """Its time begins. patient: it may be far away."""
+        if not patient:
+            self._deadlines.add(connection, timeout_s)
             return
-        self._patience_s = terms.timeout_s
+        self._patience_s = timeout_s
         self._early.add(connection, AT_ONCE_S)
 
     async def run(self) -> None:

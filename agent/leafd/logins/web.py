@@ -34,17 +34,6 @@ class Visitor:
     tls: t.Secured | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Patience:
-    """The time for a request. A link or a device may be far away, so those who take longer are bounded by number."""
-
-    timeout_s: float
-
-    @property
-    def patient(self) -> bool:
-        return self.timeout_s > AT_ONCE_S
-
-
 class Webs:
     """Takes the plane's events of visitors."""
 
@@ -91,7 +80,8 @@ class Webs:
     def _opened(self, event: t.Opened) -> None:
         self._visitors[event.connection] = Visitor(event.peer)
         block = self._block()
-        self._times.add(event.connection, Patience(block.handshake_timeout / SECOND))
+        timeout_s = block.handshake_timeout / SECOND  # a link or a device may be far away
+        self._times.add(event.connection, timeout_s, patient=timeout_s > AT_ONCE_S)
         how = secure_of(block.tls, WEB)
         if how is not None:  # as in HTTPS, nothing comes before the handshake
             how = t.Secure(WEB, int(t.SecureFlag.FIRST), 0)

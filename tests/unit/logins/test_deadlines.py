@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-from typing import cast
-
 import trio
 import trio.testing
 from leafd.guard import Guard
-from leafd.logins.deadlines import AT_ONCE_S, PATIENT_MAX, Deadlines, LoginTimes, Terms
+from leafd.logins.deadlines import AT_ONCE_S, PATIENT_MAX, Deadlines, LoginTimes
 
 
 def test_deadlines() -> None:
@@ -50,8 +47,7 @@ def ended(timeouts: list[tuple[float, bool]], through: dict[int, float]) -> dict
         async with trio.open_nursery() as nursery:
             nursery.start_soon(times.run)
             for connection, (timeout_s, patient) in enumerate(timeouts):
-                terms = SimpleNamespace(timeout_s=timeout_s, patient=patient)
-                times.add(connection, cast("Terms", terms))
+                times.add(connection, timeout_s, patient=patient)
             await trio.sleep(200)
             nursery.cancel_scope.cancel()
 
