@@ -7,9 +7,9 @@ import json
 from collections.abc import Iterable
 from typing import Any, Final
 
-from leafd.declared.steps import PresentStream
+from leafd.declared.steps import PresentStream, told_stream
 from leafd.gojson import JsonError, decode
-from leafd.gotime import TimeError, parse_time
+from leafd.gotime import TimeError
 from leafd.jetstream.catalogue import read_consumer, read_stream
 from leafd.jetstream.models.consumer import ConsumerConfig
 from leafd.jetstream.models.stream import StreamConfig
@@ -61,12 +61,5 @@ def of_report(report: dict[str, Any]) -> _Streams:
                 one["name"]: static_consumer(decode(ConsumerConfig, json.dumps(one["config"]).encode(), strict=False))
                 for one in stream.get("consumer_detail") or ()
             }
-            found.setdefault(account["name"], {})[config.name] = PresentStream(
-                config,
-                state.get("messages", 0),
-                state.get("bytes", 0),
-                state.get("num_subjects", 0),
-                parse_time(state["first_ts"]) if "first_ts" in state else None,
-                consumers,
-            )
+            found.setdefault(account["name"], {})[config.name] = told_stream(config, state, consumers)
     return found

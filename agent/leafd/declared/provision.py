@@ -19,9 +19,8 @@ import trio
 
 from leafd.declared.assets import Asset, Declared, DeclaredStream
 from leafd.declared.plan import NOT_ASKED, plan
-from leafd.declared.steps import DELETED, MADE, Action, Key, Present, PresentStream, Step
+from leafd.declared.steps import DELETED, MADE, Action, Key, Present, PresentStream, Step, told_stream
 from leafd.gojson import decode, dump, written
-from leafd.gotime import parse_time
 from leafd.jetstream import errors
 from leafd.jetstream.catalogue import JetStreamAccount, Stream
 from leafd.jetstream.models.consumer import ConsumerConfig
@@ -108,7 +107,7 @@ class Bringer:
         if "error" in info:
             return PresentStream(known, asked=False) if known is not None else None
         config = static_stream(decode(StreamConfig, dump(info["config"]), strict=False))
-        return _told_stream(config, info.get("state", {}), found)
+        return told_stream(config, info.get("state", {}), found)
 
     async def _state(self, account: JetStreamAccount, stream: str) -> dict[str, Any]:
         return dict((await self._jetstream.look(account.name, f"STREAM.INFO.{stream}")).get("state", {}))
@@ -209,15 +208,4 @@ class Bringer:
 
 def _present_stream(stream: Stream, state: dict[str, Any], *, consumers: bool) -> PresentStream:
     found = {name: one.config for name, one in stream.consumers.items()} if consumers else {}
-    return _told_stream(stream.config, state, found)
-
-
-def _told_stream(config: StreamConfig, state: dict[str, Any], consumers: dict[str, ConsumerConfig]) -> PresentStream:
-    return PresentStream(
-        config,
-        state.get("messages", 0),
-        state.get("bytes", 0),
-        state.get("num_subjects", 0),
-        parse_time(state["first_ts"]) if "first_ts" in state else None,
-        consumers,
-    )
+    return told_stream(stream.config, state, found)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import field
 from enum import StrEnum
-from typing import Final
+from typing import Any, Final
 
 from leafd.declared.assets import Asset
+from leafd.gotime import parse_time
 from leafd.jetstream.catalogue import JetStreamLimits, Settings
 from leafd.jetstream.models.consumer import ConsumerConfig
 from leafd.jetstream.models.stream import StreamConfig
@@ -73,6 +74,18 @@ class PresentStream:
     first_ts: int | None = None
     consumers: dict[str, ConsumerConfig] = field(default_factory=dict)
     asked: bool = True
+
+
+def told_stream(config: StreamConfig, state: dict[str, Any], consumers: dict[str, ConsumerConfig]) -> PresentStream:
+    """The stream as an answer of the API or a report tells of it. state: that member of it."""
+    return PresentStream(
+        config,
+        state.get("messages", 0),
+        state.get("bytes", 0),
+        state.get("num_subjects", 0),
+        parse_time(state["first_ts"]) if "first_ts" in state else None,
+        consumers,
+    )
 
 
 @dataclass(frozen=True, slots=True)
