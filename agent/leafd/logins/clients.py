@@ -31,7 +31,7 @@ from leafd.guard import Guard
 from leafd.host.log import shown_nkey
 from leafd.logins.client import Client, Mqtt, Terms, Web, common, granted, shown_by
 from leafd.logins.client_ports import CallOut
-from leafd.logins.deadlines import LoginTimes
+from leafd.logins.deadlines import Awaits, LoginTimes
 from leafd.logins.guesses import Guesses
 from leafd.logins.info_lines import behind, frame, template
 from leafd.logins.known_logins import KnownLogins
@@ -90,7 +90,7 @@ class Clients:
         """The listener at which the plane itself greets."""
         self._clients: dict[int, Client] = {}
         self._per_account: dict[int, int] = {}
-        self._times = LoginTimes(self._logs_in, plane.end_silence, self._guard)
+        self._times = LoginTimes(self._awaits, plane.end_silence, self._guard)
         self._nursery: trio.Nursery | None = None
         self.devices = devices
         self.on_admitted: list[Callable[[Client], None]] = [devices.came] if devices is not None else []
@@ -593,7 +593,8 @@ class Clients:
             task_status.started()
             await self._times.run()
 
-    def _logs_in(self, connection: int) -> bool:
+    def _awaits(self, connection: int) -> Awaits:
         client = self._clients.get(connection)
-        waits = connection in self._held or connection in self._asked  # which has a time of its own
-        return client is not None and client.account is None and not waits
+        if client is None or client.account is not None:
+            return Awaits.NOTHING
+        return Awaits.US if connection in self._held or connection in self._asked else Awaits.PEER

@@ -33,7 +33,7 @@ from leafd.links.link import Link
 from leafd.logins.client import lists_of, shown_by
 from leafd.logins.client_ports import CallOut
 from leafd.logins.clients import ACCOUNT_FULL
-from leafd.logins.deadlines import AUTHENTICATION_TIMEOUT, Deadlines
+from leafd.logins.deadlines import Awaits, LoginTimes
 from leafd.logins.guesses import Guesses
 from leafd.native_connections import Connections
 from leafd.records import dataclass
@@ -45,12 +45,10 @@ CERTIFICATE: Final = "\0certificate"
 WAY: Final = "\0way"
 """How it came, as allowed_connection_types has it. No field of the wire is called so; a reload judges by both, too."""
 LEAF_GUESSES: Final = "leafs"
-AT_ONCE_S: Final = 2.0
-"""A near leaf is through with its login by then."""
 AT_ONCE_MAX: Final = 4096
 """Characters of a JWT; a user's without hundreds of permissions has less."""
 PATIENT_MAX: Final = 256
-"""So many that are not may take all the time that a login has: those who came last."""
+"""Slow logins at a time (deadlines.py)."""
 
 
 class LeafLinks(Protocol):
@@ -123,9 +121,7 @@ class LeafLogins:
         self._proofs = proofs or guesses
         self._asked: set[int] = set()
         self._guard = guard
-        self._early = Deadlines(self._late, guard)
-        self._deadlines = Deadlines(self._too_late, guard)
-        self._patient: dict[int, None] = {}
+        self._times = LoginTimes(self._awaits, plane.end_silence, guard, PATIENT_MAX)
         self._nursery: trio.Nursery | None = None
         self._coming: LeafTerms | None = None
         self._over = trio.Event()
@@ -135,43 +131,18 @@ class LeafLogins:
         """Checks passwords, and closes connections that do not log in in time. Cancel to end it."""
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
-            nursery.start_soon(self._early.run)
             task_status.started()
-            await self._deadlines.run()
+            await self._times.run()
 
     def opened(self, connection: int) -> None:
         """A leaf has connected: from now on it has its time to log in."""
-        if self._terms.timeout_s > AT_ONCE_S:
-            self._early.add(connection, AT_ONCE_S)
-        else:
-            self._deadlines.add(connection, self._terms.timeout_s)
+        self._times.add(connection, self._terms.timeout_s, patient=True)
 
-    def _late(self, connection: int) -> None:
-        """Ends a login that takes too long: the peer may be far away, or a stranger who holds a place, so slow logins
-        are bounded by number, then by time."""
+    def _awaits(self, connection: int) -> Awaits:
+        """The thing that its login waits for."""
         if not self._links.logging_in(connection):
-            return
-        if self._waits(connection):
-            self._early.add(connection, AT_ONCE_S)
-            return
-        if len(self._patient) >= PATIENT_MAX:
-            self._patient = {one: None for one in self._patient if self._links.logging_in(one)}
-        if len(self._patient) >= PATIENT_MAX:
-            self._too_late(next(iter(self._patient)))
-        self._patient[connection] = None
-        self._deadlines.add(connection, self._terms.timeout_s - AT_ONCE_S)
-
-    def _too_late(self, connection: int) -> None:
-        if not self._links.logging_in(connection):
-            self._patient.pop(connection, None)
-            return
-        if not self._waits(connection):
-            self._patient.pop(connection, None)
-            if connection in self._asked:  # which has a time of its own
-                return
-            # The plane knows what has come, and leaves alone who has said CONNECT: control may be seconds behind.
-            self._plane.end_silence(connection, AUTHENTICATION_TIMEOUT)
-        self._deadlines.add(connection, AT_ONCE_S)
+            return Awaits.NOTHING
+        return Awaits.US if self._waits(connection) or connection in self._asked else Awaits.PEER
 
     # ---- a login
 

@@ -15,7 +15,7 @@ from leafd import native_types as t
 from leafd.config.schema.websocket import WebSocket
 from leafd.guard import Guard
 from leafd.logins.client import Web
-from leafd.logins.deadlines import AT_ONCE_S, LoginTimes
+from leafd.logins.deadlines import Awaits, LoginTimes
 from leafd.logins.handshakes import WEB, secure_of
 from leafd.logins.web_request import Refused, judge
 from leafd.native_connections import Connections
@@ -58,7 +58,7 @@ class Webs:
         self._client = client
         self._leaf = leaf
         self._visitors: dict[int, Visitor] = {}
-        self._times = LoginTimes(self._visitors.__contains__, self._too_late, guard)
+        self._times = LoginTimes(self._awaits, self._too_late, guard)
         self.run = self._times.run
 
     def handle(self, event: t.Event) -> bool:
@@ -80,8 +80,7 @@ class Webs:
     def _opened(self, event: t.Opened) -> None:
         self._visitors[event.connection] = Visitor(event.peer)
         block = self._block()
-        timeout_s = block.handshake_timeout / SECOND  # a link or a device may be far away
-        self._times.add(event.connection, timeout_s, patient=timeout_s > AT_ONCE_S)
+        self._times.add(event.connection, block.handshake_timeout / SECOND, patient=True)  # links come here, too
         how = secure_of(block.tls, WEB)
         if how is not None:  # as in HTTPS, nothing comes before the handshake
             how = t.Secure(WEB, int(t.SecureFlag.FIRST), 0)
@@ -108,6 +107,9 @@ class Webs:
         else:
             web = Web(found.credentials, found.forwarded, found.kind == t.ConnKind.MQTT)
             self._client(event.connection, visitor.peer, web, visitor.tls)
+
+    def _awaits(self, connection: int) -> Awaits:
+        return Awaits.PEER if connection in self._visitors else Awaits.NOTHING
 
     def _too_late(self, connection: int, _why: str) -> None:
         self._plane.close_connection(connection, "", t.CloseReason.AUTHENTICATION)

@@ -8,7 +8,8 @@ from typing import Any, cast
 import trio
 import trio.testing
 from leafd.guard import Guard
-from leafd.logins.leaf_logins import AT_ONCE_S, PATIENT_MAX, LeafLogins, LeafTerms
+from leafd.logins.deadlines import AT_ONCE_S
+from leafd.logins.leaf_logins import PATIENT_MAX, LeafLogins, LeafTerms
 
 from tests.rig.planes import Unwilling
 

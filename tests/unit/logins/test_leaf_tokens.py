@@ -16,6 +16,7 @@ from leafd.logins.guesses import Guesses
 from leafd.logins.leaf_logins import AT_ONCE_MAX, LeafLogins, LeafTerms
 
 from tests.jwts import Account, Operator, User
+from tests.rig.planes import Unwilling
 from tests.rig.waiting import PATIENCE_S
 
 NONCE = "SHvuptVUTR3Oa8s"
@@ -46,7 +47,7 @@ def judged(account: Account, user: User, *, signs: str = NONCE, known: bool = Tr
             return False
 
         logins = LeafLogins(
-            cast("Any", None), terms, cast("Any", None), Guard(), proofs, links=cast("Any", links), look_up=look_up
+            Unwilling(), terms, cast("Any", None), Guard(), proofs, links=cast("Any", links), look_up=look_up
         )
         async with trio.open_nursery() as nursery:
             await nursery.start(proofs.run)
