@@ -45,6 +45,8 @@ typedef enum mqtt_level { MQTT_UNKNOWN = 0, MQTT_3_1_1 = 4, MQTT_5 = 5 } mqtt_le
 
 #define MQTT_PACKET_MAX 268435460u /* the largest remaining size, with five bytes of fixed header */
 #define MQTT_FIXED_MAX 5u
+#define MQTT_HEAD_DUP 8u /* bits of the first byte of PUBLISH */
+#define MQTT_HEAD_QOS_2 4u
 
 /* A message as PUBLISH and a will carry it. */
 typedef struct mqtt_message {

@@ -103,7 +103,7 @@ status_t mqtt_write_publish(const mqtt_writer_t *writer, buffer_t *out, const mq
     store_be16(size, (uint16_t)publish->topic.size);
     store_be16(id, publish->id);
     draft_t draft = {
-        .head = (uint8_t)((MQTT_PUBLISH << 4) | (publish->dup ? 8u : 0u) | ((uint32_t)publish->qos << 1)
+        .head = (uint8_t)((MQTT_PUBLISH << 4) | (publish->dup ? MQTT_HEAD_DUP : 0u) | ((uint32_t)publish->qos << 1)
                           | (publish->retain ? 1u : 0u)),
         .front = {bytes_of(size, sizeof size), publish->topic, bytes_of(id, publish->qos != 0 ? sizeof id : 0)},
         .properties = writer->level == MQTT_5 ? or_none(publish->properties) : NULL,

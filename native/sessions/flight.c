@@ -52,7 +52,7 @@ uint16_t flight_id(uint64_t seq) {
     return (uint16_t)(seq % UINT16_MAX + 1);
 }
 
-static bool id_taken(const flight_t *flight, uint16_t id) {
+bool flight_taken(const flight_t *flight, uint16_t id) {
     return ids_has(&flight->part->sent, id) || ids_has(&flight->part->released, id);
 }
 
@@ -61,7 +61,7 @@ static uint16_t free_id(flight_t *flight) {
     uint16_t id = flight->last;
     do {
         id = id == UINT16_MAX ? 1 : (uint16_t)(id + 1);
-    } while (id_taken(flight, id));
+    } while (flight_taken(flight, id));
     flight->last = id;
     return id;
 }
@@ -69,7 +69,7 @@ static uint16_t free_id(flight_t *flight) {
 /* 0: no memory, or another message has the one that it must have. */
 static uint16_t flight_give(flight_t *flight, uint64_t seq) {
     uint16_t id = seq == 0 ? free_id(flight) : flight_id(seq);
-    if (!flight_owns(flight) || id_taken(flight, id)
+    if (!flight_owns(flight) || flight_taken(flight, id)
         || (seq != 0 && sequences_put(&flight->part->sequences, id, seq) != STATUS_OK)) {
         return 0;
     }
@@ -174,7 +174,7 @@ bool flight_has(const flight_t *flight, uint64_t seq) {
 }
 
 bool flight_fits(const flight_t *flight, uint64_t seq) {
-    return flight_waiting(flight) == 0 && flight_has_room(flight) && !id_taken(flight, flight_id(seq));
+    return flight_waiting(flight) == 0 && flight_has_room(flight) && !flight_taken(flight, flight_id(seq));
 }
 
 void flight_mark(flight_t *flight, uint64_t seq, uint32_t share) {

@@ -45,6 +45,7 @@ typedef struct flight {
     uint32_t window;     /* so many may be sent and released */
     uint16_t last;       /* the identifier that was given last */
     bool lags;           /* more have been dropped than a turn has time for, and the others wait for the next one */
+    bool judges;         /* the caller's: what its client may hear has changed since some of those that wait came */
     uint64_t most;       /* bytes that may wait, counted in .. */
     share_t *share;
 } flight_t;
@@ -66,6 +67,7 @@ void flight_gone(flight_t *flight);
 bool flight_waits(const flight_t *flight, uint64_t seq);
 bool flight_has(const flight_t *flight, uint64_t seq);
 uint16_t flight_id(uint64_t seq); /* that it has */
+bool flight_taken(const flight_t *flight, uint16_t id);
 /* Could it go now, with its identifier? */
 bool flight_fits(const flight_t *flight, uint64_t seq);
 /* Notes that a message on its way is of that shared subscription; and of which one is it? 0: of none. */

@@ -168,6 +168,7 @@ void mqtt_connect(plane_t *plane, peer_t *peer, const mqtt_packet_t *packet, byt
 /* Refuses a client whose first packet is not a CONNECT, or one that cannot be. */
 void mqtt_refuse_stranger(plane_t *plane, peer_t *peer, const mqtt_packet_t *packet, const mqtt_fault_t *fault);
 status_t mqtt_admitted(plane_t *plane, peer_t *peer, const conn_verdict_t *verdict);
+void mqtt_judged(plane_t *plane, peer_t *peer, bytes_t body, bytes_t strings); /* its rights are these */
 void mqtt_enter(plane_t *plane, peer_t *peer);   /* it is known now whether there is a session of its */
 void mqtt_entered(plane_t *plane, peer_t *peer); /* it has been told, and gets what is its */
 void mqtt_disconnect(plane_t *plane, peer_t *peer, const mqtt_packet_t *packet);
@@ -222,6 +223,8 @@ bool mqtt_compose(mqtt_desk_t *desk, const session_t *session, const message_t *
 LEAF_MUST_USE status_t mqtt_put(session_t *session, outq_t *to, mqtt_outgoing_t *out, bytes_t payload);
 void mqtt_send_waiting(plane_t *plane, peer_t *peer); /* as many as its client takes */
 void mqtt_say_answers(plane_t *plane, peer_t *peer);  /* those that wait for nothing any more */
+/* A message of QoS 2 of its session that it may have and may not hear any more: its identifier is released. */
+void mqtt_let_go(plane_t *plane, peer_t *peer, uint64_t seq);
 /* PUBACK, PUBREC, PUBCOMP */
 void mqtt_answered(plane_t *plane, peer_t *peer, const mqtt_packet_t *packet);
 

@@ -5,6 +5,7 @@
  *     $MQTT.A.<key>.<peer>.r               what is retained, for that subscription
  *     $MQTT.A.<key>.<peer>.k, .p           what the peer may be told is on disk: a packet, its CONNACK or another one
  *     $MQTT.A.<key>.<peer>.a<sequence>     nobody wants that message of its session any more
+ *     $MQTT.A.<key>.<peer>.l<sequence>     it may not hear that message, of QoS 2, which it may have
  *     $MQTT.A.<key>.<share>.h<sequence>    likewise of a shared subscription
  *     $MQTT.A.<key>.<share>.g<sequence>    it is on disk who alone may have that message
  *     $MQTT.A.<key>.<route>.c              the session is no more that a client at the server behind it has had
@@ -255,6 +256,10 @@ void mqtt_told(plane_t *plane, const sink_t *sink, const publication_t *publicat
         mqtt_retain_durable(plane, peer);
     } else if (bytes_equal(text, BYTES_LITERAL("p")) || bytes_equal(text, BYTES_LITERAL("k"))) {
         said(plane, peer, text, publication->message.payload);
+    } else if (bytes_take(&text, 'l')) {
+        if (decimal_parse(text, &id)) {
+            mqtt_let_go(plane, peer, id);
+        }
     } else if (bytes_take(&text, 'a')) {
         if (peer->session->kept != NULL && decimal_parse(text, &id)) {
             mqtt_kept_acknowledge(plane, peer->session->kept, id);

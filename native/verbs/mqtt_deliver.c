@@ -277,22 +277,7 @@ void mqtt_deliver_retained(plane_t *plane, subscription_t *one, const message_t 
     plane->stats.out_bytes += message->payload.size;
 }
 
-/* ---- acknowledgements of a device -------------------------------------------------------------------------------- */
-
-void mqtt_send_waiting(plane_t *plane, peer_t *peer) {
-    session_t *session = peer->session;
-    bytes_t packet;
-    while (peer->state == PEER_ADMITTED && flight_next(&session->flight, plane->now.mono_ns, &packet)) {
-        mqtt_emitted(plane, peer, buffer_append(&peer->conn.out.data, packet.at, packet.size));
-        if (peer->state == PEER_DOOMED) {
-            return; /* what waits may be gone */
-        }
-        flight_gone(&session->flight);
-    }
-    if (session->flight.lags) {
-        peer->next_ping_ns = plane->now.mono_ns; /* mqtt_beat goes on with it */
-    }
-}
+/* ---- a message that is settled ----------------------------------------------------------------------------------- */
 
 /* The client has that message of the stream. share: of which shared subscription it is; 0: of none. */
 static void settle_stored(plane_t *plane, session_t *session, uint32_t share, uint64_t seq) {
@@ -304,20 +289,12 @@ static void settle_stored(plane_t *plane, session_t *session, uint32_t share, ui
     }
 }
 
-/* PUBREC: the client has the message. That is on disk before it is told to forget that it had it. */
-static void answer_received(plane_t *plane, peer_t *peer, uint16_t id) {
+/* PUBREL of a session that is kept. That its client has the message is on disk before it is told to forget that it had
+ * it. */
+static void say_release(plane_t *plane, peer_t *peer, uint16_t id, uint32_t share, uint64_t seq) {
     session_t *session = peer->session;
     kept_t *kept = session->kept;
-    uint64_t seq;
-    uint32_t share = flight_share(&session->flight, id);
-    bool known = flight_received(&session->flight, id, &seq);
     bytes_t packet;
-    mqtt_reason_t reason = known ? MQTT_REASON_SUCCESS : MQTT_REASON_ID_NOT_FOUND;
-    if (kept == NULL || !known) {
-        settle_stored(plane, session, share, seq);
-        mqtt_acknowledge(plane, peer, MQTT_PUBREL, id, reason);
-        return;
-    }
     bool noted =
         ids_has(&kept->released, id)
         || (mqtt_kept_note(plane, kept, RECORD_SESSION_OUT, id, true) && ids_add(&kept->released, id) == STATUS_OK);
@@ -328,6 +305,91 @@ static void answer_received(plane_t *plane, peer_t *peer, uint16_t id) {
     settle_stored(plane, session, share, seq);
     mqtt_say_durable(plane, peer, "p", packet);
 }
+
+/* PUBREC: the client has the message. */
+static void answer_received(plane_t *plane, peer_t *peer, uint16_t id) {
+    session_t *session = peer->session;
+    uint64_t seq;
+    uint32_t share = flight_share(&session->flight, id);
+    bool known = flight_received(&session->flight, id, &seq);
+    mqtt_reason_t reason = known ? MQTT_REASON_SUCCESS : MQTT_REASON_ID_NOT_FOUND;
+    if (session->kept == NULL || !known) {
+        settle_stored(plane, session, share, seq);
+        mqtt_acknowledge(plane, peer, MQTT_PUBREL, id, reason);
+        return;
+    }
+    say_release(plane, peer, id, share, seq);
+}
+
+/* A message of QoS 2 that it may have from an earlier connection and may not hear any more. It is not sent again. If
+ * its client has begun to take it, it would take the next message with this identifier for the same one, so that is
+ * released. */
+void mqtt_let_go(plane_t *plane, peer_t *peer, uint64_t seq) {
+    flight_t *flight = &peer->session->flight;
+    uint16_t id = flight_id(seq);
+    if (peer->state != PEER_ADMITTED || peer->session->kept == NULL) {
+        return;
+    }
+    if (flight_taken(flight, id)) { /* by a later one, which it has been sent */
+        settle_stored(plane, peer->session, 0, seq);
+    } else if (flight_release_again(flight, id) == STATUS_OK) {
+        say_release(plane, peer, id, 0, seq);
+    } /* without memory it comes again with the next connection */
+}
+
+/* ---- what waited for its turn ------------------------------------------------------------------------------------ */
+
+/* Of a packet that has waited: its topic is told, and its identifier is behind that. */
+static bytes_t waiting_topic(bytes_t packet, uint16_t *id) {
+    bytes_t rest = bytes_after(packet, 1);
+    uint32_t size;
+    int taken = mqtt_take_number(&rest, &size);
+    check(taken == 1);
+    bytes_t topic = bytes_of(rest.at + 2, load_be16(rest.at));
+    *id = load_be16(topic.at + topic.size);
+    return topic;
+}
+
+/* A reload has changed what the client may hear since the message came. false: it goes, as far as it is its own. */
+static bool may_still_hear(plane_t *plane, peer_t *peer, bytes_t packet) {
+    session_t *session = peer->session;
+    mqtt_desk_t *desk = session->shared;
+    uint16_t id;
+    uint32_t size;
+    uint64_t seq;
+    bytes_t topic = waiting_topic(packet, &id);
+    bool sayable = topic_to_subject(topic, desk->subject, sizeof desk->subject, &size) == TOPIC_OK;
+    if (peer->permissions == NULL || (sayable && permissions_hear(peer->permissions, bytes_of(desk->subject, size)))) {
+        return true;
+    }
+    bool again = (packet.at[0] & MQTT_HEAD_DUP) != 0 && (packet.at[0] & MQTT_HEAD_QOS_2) != 0;
+    if (again && session->kept != NULL) {
+        answer_received(plane, peer, id); /* as mqtt_let_go does */
+    } else if (flight_acknowledged(&session->flight, id, &seq)) {
+        settle_stored(plane, session, 0, seq);
+    }
+    return false;
+}
+
+void mqtt_send_waiting(plane_t *plane, peer_t *peer) {
+    session_t *session = peer->session;
+    bytes_t packet;
+    while (peer->state == PEER_ADMITTED && flight_next(&session->flight, plane->now.mono_ns, &packet)) {
+        if (!session->flight.judges || may_still_hear(plane, peer, packet)) {
+            mqtt_emitted(plane, peer, buffer_append(&peer->conn.out.data, packet.at, packet.size));
+        }
+        if (peer->state == PEER_DOOMED) {
+            return; /* what waits may be gone */
+        }
+        flight_gone(&session->flight);
+    }
+    session->flight.judges = session->flight.judges && flight_waiting(&session->flight) != 0;
+    if (session->flight.lags) {
+        peer->next_ping_ns = plane->now.mono_ns; /* mqtt_beat goes on with it */
+    }
+}
+
+/* ---- acknowledgements of a device -------------------------------------------------------------------------------- */
 
 void mqtt_answered(plane_t *plane, peer_t *peer, const mqtt_packet_t *packet) {
     session_t *session = peer->session;

@@ -413,6 +413,14 @@ void mqtt_enter(plane_t *plane, peer_t *peer) {
     }
 }
 
+/* What waits for it has been judged by other rights. */
+void mqtt_judged(plane_t *plane, peer_t *peer, bytes_t body, bytes_t strings) {
+    mqtt_carry_judged(plane, peer, body, strings);
+    if (peer->session != NULL) {
+        peer->session->flight.judges = flight_waiting(&peer->session->flight) != 0;
+    }
+}
+
 static void release_again(plane_t *plane, peer_t *peer) {
     session_t *session = peer->session;
     const ids_t *released = &session->kept->released;

@@ -2,6 +2,7 @@
  *
  *     delivery --> which of its subscriptions match, from their first sequence on
  *              --> none: acknowledged for it, since nobody wants it any more
+ *              --> its client may not hear it any more: likewise, and released if it may have it with QoS 2
  *              --> PUBLISH with the highest QoS of them and all their identifiers; its own follows from its sequence
  *
  *     PUBACK   --> acknowledged
@@ -58,10 +59,11 @@ static void look_at_filters(const kept_t *kept, bytes_t subject, uint64_t seq, c
     }
 }
 
-/* Not from inside a delivery: at the next tick. Without memory for that it comes again. */
-static void acknowledge_later(plane_t *plane, const peer_t *peer, uint64_t seq) {
+/* Not from inside a delivery: at the next tick. Without memory for that it comes again. what: "a", it is acknowledged;
+ * "l", it is let go. */
+static void forgo_later(plane_t *plane, const peer_t *peer, const char *what, uint64_t seq) {
     text_t at;
-    mqtt_answer_subject(peer->session->shared, peer, "a", seq, &at);
+    mqtt_answer_subject(peer->session->shared, peer, what, seq, &at);
     publish_later(
         plane,
         &(publication_t){.account = peer->account, .message = {.subject = text_bytes(&at)}, .flags = PUBLICATION_OWN});
@@ -145,10 +147,10 @@ delivered_t mqtt_receive(plane_t *plane, void *receiver, const delivery_t *deliv
                                 .again = stored.place.delivered > 1 || seq <= kept->doubtful,
                                 .identifiers = wanted.identifiers,
                                 .count = wanted.count};
-    /* QoS 0 was published by NATS, right into the stream */
-    if (!wanted.any || !allowed(peer, stored.message.subject) || !mqtt_send_stored(plane, peer, &stored, &terms)
-        || wanted.qos == 0) {
-        acknowledge_later(plane, peer, seq);
+    if (wanted.any && !allowed(peer, stored.message.subject)) {
+        forgo_later(plane, peer, terms.again && wanted.qos == 2 && !sent ? "l" : "a", seq);
+    } else if (!wanted.any || !mqtt_send_stored(plane, peer, &stored, &terms) || wanted.qos == 0) {
+        forgo_later(plane, peer, "a", seq); /* QoS 0 was published by NATS, right into the stream */
     }
     return DELIVERED;
 }

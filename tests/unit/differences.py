@@ -387,6 +387,8 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
     "A session keeps a filter": (
         "interop/test_mqtt_logins.py::test_a_reload_takes_from_a_session_what_its_device_may_not_hear_any_more",
         "interop/test_mqtt_liars.py::test_who_takes_the_session_of_another_user_gets_nothing_that_is_denied",
+        "interop/test_mqtt_judged.py::test_what_waits_for_a_full_window_is_judged_when_it_goes",
+        "interop/test_mqtt_judged.py::test_a_message_of_qos_2_that_may_not_come_again_is_released",
     ),
     "down/# stands for": (
         "interop/test_mqtt.py::test_a_filter_of_a_tree_is_granted_without_its_root_where_that_is_denied",
