@@ -138,6 +138,11 @@ ROWS: Final[tuple[Row, ...]] = (
         (f"{ATTACKS}connections_that_do_nothing",),
     ),
     Row(
+        "handshakes", "TLS handshakes under way, 46 KB each", "",
+        "a quarter of the limit comes beside it for them, or 512 have a seat; then who is silent longest gives up his",
+        ("native/test_tls.c: there are as many seats as there is memory for",),
+    ),
+    Row(
         "rights", "what connections with permissions remember: verdicts, and where replies may go", "",
         "nothing before the first publish, the first request",
     ),

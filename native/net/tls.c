@@ -345,6 +345,7 @@ status_t tls_desk_open(tls_desk_t **out) {
     if (desk == NULL) {
         return STATUS_NO_MEMORY;
     }
+    tls_desk_seat(desk, 0);
     buffer_init(&desk->out, TLS_OUT_MAX);
     desk->in = malloc(TLS_IN_SIZE);
     desk->gathered = malloc(TLS_RECORD_MAX);
@@ -373,6 +374,11 @@ void tls_desk_close(tls_desk_t *desk) {
 void tls_desk_turn(tls_desk_t *desk, int64_t mono_ns) {
     desk->now_ns = mono_ns;
     desk->spent_ns = 0;
+}
+
+void tls_desk_seat(tls_desk_t *desk, uint64_t bytes) {
+    uint64_t seats = bytes / TLS_SEAT_BYTES;
+    desk->seats = seats < TLS_SEATS_MIN ? TLS_SEATS_MIN : seats < UINT32_MAX ? (uint32_t)seats : UINT32_MAX;
 }
 
 uint32_t tls_desk_shaking(const tls_desk_t *desk) {

@@ -8,9 +8,9 @@
  *   SHAKING   > OPEN, or FAILED
  *
  * A handshake costs processor time and memory before anybody knows who is there, so it is bounded: a connection has
- * none of OpenSSL's memory before its first record is whole; at most TLS_SHAKING_MAX shake hands at a time (a new one
- * takes the seat of whoever has been silent longest, if it has been for TLS_PATIENCE_NS); those of one turn end when
- * they have taken TLS_TURN_NS, the others go on in the next turn.
+ * none of OpenSSL's memory before its first record is whole; no more shake hands at a time than there are seats, of
+ * which memory is the bound (a new one takes the seat of whoever has been silent longest, if it has been for
+ * TLS_PATIENCE_NS); those of one turn end when they have taken TLS_TURN_NS, the others go on in the next turn.
  *
  * The files tls*.c are the only ones that know OpenSSL: tls_context.c makes what many connections share, tls_shake.c
  * does all of the above, tls.c the records of an open connection, tls_reason.c says in a line why one failed. OpenSSL
@@ -30,7 +30,8 @@
 #include "net/transport.h"
 
 #define TLS_UPDATES_MAX 16u /* of its keys by a peer in one turn: a record of 27 bytes costs some 10 us */
-#define TLS_SHAKING_MAX 512u
+#define TLS_SEATS_MIN 512u
+#define TLS_SEAT_BYTES (UINT64_C(46) * 1024) /* what OpenSSL has for a server's half handshake, measured */
 #define TLS_PATIENCE_NS INT64_C(200000000)
 #define TLS_TURN_NS INT64_C(1000000)
 
@@ -67,6 +68,8 @@ LEAF_MUST_USE status_t tls_desk_open(tls_desk_t **out);
 void tls_desk_close(tls_desk_t *desk); /* when no connection is left; NULL: nothing */
 /* A turn begins: handshakes have their time again. */
 void tls_desk_turn(tls_desk_t *desk, int64_t mono_ns);
+/* So many bytes may be taken by those who shake hands; TLS_SEATS_MIN have a seat in any case. */
+void tls_desk_seat(tls_desk_t *desk, uint64_t bytes);
 /* How many shake hands. */
 uint32_t tls_desk_shaking(const tls_desk_t *desk);
 

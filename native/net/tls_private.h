@@ -63,6 +63,7 @@ struct tls_desk {
     tls_list_t shaking; /* who was silent longest comes first */
     tls_list_t waiting;
     uint32_t shaking_count;
+    uint32_t seats; /* so many may */
     int64_t now_ns;
     int64_t spent_ns;
 };

@@ -184,7 +184,7 @@ static status_t first_record(tls_t *tls, int fd) {
 /* ---- seats ------------------------------------------------------------------------------------------------------- */
 
 static bool seat_free(tls_desk_t *desk) {
-    if (desk->shaking_count < TLS_SHAKING_MAX) {
+    if (desk->shaking_count < desk->seats) {
         return true;
     }
     tls_t *oldest = desk->shaking.first;

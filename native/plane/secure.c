@@ -19,11 +19,16 @@
 #include "plane/output.h"
 #include "plane/peer.h"
 
+#define SEATS_SHARE 4u /* of memory_limit, beside it: a thousand devices of a slow line come back at the same moment */
+
 /* ---- contexts ---------------------------------------------------------------------------------------------------- */
 
 status_t secure_put(plane_t *plane, uint64_t number, tls_context_t *context) {
     tls_context_t *before = table_find(&plane->tls_contexts, number);
     status_t status = plane->tls != NULL ? STATUS_OK : tls_desk_open(&plane->tls);
+    if (status == STATUS_OK) {
+        tls_desk_seat(plane->tls, plane->limits.memory_limit / SEATS_SHARE);
+    }
     if (status == STATUS_OK && context != NULL) {
         status = table_put(&plane->tls_contexts, number, context);
     }

@@ -457,26 +457,53 @@ static void handshakes_of_one_turn_take_a_bounded_time(void) {
 }
 
 static void a_silent_one_gives_its_seat_to_a_new_one(void) {
-    enum { MANY = TLS_SHAKING_MAX + 2 };
+    enum { MANY = TLS_SEATS_MIN + 2 };
     static ends_t ends[MANY];
     tls_context_t *server = tls_rig_context(&pem, 0, NULL, 0);
     tls_context_t *client = tls_rig_context(&pem, TLS_CLIENT | TLS_VERIFY, NULL, 0);
     for (uint32_t i = 0; i < MANY; i++) greet(&ends[i], server, client);
-    for (uint32_t i = 0; i < TLS_SHAKING_MAX; i++) {
+    for (uint32_t i = 0; i < TLS_SEATS_MIN; i++) {
         tls_desk_turn(desk, now_ns);
         receive(&ends[i].server);
     }
-    CHECK_EQ_U64(TLS_SHAKING_MAX, tls_desk_shaking(desk));
-    receive(&ends[TLS_SHAKING_MAX].server);
-    CHECK_EQ_U64(TLS_SHAKING_MAX, tls_desk_shaking(desk));
+    CHECK_EQ_U64(TLS_SEATS_MIN, tls_desk_shaking(desk));
+    receive(&ends[TLS_SEATS_MIN].server);
+    CHECK_EQ_U64(TLS_SEATS_MIN, tls_desk_shaking(desk));
     CHECK_EQ_I64(TLS_GOING, tls_outcome(ends[0].server.tls));
     now_ns += TLS_PATIENCE_NS;
     tls_desk_turn(desk, now_ns);
-    receive(&ends[TLS_SHAKING_MAX].server);
+    receive(&ends[TLS_SEATS_MIN].server);
     CHECK_EQ_I64(TLS_FAILED, tls_outcome(ends[0].server.tls));
     CHECK_EQ_I64(TLS_GOING, tls_outcome(ends[1].server.tls));
-    CHECK_EQ_U64(TLS_SHAKING_MAX, tls_desk_shaking(desk));
+    CHECK_EQ_U64(TLS_SEATS_MIN, tls_desk_shaking(desk));
     for (uint32_t i = 0; i < MANY; i++) {
+        stop_end(&ends[i].server);
+        stop_end(&ends[i].client);
+    }
+    tls_context_release(server);
+    tls_context_release(client);
+}
+
+static void there_are_as_many_seats_as_memory_for_them(void) {
+    enum { MANY = TLS_SEATS_MIN + 100 };
+    static ends_t ends[MANY + 1];
+    tls_context_t *server = tls_rig_context(&pem, 0, NULL, 0);
+    tls_context_t *client = tls_rig_context(&pem, TLS_CLIENT | TLS_VERIFY, NULL, 0);
+    tls_desk_seat(desk, MANY * TLS_SEAT_BYTES);
+    for (uint32_t i = 0; i <= MANY; i++) greet(&ends[i], server, client);
+    for (uint32_t i = 0; i <= MANY; i++) {
+        tls_desk_turn(desk, now_ns);
+        receive(&ends[i].server);
+    }
+    CHECK_EQ_U64(MANY, tls_desk_shaking(desk));
+    now_ns += TLS_PATIENCE_NS;
+    tls_desk_turn(desk, now_ns);
+    receive(&ends[MANY].server);
+    CHECK_EQ_U64(MANY, tls_desk_shaking(desk));
+    CHECK_EQ_I64(TLS_FAILED, tls_outcome(ends[0].server.tls));
+    for (uint32_t i = 1; i <= MANY; i++) CHECK_EQ_I64(TLS_GOING, tls_outcome(ends[i].server.tls));
+    tls_desk_seat(desk, 0);
+    for (uint32_t i = 0; i <= MANY; i++) {
         stop_end(&ends[i].server);
         stop_end(&ends[i].client);
     }
@@ -522,6 +549,7 @@ int main(void) {
     RUN("as many updates of keys as make a turn long end the connection", updates_of_keys_in_one_turn_are_bounded);
     RUN("the handshakes of one turn take a bounded time", handshakes_of_one_turn_take_a_bounded_time);
     RUN("who is silent gives its seat to a new one", a_silent_one_gives_its_seat_to_a_new_one);
+    RUN("there are as many seats as there is memory for", there_are_as_many_seats_as_memory_for_them);
     RUN("who comes beyond the rate is told so in plain text", too_many_in_a_second_are_told_in_plain_text);
     tls_desk_close(desk);
     return TEST_RESULT();
