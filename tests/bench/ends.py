@@ -52,7 +52,7 @@ def plain(server: Server, user: str = "a") -> Wire:
 def settled(wire: Wire) -> None:
     """Everything sent before was acted on."""
     wire.send(b"PING\r\n")
-    while (line := wire.line()) and not line.startswith(b"PONG"):
+    while (line := wire.heard()) and not line.startswith(b"PONG"):
         if line.startswith(b"-ERR"):
             raise RuntimeError(line.decode())
     if not line:
@@ -94,14 +94,14 @@ def stream(server: Server, messages: int, header: bytes = b"", **more: object) -
 
 def message(wire: Wire) -> bytes:
     """The reply subject of the next message, which has to be one without headers."""
-    while (line := wire.line()) and (words := line.split())[:1] != [b"MSG"]:
+    while (line := wire.heard()) and (words := line.split())[:1] != [b"MSG"]:
         if words[:1] == [b"PING"]:
             wire.send(b"PONG\r\n")
         else:
-            raise RuntimeError(f"{line.decode()!r} {wire.line().decode()!r}")
+            raise RuntimeError(f"{line.decode()!r} {wire.heard().decode()!r}")
     if not line:
         raise RuntimeError("no message came")
-    wire.file.read(int(words[-1]) + 2)
+    wire.payload(int(words[-1]))
     return words[3]
 
 

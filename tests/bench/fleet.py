@@ -153,10 +153,10 @@ def logins(hub: Hub) -> Iterator[list[float]]:
         while not over.wait(LOGIN_PAUSE_S):
             begun = time.monotonic()
             wire = Wire(hub.process.port, 60.0)
-            connect = {"verbose": False, **hub.login(json.loads(wire.line()[5:]).get("nonce", ""))}
+            connect = {"verbose": False, **hub.login(json.loads(wire.heard()[5:]).get("nonce", ""))}
             wire.send(b"CONNECT " + json.dumps(connect).encode() + b"\r\nPING\r\n")
             said = b""
-            while (line := wire.line()) and not line.startswith(b"PONG"):
+            while (line := wire.heard()) and not line.startswith(b"PONG"):
                 said = line
             wire.close()
             if not line:

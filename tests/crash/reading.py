@@ -21,14 +21,14 @@ class Reader(Wire):
     def __init__(self, server: Server, patience_s: float = 5.0) -> None:
         super().__init__(server.port, patience_s)
         self.send(b'CONNECT {"verbose":false,"headers":true,"no_responders":true}\r\nSUB got 1\r\nPING\r\n')
-        while self._said() != b"PONG\r\n":
+        while self._said() != b"PONG":
             pass
 
     def _said(self) -> bytes:
-        line = self.line()
+        line = self.heard()
         if not line:
             raise TimeoutError("no answer")
-        if line == b"PING\r\n":
+        if line == b"PING":
             self.send(b"PONG\r\n")
         return line
 
@@ -42,11 +42,12 @@ class Reader(Wire):
             pass
         words = line.split()
         size = int(words[-1])
-        data = self.file.read(size + 2)
-        if len(data) < size + 2:
-            raise TimeoutError("half a message")
+        try:
+            data = self.payload(size)
+        except EOFError:
+            raise TimeoutError("half a message") from None
         head = int(words[-2]) if line.startswith(b"H") else 0
-        return data[:head], data[head:size]
+        return data[:head], data[head:]
 
     def all(self, stream: str) -> Iterator[tuple[int, bytes]]:
         """Sequence and payload of each message that direct gets in batches find. Raises ValueError."""

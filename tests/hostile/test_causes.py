@@ -55,7 +55,7 @@ def unharmed(server: Server) -> Iterator[None]:
 
 def leaf_refused(server: Server, line: bytes) -> None:
     with Wire(server.ports["leaf_port"]) as wire:
-        assert wire.line().startswith(b"INFO ")
+        assert wire.heard().startswith(b"INFO ")
         wire.send(line + b"\r\n")
         rest = wire.rest()
         assert b"INFO" not in rest
@@ -77,11 +77,11 @@ def test_leaf_connect_with_surrogates(server: Server) -> None:
     """Text that JSON can spell and UTF-8 cannot gets a replacement character, as in Go, and the leaf is admitted."""
     fields = '"user":"a","pass":"a","name":"n","cluster":"\\ud800","deny_pub":["\\ud800","x\\udfff"],"domain":"\\udc80"'
     with Wire(server.ports["leaf_port"]) as wire:
-        assert wire.line().startswith(b"INFO ")
+        assert wire.heard().startswith(b"INFO ")
         wire.send(b"CONNECT {" + fields.encode() + b"}\r\nPING\r\n")
-        assert json.loads(wire.line().split(b" ", 1)[1])["connect_info"]
-        while line := wire.line():
-            if line == b"PONG\r\n":
+        assert json.loads(wire.heard().split(b" ", 1)[1])["connect_info"]
+        while line := wire.heard():
+            if line == b"PONG":
                 return
     raise AssertionError("the leaf was not served")
 
@@ -207,14 +207,14 @@ def test_answer_of_an_origin(server: Server, answer: bytes) -> None:
     """Whatever an origin answers, the mirror asks again later and nothing else suffers."""
     with Asker(server.port) as origin, Asker(server.port) as client:
         origin.send(b"SUB far.CONSUMER.CREATE.> 9\r\nPING\r\n")
-        assert origin.line() == b"PONG\r\n"
+        assert origin.heard() == b"PONG"
         body = {"name": "FAR", "mirror": {"name": "ORDERS", "external": {"api": "far"}}}
         assert 0 == client.err_code("$JS.API.STREAM.CREATE.FAR", body)
         line = b""
         while b" 9 " not in line:
-            line = origin.line()
+            line = origin.heard()
         reply = line.split()[3]
-        origin.file.read(int(line.split()[-1]) + 2)
+        origin.payload(int(line.split()[-1]))
         origin.send(b"PUB %s %d\r\n%s\r\nPING\r\n" % (reply, len(answer), answer))
         assert client.asked("$JS.API.STREAM.INFO.FAR")["config"]["name"] == "FAR"
         assert client.asked("$JS.API.STREAM.DELETE.FAR")["success"]

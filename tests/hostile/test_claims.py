@@ -189,10 +189,10 @@ def test_a_key_where_nobody_has_one_is_as_if_it_were_not_sent(kind: str, users: 
     with running(kind, "listen: 127.0.0.1:{port}\n" + users.format(key=known)) as server:
         for one in sent:
             with Wire(server.port, 60.0) as wire:
-                wire.line()
+                wire.heard()
                 options = json.dumps({"verbose": False, "nkey": claimed, "sig": "x"} | one)
                 wire.send(f"CONNECT {options}\r\nPING\r\n".encode())
-                found.append(wire.line() == b"PONG\r\n")
+                found.append(wire.heard() == b"PONG")
     assert found == NOBODY_S_KEY[users]
 
 

@@ -66,7 +66,7 @@ def speak(server: Server) -> None:
         assert "error" not in one.asked("Acme.Invoices.later", b"Smith owes 12 pounds", header)
         with client(server) as puller:
             puller.send(b"PUB $JS.API.CONSUMER.MSG.NEXT.Ledger.Collector in.pull 1\r\n1\r\n")
-            assert b"Acme.Invoices.0" in puller.line()
+            assert b"Acme.Invoices.0" in puller.heard()
         bucket = {"name": "KV_Wallet", "subjects": ["$KV.Wallet.>"], "max_msgs_per_subject": 5, "allow_direct": True}
         assert 0 == one.err_code("$JS.API.STREAM.CREATE.KV_Wallet", bucket)
         assert "error" not in one.asked("$KV.Wallet.PinCode", b"4711-0815")

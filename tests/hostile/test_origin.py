@@ -15,7 +15,8 @@ from typing import Any, Final
 import pytest
 
 from tests.hostile.wires import Asker, Wire
-from tests.rig.waiting import PATIENCE_S, eventually
+from tests.rig.raw import CLOSED, Message, RawLeaf
+from tests.rig.waiting import eventually
 from tests.servers import KINDS, LEAFD, Server, running
 
 CONFIGURATION: Final = """
@@ -24,7 +25,6 @@ server_name: box
 jetstream { store_dir: "{store}", domain: edge, max_file_store: 64MB, max_memory_store: 16MB }
 leafnodes { listen: "127.0.0.1:{leaf_port}" }
 """
-CONNECT: Final = {"name": "far", "server_id": "FAR", "domain": "hub", "headers": True, "proto": 1, "version": "2.10.0"}
 
 
 @dataclass(frozen=True)
@@ -112,46 +112,32 @@ LIES: Final = {
 PLAYED: Final = [(kind, name) for kind in KINDS for name, lie in LIES.items() if kind == LEAFD or not lie.ours]
 
 
-class Origin(Wire):
+class Origin(RawLeaf):
     """A leaf that answers for streams under far.>."""
 
-    def __init__(self, port: int, **login: str) -> None:
-        super().__init__(port, 60.0)
-        self.line()
-        self.send(b"CONNECT %s\r\nLS+ far.>\r\n" % json.dumps(CONNECT | login).encode())
-        self.settle()
+    def __init__(self, server: Server, user: str = "") -> None:
+        super().__init__(server, "far", user, says={"domain": "hub", "version": "2.10.0"}, patience_s=60.0)
+        self.subscribe("far.>")
 
     def settle(self) -> None:
         """What was sent before was acted on."""
-        self.send(b"PING\r\n")
-        while (line := self.line()) != b"PONG\r\n":
-            assert line, "the leaf link was closed"
-            if line == b"PING\r\n":
-                self.send(b"PONG\r\n")
+        assert CLOSED not in self.lines(), "the leaf link was closed"
 
-    def request(self, stream: str) -> tuple[bytes, dict[str, Any]]:
-        """The next one for a consumer of that stream: where its answer goes, and its body."""
-        deadline = time.monotonic() + PATIENCE_S
-        while time.monotonic() < deadline:
-            words = self.line().split()
-            if words[:1] == [b"PING"]:
-                self.send(b"PONG\r\n")
-            elif words[:1] in ([b"LMSG"], [b"HMSG"]):
-                data = self.file.read(int(words[-1]) + 2)[:-2]
-                if b".CONSUMER.CREATE." + stream.encode() in words[1]:
-                    return words[2], json.loads(data[int(words[-2]) if words[0] == b"HMSG" else 0 :])
-        raise AssertionError(f"nobody asked for a consumer of {stream}")
+    def request(self, stream: str) -> Message:
+        """The next one for a consumer of that stream."""
+        while f".CONSUMER.CREATE.{stream}" not in (found := self.message()).subject:
+            pass
+        return found
 
     def make(self, stream: str) -> tuple[str, str]:
         """Makes the consumer that is asked for: its name, and where it delivers."""
-        reply, body = self.request(stream)
-        config = body["config"]
+        request = self.request(stream)
+        config = request.document["config"]
         name, to = config["name"], config["deliver_subject"]
         zero = {"consumer_seq": 0, "stream_seq": 0}
         made = {"stream_name": stream, "name": name, "created": "2026-01-01T00:00:00Z", "config": config}
         made |= {"type": "io.nats.jetstream.api.v1.consumer_create_response", "delivered": zero, "ack_floor": zero}
-        answer = json.dumps(made | {"num_pending": 10}).encode()
-        self.send(b"LMSG %s %d\r\n%s\r\n" % (reply, len(answer), answer))
+        self.publish(request.reply, json.dumps(made | {"num_pending": 10}))
         time.sleep(0.1)
         return name, to
 
@@ -159,12 +145,8 @@ class Origin(Wire):
         """Makes the consumer, and delivers these."""
         name, to = self.make(stream)
         for one in frames:
-            ack = f"$JS.ACK.{stream}.{name}.1.{one.sequence}.{one.place}.{one.stamp}.{one.pending}@o.a".encode()
-            size = len(one.header), len(one.header) + len(one.payload)
-            if one.header:
-                self.send(b"HMSG %s %s %d %d\r\n%s%s\r\n" % (to.encode(), ack, *size, one.header, one.payload))
-            else:
-                self.send(b"LMSG %s %s %d\r\n%s\r\n" % (to.encode(), ack, size[1], one.payload))
+            ack = f"$JS.ACK.{stream}.{name}.1.{one.sequence}.{one.place}.{one.stamp}.{one.pending}@o.a"
+            self.publish(to, one.payload, one.header, ack)
         self.settle()
 
 
@@ -197,7 +179,7 @@ def test_what_is_stored_of_an_origin_that(server: Server, name: str) -> None:
     lie = LIES[name]
     number = list(LIES).index(name)
     external = {"api": "far", "deliver": "dlv"}
-    with Origin(server.ports["leaf_port"]) as origin:
+    with Origin(server) as origin:
         for stream, count in ((f"M{number}", len(lie.mirrored)), (f"S{number}", lie.sourced)):
             far = {"name": f"O{stream}", "external": external}
             config: dict[str, Any] = {"mirror": far} if stream.startswith("M") else {"sources": [far]}
@@ -248,13 +230,13 @@ def heard(watcher: Wire, to: bytes) -> set[bytes]:
     """The subjects that are answered on, until that one is."""
     found: set[bytes] = set()
     while to not in found:
-        line = watcher.line()
+        line = watcher.heard()
         assert line, f"{found}: silence"
         if line.startswith((b"MSG ", b"HMSG ")):
-            parts = line[:-2].split(b" ")
-            watcher.file.read(int(parts[-1]) + 2)
+            parts = line.split(b" ")
+            watcher.payload(int(parts[-1]))
             if not parts[1].startswith((b"dlv.", b"$JSC.", b"far.", b"$JS.EVENT.", b"$JS.API.STREAM.CREATE.", b"in.")):
-                found.add(b" ".join(parts[1 : line[:-2].split(b" ").index(b"1")]))
+                found.add(b" ".join(parts[1 : line.split(b" ").index(b"1")]))
     return found
 
 
@@ -267,7 +249,7 @@ def test_an_origin_s_flow_control_is_answered_nowhere_else(kind: str, how: str) 
     with running(kind, FLOW) as server, Asker(server.port) as client, Wire(server.port, 60.0) as watcher:
         assert "error" not in client.asked("$JS.API.STREAM.CREATE.V", {"name": "V", "subjects": ["victim.>"]})
         watcher.send(b'CONNECT {"verbose": false, "headers": true}\r\nSUB > 1\r\n')
-        with Origin(server.ports["leaf_port"], user="far", **{"pass": "far"}) as origin:
+        with Origin(server, "far") as origin:
             far = {"name": "OM", "external": {"api": "far", "deliver": "dlv"}}
             assert "error" not in client.asked("$JS.API.STREAM.CREATE.M", {"name": "M", "mirror": far})
             name, to = origin.make("OM")
@@ -285,7 +267,7 @@ def test_an_origin_s_flow_control_is_answered_nowhere_else(kind: str, how: str) 
 def test_it_is_there_after_a_crash() -> None:
     """Whatever an origin said last, a start finds the streams as they were."""
     with running(LEAFD, CONFIGURATION) as server:
-        with Origin(server.ports["leaf_port"]) as origin, Asker(server.port) as client:
+        with Origin(server) as origin, Asker(server.port) as client:
             for number, lie in enumerate(LIES.values()):
                 far = {"name": f"O{number}", "external": {"api": "far", "deliver": "dlv"}}
                 client.asked(f"$JS.API.STREAM.CREATE.M{number}", {"name": f"M{number}", "mirror": far})

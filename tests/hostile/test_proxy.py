@@ -102,7 +102,7 @@ def shown(server: Server, header: bytes) -> str:
     """Whom connz shows for a login that is sent at once behind that header."""
     with Wire(server.port) as peer:
         peer.send(header + LOGIN)
-        while (line := peer.line()) != b"PONG\r\n":
+        while (line := peer.heard()) != b"PONG":
             if not line:
                 assert peer.closed, "it is neither let in nor sent away"
                 return REFUSED
@@ -124,7 +124,7 @@ def test_what_a_header_covers_is_not_run(server: Server) -> None:
     """A login inside a header of 65,535 bytes that does not come whole lets nobody in."""
     with Wire(server.port, patience_s=1) as peer:
         peer.send(SIGNATURE + b"\x20\x00\xff\xff" + LOGIN)
-        told = [peer.line(), peer.line()]
+        told = [peer.heard(), peer.heard()]
         assert not [line for line in told if line and not line.startswith(b"INFO ")]
 
 
@@ -163,7 +163,7 @@ def test_thousands_of_headers_that_lie_or_never_end_keep_nobody_out(server: Serv
             half.sendall(second(bytes(65_535))[: 1 + number % 50])
         with Wire(server.port) as peer:
             peer.send(LOGIN)
-            while (line := peer.line()) != b"PONG\r\n":
+            while (line := peer.heard()) != b"PONG":
                 assert line
             assert tuple(peer.socket.getsockname()[:2]) in connections(server)
     eventually(lambda: not connections(server), lambda: connections(server))

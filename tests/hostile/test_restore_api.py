@@ -289,7 +289,7 @@ def test_another_account_cannot_send_to_it(server: Server) -> None:
         to = begun(one, "T").encode()
         for other in (stranger, low):
             other.send(b"PUB %s out.1 3\r\nabc\r\nPUB %s 0\r\n\r\nPING\r\n" % (to, to))
-            while other.line() != b"PONG\r\n":
+            while other.heard() != b"PONG":
                 pass
         assert 1 == sent(one, to.decode(), s2(whole(message(b"T"))))["state"]["messages"]
         assert 0 == one.err_code("$JS.API.STREAM.DELETE.T")

@@ -255,7 +255,7 @@ def test_rights_that_go_half_way(what: str) -> None:
             for chunk in (*CHUNKS[3:], b""):
                 one.send(b"PUB %s in.x %d\r\n%s\r\n" % (to.encode(), len(chunk), chunk))
             one.send(b"PING\r\n")
-            assert b"Permissions Violation" in one.line() or one.closed or what != "the chunks' subject"
+            assert b"Permissions Violation" in one.heard() or one.closed or what != "the chunks' subject"
         time.sleep(0.2)
         assert own.asked("$JS.API.STREAM.INFO.T").get("state", {}).get("messages", 0) <= 2
         until_free(own)
@@ -283,12 +283,12 @@ def heard(box: Server, own: Asker) -> int:
     """How much of one message in T is republished."""
     with client(box) as listener:
         listener.send(b"SUB out.x 9\r\nPING\r\n")
-        while listener.line() != b"PONG\r\n":
+        while listener.heard() != b"PONG":
             pass
         assert "error" not in own.asked("T", b"hello")
         listener.send(b"PING\r\n")
         count = 0
-        while (line := listener.line()) != b"PONG\r\n":
+        while (line := listener.heard()) != b"PONG":
             count += b"out.x" in line
         return count
 

@@ -134,10 +134,10 @@ def test_only_the_hub_hears_who_the_box_is(kind: str, tmp_path_factory: pytest.T
                 stream.settimeout(STAYS_S)
                 heard[name] = scene(stream)
             client.send(b"PUB own 2\r\nhi\r\n")
-            while (line := client.line()) == b"PING\r\n":
+            while (line := client.heard()) == b"PING":
                 client.send(b"PONG\r\n")
-            assert line == b"MSG own 2 2\r\n", name
-            assert client.line() == b"hi\r\n", name
+            assert line == b"MSG own 2 2", name
+            assert client.heard() == b"hi", name
         stream, _ = listener.accept()
         with stream:
             stream.settimeout(PATIENCE_S)

@@ -10,54 +10,41 @@ import contextlib
 import json
 import socket
 import urllib.request
-from typing import Any, Self
+from typing import Any
+
+from tests.rig.raw import Connection
 
 PATIENCE_S = 5.0
 
 
-class Wire:
-    """A connection on which lines are read."""
+class Wire(Connection):
+    """A connection whose other side may close, or say nothing, at any time."""
 
     def __init__(self, port: int, patience_s: float = PATIENCE_S) -> None:
         self.closed = False
-        self.socket = socket.create_connection(("127.0.0.1", port), patience_s)
-        self.file = self.socket.makefile("rb")
+        super().__init__(port, patience_s)
 
-    def line(self) -> bytes:
+    def heard(self) -> bytes:
         """The next line, b"" when the other side has closed or is silent."""
         try:
-            found = self.file.readline()
+            return self.line().encode("latin-1")
         except TimeoutError:
-            # A buffered file that has timed out reads no more; what it held back was part of an answer.
-            self.file = self.socket.makefile("rb")
             return b""
-        except OSError:
-            found = b""
-        self.closed = self.closed or not found
-        return found
+        except (EOFError, OSError):
+            self.closed = True
+            return b""
 
     def send(self, data: bytes) -> None:
         """Bytes as they are; the other side may have closed."""
         with contextlib.suppress(OSError):
-            self.socket.sendall(data)
+            super().send(data)
 
     def rest(self) -> bytes:
         """Everything until the other side closes or is silent."""
-        with contextlib.suppress(OSError):
-            return self.file.read()
-        return b""
-
-    def close(self) -> None:
-        """Ends the connection."""
-        with contextlib.suppress(OSError):
-            self.file.close()
-        self.socket.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
+        with contextlib.suppress(OSError, EOFError):
+            while True:
+                self._more(self._deadline(None))
+        return bytes(self._received)
 
 
 class Asker(Wire):
@@ -68,13 +55,13 @@ class Asker(Wire):
         self, port: int, patience_s: float = PATIENCE_S, password: str | None = None, number: int = 0, **connect: Any
     ) -> None:
         super().__init__(port, patience_s)
-        assert self.line().startswith(b"INFO ")
+        assert self.heard().startswith(b"INFO ")
         if password is not None:
             connect["pass"] = password
-        options = {"verbose": False, "headers": True, "no_responders": True} | connect
-        self.send(b"CONNECT " + json.dumps(options).encode() + b"\r\nSUB in.* 1\r\nPING\r\n")
-        while (line := self.line()) != b"PONG\r\n":
-            assert line.startswith(b"INFO "), line
+        # Of the first protocol, in which there is one INFO.
+        self.connect(**{"protocol": 0, "no_responders": True} | connect)
+        self.say("SUB in.* 1")
+        assert [] == self.lines()
         self._number = number
 
     def ask(self, subject: bytes | str, body: bytes | str | dict[str, Any] = b"", header: bytes = b"") -> bytes | None:
@@ -91,10 +78,10 @@ class Asker(Wire):
         return self._reply(reply)
 
     def _reply(self, reply: bytes) -> bytes | None:
-        while line := self.line():
+        while line := self.heard():
             verb, *parts = line.split()
             if verb in (b"MSG", b"HMSG"):
-                payload = self.file.read(int(parts[-1]) + 2)[:-2]
+                payload = self.payload(int(parts[-1]))
                 if parts[0] == reply:
                     return payload[int(parts[-2]) :] if verb == b"HMSG" else payload
             elif verb == b"PING":

@@ -20,6 +20,7 @@ from typing import Any, Final
 from tests import servers
 from tests.hostile.test_bombs import BOMB
 from tests.interop.test_backup import MAGIC, WHOLE, number, s2, state
+from tests.rig.raw import RawClient, RawLeaf
 
 MB: Final = 1 << 20
 LIMIT: Final = 32 * MB
@@ -70,12 +71,8 @@ def prepared(function: Attack) -> Attack:
 
 def login(server: servers.Server, user: str = "a", name: str = "") -> socket.socket:
     """A client that is logged in as that user; their passwords are their accounts' letters."""
-    connection = socket.create_connection(("127.0.0.1", server.port), 20)
     password = "a" if user == "responder" else user
-    connect = {"verbose": False, "headers": True, "no_responders": True, "user": user, "pass": password, "name": name}
-    connection.sendall(b"CONNECT " + json.dumps(connect).encode() + b"\r\nPING\r\n")
-    heard(connection, b"PONG\r\n")
-    return connection
+    return RawClient(server, user, says={"pass": password, "no_responders": True, "name": name}).socket
 
 
 def heard(connection: socket.socket, mark: bytes) -> bytes:
@@ -244,12 +241,7 @@ def interest(server: servers.Server, stack: contextlib.ExitStack) -> None:
 
 def leaf(server: servers.Server, user: str) -> socket.socket:
     """A link that is up, of a leaf of that user's account."""
-    connection = socket.create_connection(("127.0.0.1", server.ports["leaf_port"]), 20)
-    heard(connection, b"\r\n")
-    login = {"name": f"box {user}", "user": user, "pass": user, "headers": True}
-    connection.sendall(b"CONNECT " + json.dumps(login).encode() + b"\r\nPING\r\n")
-    heard(connection, b"PONG\r\n")
-    return connection
+    return RawLeaf(server, f"box {user}", user).socket
 
 
 @prepared

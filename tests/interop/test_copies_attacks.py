@@ -7,15 +7,15 @@ may answer for it: unit/links/test_replicas.py.
 
 from __future__ import annotations
 
-import json
 import time
 from typing import Any, Final
 
 import pytest
 
-from tests.hostile.wires import Asker, Wire
+from tests.hostile.wires import Asker
+from tests.rig.raw import RawLeaf
 from tests.rig.waiting import PATIENCE_S
-from tests.servers import KINDS, LEAFD, Server, running
+from tests.servers import KINDS, LEAFD, running
 
 CONFIGURATION: Final = """
 listen: 127.0.0.1:{port}
@@ -31,50 +31,20 @@ accounts { A { jetstream: enabled, users: [
 COPIES: Final[dict[str, dict[str, Any]]] = {"mirror": {"mirror": {"name": "O"}}, "source": {"sources": [{"name": "O"}]}}
 
 
-class Leaf(Wire):
-    """A link by hand, which asks for these subjects."""
-
-    def __init__(self, server: Server, user: str, *subjects: str, domain: str = "") -> None:
-        super().__init__(server.ports["leaf_port"], 0.5)
-        self.line()
-        connect = {"user": user, "pass": "p", "name": user, "server_id": user, "domain": domain, "headers": True}
-        asked = "".join(f"LS+ {subject}\r\n" for subject in subjects)
-        self.send(f"CONNECT {json.dumps(connect | {'proto': 1, 'version': '2.10.0'})}\r\n{asked}".encode())
-        self.settle()
-
-    def settle(self) -> None:
-        """What was sent before was acted on."""
-        self.send(b"PING\r\n")
-        assert self.until(b"PONG")
-
-    def until(self, *verbs: bytes, seconds: float = PATIENCE_S) -> list[bytes]:
-        """The words of the next line that begins so; [] when none comes."""
-        deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline:
-            words = self.line().split()
-            if words[:1] == [b"PING"]:
-                self.send(b"PONG\r\n")
-            if words[:1] in ([b"LMSG"], [b"HMSG"]):
-                self.data = self.file.read(int(words[-1]) + 2)[:-2]
-            if words and words[0] in verbs:
-                return words
-        return []
-
-    def delivery(self) -> tuple[bytes, bytes]:
-        """Where the next message that a consumer delivers goes, and its reply."""
-        while words := self.until(b"LMSG", b"HMSG"):
-            if words[2].startswith(b"$JS.ACK."):
-                return words[1], words[2].partition(b"@")[0]
-        raise AssertionError("nothing was delivered")
+def delivery(leaf: RawLeaf) -> tuple[str, str]:
+    """Where the next message that a consumer delivers goes, and its reply."""
+    while not (found := leaf.message()).reply.startswith("$JS.ACK."):
+        pass
+    return found.subject, found.reply.partition("@")[0]
 
 
-def next_of(ack: bytes) -> bytes:
+def next_of(ack: str) -> str:
     """The reply of the delivery behind that one."""
-    tokens = ack.split(b".")
+    tokens = ack.split(".")
     first = 2 if len(tokens) == 9 else 4
     for place in (first + 3, first + 4):
-        tokens[place] = b"%d" % (int(tokens[place]) + 1)
-    return b".".join(tokens)
+        tokens[place] = str(int(tokens[place]) + 1)
+    return ".".join(tokens)
 
 
 def subjects_of(client: Asker, stream: str) -> dict[str, int]:
@@ -91,12 +61,14 @@ def test_a_leaf_puts_no_name_that_it_may_not_publish_into_a_copy(kind: str, copy
     nats-server stores it, denied or not."""
     with running(kind, CONFIGURATION) as server, Asker(server.port) as client:
         client.asked("$JS.API.STREAM.CREATE.O", {"name": "O", "subjects": ["o.>"]})
-        leaf = Leaf(server, "leaf", "$JS.M.>", "$JS.S.>")
+        leaf = RawLeaf(server, "leaf", "leaf", says={"pass": "p"})
+        for subject in ("$JS.M.>", "$JS.S.>"):
+            leaf.subscribe(subject)
         client.asked("$JS.API.STREAM.CREATE.M", {"name": "M"} | COPIES[copy])
         client.ask("o.x", b"1")
-        to, ack = leaf.delivery()
-        leaf.send(b"LMSG %s %s@secret.y 6\r\nforged\r\n" % (to, next_of(ack)))
-        leaf.settle()
+        to, ack = delivery(leaf)
+        leaf.publish(to, "forged", reply=f"{next_of(ack)}@secret.y")
+        leaf.lines()
         client.ask("o.x", b"2")
         deadline = time.monotonic() + PATIENCE_S
         wanted = {"o.x": 2} if kind == LEAFD else {"o.x": 1, "secret.y": 1}

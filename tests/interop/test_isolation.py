@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 import pytest
 
-from tests.hostile.wires import Wire
+from tests.rig.raw import CLOSED, RawLeaf
 from tests.rig.waiting import eventually
 from tests.servers import KINDS, Server, running, subscribed
 
@@ -25,34 +25,20 @@ leafnodes { listen: "127.0.0.1:{leaf_port}", compression: off ISOLATE }
 BY_THE_HUB = ", isolate_leafnode_interest: true"
 
 
-class Leaf(Wire):
+class Leaf(RawLeaf):
     """A leaf that is linked."""
 
     def __init__(self, hub: Server, name: str, **more: object) -> None:
-        super().__init__(hub.ports["leaf_port"], 20.0)
         self.heard: set[str] = set()
-        connect = {
-            "name": name,
-            "server_id": name,
-            "cluster": name,
-            "version": "2.15.1",
-            "headers": True,
-            "protocol": 3,
-        }
-        self.send(b"CONNECT " + json.dumps(connect | more).encode() + b"\r\n")
-        self.told()
+        super().__init__(hub, name, says={"cluster": name, "protocol": 3} | more)
 
     def acted_on(self) -> None:
         """What this leaf has sent was acted on; others hear of it before they hear of anything that comes later."""
-        self.send(b"PING\r\n")
-        while (line := self.line().decode().strip()) != "PONG":
-            assert line, "the link has ended"
-            if line == "PING":
-                self.send(b"PONG\r\n")
-            elif not line.startswith("INFO") and "$SYS." not in line:
-                self.heard.add(line)
+        found = self.lines()
+        assert CLOSED not in found, found
+        self.heard.update(line for line in found if "$SYS." not in line)
 
-    def told(self, until: str = "") -> set[str]:
+    def news(self, until: str = "") -> set[str]:
         """What came since the last call, but for the conversation of the link itself and what its server wants. until:
         a line that has to come."""
         self.acted_on()
@@ -76,7 +62,7 @@ def linked(kind: str, isolate: str, first: bool, second: bool) -> Iterator[tuple
         Leaf(hub, "first", **({"isolate": True} if first else {})) as one,
     ):
         one.send(b"LS+ early\r\nLS+ group q 2\r\n")
-        one.told()
+        one.news()
         with Leaf(hub, "second", **({"isolate": True} if second else {})) as other:
             yield hub, one, other
 
@@ -87,14 +73,14 @@ def test_leaves_of_a_hub_that_isolates_hear_of_the_hub_alone(kind: str) -> None:
     with linked(kind, BY_THE_HUB, False, False) as (hub, one, other):
         other.send(b"LS+ late\r\n")
         other.acted_on()
-        assert not {"LS+ early", "LS+ group q 2"} & other.told()
-        assert "LS+ late" not in one.told()
+        assert not {"LS+ early", "LS+ group q 2"} & other.news()
+        assert "LS+ late" not in one.news()
         with subscribed(hub, b"early"):
-            assert one.told("LS+ early") == other.told("LS+ early") == {"LS+ early"}
+            assert one.news("LS+ early") == other.news("LS+ early") == {"LS+ early"}
             one.send(b"LS- early\r\n")
             one.acted_on()
-            assert other.told() == set()
-        assert one.told("LS- early") == other.told("LS- early") == {"LS- early"}
+            assert other.news() == set()
+        assert one.news("LS- early") == other.news("LS- early") == {"LS- early"}
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -103,12 +89,12 @@ def test_a_leaf_may_ask_to_be_isolated_and_others_are_not(kind: str) -> None:
     with linked(kind, "", False, True) as (_hub, one, other):
         other.send(b"LS+ late\r\n")
         other.acted_on()
-        assert "LS+ early" not in other.told()
-        assert "LS+ late" in one.told("LS+ late")
+        assert "LS+ early" not in other.news()
+        assert "LS+ late" in one.news("LS+ late")
     with linked(kind, "", True, False) as (_hub, one, other):
         other.send(b"LS+ late\r\n")
         other.acted_on()
-        assert "LS+ late" not in one.told()
+        assert "LS+ late" not in one.news()
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -117,7 +103,7 @@ def test_what_an_isolated_leaf_sends_all_the_same_is_passed_on(kind: str) -> Non
     with linked(kind, BY_THE_HUB, False, False) as (_hub, one, other):
         other.send(b"LMSG early 2\r\nhi\r\n")
         other.acted_on()
-        assert {"LMSG early 2", "hi"} <= one.told("hi")
+        assert {"LMSG early 2", "hi"} <= one.news("hi")
 
 
 @pytest.mark.parametrize("kind", KINDS)

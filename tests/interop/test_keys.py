@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 import pytest
 
 from tests import servers
-from tests.rig.raw import RawClient
+from tests.rig.raw import Connection, RawClient
 from tests.rig.waiting import PATIENCE_S, eventually, logged
 
 PLAIN = 'listen: "127.0.0.1:{port}"\nserver_name: box\n'
@@ -26,8 +26,8 @@ DAY_S = 86_400
 @pytest.mark.parametrize("kind", servers.KINDS)
 def test_clients_are_told_where_to_come_back_to(kind: str) -> None:
     """With client_advertise clients are told that address in INFO."""
-    with servers.running(kind, PLAIN + 'client_advertise: "box.example:4333"\n') as server, RawClient(server) as client:
-        info = client.info
+    with servers.running(kind, PLAIN + 'client_advertise: "box.example:4333"\n') as server, Connection(server) as one:
+        info = one.info()
     assert (info["host"], info["port"], info.get("connect_urls")) == ("box.example", 4333, None)
 
 

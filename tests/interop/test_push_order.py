@@ -41,13 +41,13 @@ def creation(number: int) -> bytes:
 def heard(wire: Wire, count: int) -> list[str]:
     """The next messages: an answer by its subject, a delivery by its subscription's number."""
     found: list[str] = []
-    while len(found) < count and (line := wire.line()):
+    while len(found) < count and (line := wire.heard()):
         words = line.split()
         if words[0] == b"PING":
             wire.send(b"PONG\r\n")
         elif words[0] == b"MSG":
             found.append((words[1] if words[2] == b"a" else words[2]).decode())
-            wire.file.read(int(words[-1]) + 2)
+            wire.payload(int(words[-1]))
     return found
 
 

@@ -5,6 +5,8 @@
     client.message()                the next message, with its headers and payload
     client.ask(subject, body)       the JSON that answers a request; of must() it is no error
 
+Connection is what is under it: nobody has logged in there. RawLeaf is a leaf node's end of a link.
+
 Where the lines do not matter, tests take the official client (official.py). Not here: what is wrong on purpose
 (tests/hostile/wires.py), transcripts (tests/wire/player.py).
 """
@@ -47,39 +49,14 @@ class Message(NamedTuple):
         return found
 
 
-class RawClient:
-    """One connection, logged in. user: whose password is the same word. signs: what proves a login by a nonce. says:
-    further members of CONNECT. waits: until the server has answered the login; a login that it refuses is Refused."""
+class Connection:
+    """A connection on which a test says and hears lines; it has not logged in."""
 
-    def __init__(
-        self,
-        at: Server | int,
-        user: str = "",
-        *,
-        signs: Signs | None = None,
-        waits: bool = True,
-        patience_s: float = PATIENCE_S,
-        says: Mapping[str, object] | None = None,
-    ) -> None:
+    def __init__(self, at: Server | int, patience_s: float = PATIENCE_S) -> None:
         self.patience_s = patience_s
-        self.received = b""
-        self._kept: deque[Message] = deque()
-        self._inbox = ""
-        self._count = 0
+        self._received = bytearray()
         self.socket = socket.create_connection(("127.0.0.1", at if isinstance(at, int) else at.port), patience_s)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        try:
-            self.info: dict[str, Any] = json.loads(self.line().removeprefix("INFO "))
-            body: dict[str, object] = {"verbose": False, "pedantic": False, "protocol": 1, "headers": True}
-            body |= {"user": user, "pass": user} if user else {}
-            body |= signs(str(self.info.get("nonce", ""))) if signs is not None else {}
-            self.say("CONNECT " + json.dumps(body | dict(says or {})))
-            answered = self.lines() if waits else []
-            if any(line == CLOSED or line.startswith("-ERR") for line in answered):
-                raise Refused(answered)
-        except BaseException:
-            self.socket.close()
-            raise
 
     def __enter__(self) -> Self:
         return self
@@ -103,6 +80,109 @@ class RawClient:
     def say(self, *lines: str) -> None:
         self.send("".join(f"{line}\r\n" for line in lines).encode())
 
+    def connect(self, **says: object) -> None:
+        """CONNECT."""
+        body: dict[str, object] = {"verbose": False, "pedantic": False, "protocol": 1, "headers": True}
+        self.say("CONNECT " + json.dumps(body | says))
+
+    # ---- what is heard
+
+    def line(self, seconds: float | None = None) -> str:
+        """The next line. Raises TimeoutError, and EOFError at the end of the connection."""
+        deadline, searched = self._deadline(seconds), 0
+        while (end := self._received.find(b"\r\n", max(searched - 1, 0))) < 0:
+            searched = len(self._received)
+            self._more(deadline)
+        return self._taken(end).decode("latin-1")
+
+    def info(self) -> dict[str, Any]:
+        """The next line, which is an INFO."""
+        verb, _, body = self.line().partition(" ")
+        assert verb == "INFO", f"{verb} {body}"
+        found: dict[str, Any] = json.loads(body)
+        return found
+
+    def lines(self, seconds: float | None = None) -> list[str]:
+        """Every line up to the answer of a PING sent now, or to the end of the connection (CLOSED). INFO and PING are
+        left out."""
+        self.say("PING")
+        return self._until("PONG", seconds)
+
+    def ending(self, seconds: float | None = None) -> list[str]:
+        """Every line up to the end of the connection, with CLOSED; INFO and PING are left out."""
+        return self._until("", seconds)
+
+    def payload(self, size: int, seconds: float | None = None) -> bytes:
+        """So many bytes, which a line has announced."""
+        deadline = self._deadline(seconds)
+        while len(self._received) < size + 2:
+            self._more(deadline)
+        return self._taken(size)
+
+    # ---- bytes
+
+    def _until(self, last: str, seconds: float | None) -> list[str]:
+        found: list[str] = []
+        deadline = self._deadline(seconds)
+        try:
+            while (line := self.line(deadline - time.monotonic())) != last:
+                if not line.startswith(("INFO ", "PING")):
+                    found.append(line)
+        except EOFError:
+            found.append(CLOSED)
+        return found
+
+    def _taken(self, size: int) -> bytes:
+        """So many bytes of what has come; the end of a line behind them goes, too."""
+        data = bytes(self._received[:size])
+        del self._received[: size + 2]
+        return data
+
+    def _more(self, deadline: float) -> None:
+        self.socket.settimeout(max(deadline - time.monotonic(), 0.001))
+        try:
+            data = self.socket.recv(1 << 20)
+        except ConnectionResetError:
+            data = b""
+        if not data:
+            raise EOFError(bytes(self._received))
+        self._received += data
+
+    def _deadline(self, seconds: float | None) -> float:
+        return time.monotonic() + (self.patience_s if seconds is None else seconds)
+
+
+class RawClient(Connection):
+    """One connection, logged in. user: whose password is the same word. signs: what proves a login by a nonce. says:
+    further members of CONNECT. waits: until the server has answered the login, with the lines `told`; a login that it
+    refuses is Refused."""
+
+    def __init__(
+        self,
+        at: Server | int,
+        user: str = "",
+        *,
+        signs: Signs | None = None,
+        waits: bool = True,
+        patience_s: float = PATIENCE_S,
+        says: Mapping[str, object] | None = None,
+    ) -> None:
+        super().__init__(at, patience_s)
+        self._kept: deque[Message] = deque()
+        self._inbox = ""
+        self._count = 0
+        try:
+            nonce = str(self.info().get("nonce", ""))
+            body: dict[str, object] = {"user": user, "pass": user} if user else {}
+            body |= signs(nonce) if signs is not None else {}
+            self.connect(**body | dict(says or {}))
+            self.told = self.lines() if waits else []
+            if any(line == CLOSED or line.startswith("-ERR") for line in self.told):
+                raise Refused(self.told)
+        except BaseException:
+            self.socket.close()
+            raise
+
     def subscribe(self, subject: str, queue: str = "") -> str:
         """The number of the subscription, which the server knows when this returns."""
         self._count += 1
@@ -114,38 +194,6 @@ class RawClient:
         data = payload.encode() if isinstance(payload, str) else payload
         sizes = f"{len(header)} {len(header) + len(data)}" if header else str(len(data))
         self.send(f"{'HPUB' if header else 'PUB'} {subject} {reply} {sizes}\r\n".encode() + header + data + b"\r\n")
-
-    # ---- what is heard
-
-    def line(self, seconds: float | None = None) -> str:
-        """The next line. Raises TimeoutError, and EOFError at the end of the connection."""
-        deadline = self._deadline(seconds)
-        while b"\r\n" not in self.received:
-            self._more(deadline)
-        line, _, self.received = self.received.partition(b"\r\n")
-        return line.decode("latin-1")
-
-    def lines(self, seconds: float | None = None) -> list[str]:
-        """Every line up to the answer of a PING sent now, or to the end of the connection (CLOSED). INFO and PING are
-        left out."""
-        found: list[str] = []
-        deadline = self._deadline(seconds)
-        self.say("PING")
-        try:
-            while (line := self.line(deadline - time.monotonic())) != "PONG":
-                if not line.startswith(("INFO ", "PING")):
-                    found.append(line)
-        except EOFError:
-            found.append(CLOSED)
-        return found
-
-    def payload(self, size: int, seconds: float | None = None) -> bytes:
-        """So many bytes, which a line has announced."""
-        deadline = self._deadline(seconds)
-        while len(self.received) < size + 2:
-            self._more(deadline)
-        data, self.received = self.received[:size], self.received[size + 2 :]
-        return data
 
     def message(self, seconds: float | None = None) -> Message:
         """The next message. PINGs are answered; an error of the server fails the test."""
@@ -190,24 +238,45 @@ class RawClient:
             words = line.split()
             if words[0] == "PING":
                 self.send(b"PONG\r\n")
-            elif words[0] in ("MSG", "HMSG"):
+            elif words[0] in ("MSG", "HMSG", "LMSG"):
                 headed = words[0] == "HMSG"
                 whole = self.payload(int(words[-1]), deadline - time.monotonic())
                 cut = int(words[-2]) if headed else 0
-                reply = words[3] if len(words) == 5 + headed else ""
-                return Message(words[1], reply, whole[:cut], whole[cut:], words[2])
+                subject, sid, *reply = self._named(words[1 : -1 - headed])
+                return Message(subject, reply[0] if reply else "", whole[:cut], whole[cut:], sid)
             else:
-                assert words[0] in ("INFO", "PONG"), line
+                self._other(line)
 
-    def _more(self, deadline: float) -> None:
-        self.socket.settimeout(max(deadline - time.monotonic(), 0.001))
-        try:
-            data = self.socket.recv(1 << 20)
-        except ConnectionResetError:
-            data = b""
-        if not data:
-            raise EOFError(self.received)
-        self.received += data
+    def _named(self, words: list[str]) -> list[str]:
+        """Subject, subscription and reply of a message's line."""
+        return words
 
-    def _deadline(self, seconds: float | None) -> float:
-        return time.monotonic() + (self.patience_s if seconds is None else seconds)
+    def _other(self, line: str) -> None:
+        """Takes a line among messages that is none."""
+        assert line.startswith(("INFO ", "PONG")), line
+
+
+class RawLeaf(RawClient):
+    """A leaf node's end of a link, which is up. name: of its server, and its id."""
+
+    def __init__(self, at: Server, name: str, user: str = "", **more: Any) -> None:
+        says = {"name": name, "server_id": name, "version": "2.15.1", **more.pop("says", {})}
+        super().__init__(at.ports["leaf_port"], user, says=says, **more)
+
+    def subscribe(self, subject: str, queue: str = "") -> str:
+        """Asks for a subject, which the server knows when this returns."""
+        self.say(f"LS+ {subject} {f'{queue} 1' if queue else ''}".rstrip())
+        self.lines()
+        return subject
+
+    def publish(self, subject: str, payload: bytes | str = b"", header: bytes = b"", reply: str = "") -> None:
+        data = payload.encode() if isinstance(payload, str) else payload
+        sizes = f"{len(header)} {len(header) + len(data)}" if header else str(len(data))
+        words = " ".join(filter(None, ("HMSG" if header else "LMSG", subject, reply, sizes)))
+        self.send(f"{words}\r\n".encode() + header + data + b"\r\n")
+
+    def _named(self, words: list[str]) -> list[str]:
+        return [words[0], "", *(one for one in words[1:2] if one not in "+|")]
+
+    def _other(self, line: str) -> None:
+        assert line.startswith(("INFO ", "PONG", "LS+ ", "LS- ")), line

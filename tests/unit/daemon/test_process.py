@@ -3,7 +3,6 @@ reference server's."""
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import signal
@@ -13,14 +12,14 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from leafd.auth.nkeys import sign
 
-from tests.rig.raw import RawClient
+from tests.rig.raw import CLOSED, Connection, RawClient
 from tests.rig.template import Process
 from tests.rig.waiting import eventually
 from tests.servers import LEAFD, Server, free_port, running
@@ -40,47 +39,10 @@ system_account: S
 """.replace("{{", "{").replace("}}", "}")
 
 
-class Wire:
-    """A client that sees every byte."""
-
-    def __init__(self, port: int) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", port), 10)
-        self.file = self.socket.makefile("rb")
-
-    def line(self) -> str:
-        """The next protocol line, "" when the server has closed."""
-        return self.file.readline().decode().rstrip("\r\n")
-
-    def info(self) -> dict[str, Any]:
-        """The next line, which must be an INFO."""
-        verb, _, body = self.line().partition(" ")
-        assert "INFO" == verb
-        found: dict[str, Any] = json.loads(body)
-        return found
-
-    def send(self, text: str) -> None:
-        """Bytes as they are."""
-        self.socket.sendall(text.encode())
-
-    def connect(self, **options: Any) -> None:
-        """CONNECT and PING."""
-        body = {"verbose": False, "pedantic": False, "protocol": 1, "headers": True} | options
-        self.send(f"CONNECT {json.dumps(body)}\r\nPING\r\n")
-
-    def close(self) -> None:
-        """Ends the connection."""
-        self.file.close()
-        self.socket.close()
-
-
-@contextlib.contextmanager
-def client(server: Server) -> Iterator[Wire]:
-    """A connection that is closed behind the block."""
-    wire = Wire(server.port)
-    try:
-        yield wire
-    finally:
-        wire.close()
+def login(wire: Connection, **says: Any) -> None:
+    """CONNECT and PING."""
+    wire.connect(**says)
+    wire.say("PING")
 
 
 def get(server: Server, path: str) -> Any:
@@ -105,7 +67,7 @@ def process(server: Server) -> Process:
 def test_first_info_and_second() -> None:
     """INFO has the fields clients look for; the account is told in a second one, behind the first PONG and not
     before."""
-    with running(LEAFD, ACCOUNTS) as server, client(server) as wire:
+    with running(LEAFD, ACCOUNTS) as server, Connection(server) as wire:
         info = wire.info()
         assert ("box", "2.15.1", 1, True, True, "edge", 5, 1048576, True) == tuple(
             info[name]
@@ -116,14 +78,14 @@ def test_first_info_and_second() -> None:
         )  # fmt: skip
         assert (56, "127.0.0.1", server.port) == (len(info["server_id"]), info["client_ip"], info["port"])
         assert "nonce" not in info
-        wire.connect(user="a", **{"pass": "a"})
+        login(wire, user="a", **{"pass": "a"})
         assert "PONG" == wire.line()
         second = wire.info()
         assert (True, "A") == (second["connect_info"], second["remote_account"])
         assert "acc_is_sys" not in second
-        with client(server) as system:
+        with Connection(server) as system:
             system.info()
-            system.connect(user="s", **{"pass": "s"})
+            login(system, user="s", **{"pass": "s"})
             system.line()
             assert system.info()["acc_is_sys"] is True
 
@@ -131,26 +93,26 @@ def test_first_info_and_second() -> None:
 def test_wrong_login() -> None:
     """A wrong password ends with the reference's text, and so does a first line that is no CONNECT."""
     with running(LEAFD, ACCOUNTS) as server:
-        with client(server) as wire:
+        with Connection(server) as wire:
             wire.info()
-            wire.connect(user="a", **{"pass": "x"})
-            assert ["-ERR 'Authorization Violation'", ""] == [wire.line(), wire.line()]
-        with client(server) as wire:
+            login(wire, user="a", **{"pass": "x"})
+            assert ["-ERR 'Authorization Violation'", CLOSED] == wire.ending()
+        with Connection(server) as wire:
             wire.info()
-            wire.send("PING\r\n")
-            assert ["-ERR 'Authorization Violation'", ""] == [wire.line(), wire.line()]
-        with client(server) as wire:
+            wire.say("PING")
+            assert ["-ERR 'Authorization Violation'", CLOSED] == wire.ending()
+        with Connection(server) as wire:
             wire.info()
-            wire.send("CONNECT {nonsense\r\n")
-            assert "" == wire.line()
+            wire.say("CONNECT {nonsense")
+            assert [CLOSED] == wire.ending()
 
 
 def test_silent_client() -> None:
     """Somebody who does not log in in time is sent away."""
     text = "listen: 127.0.0.1:{port}\nauthorization { user: u, password: p, timeout: 0.2 }"
-    with running(LEAFD, text) as server, client(server) as wire:
+    with running(LEAFD, text) as server, Connection(server) as wire:
         wire.info()
-        assert ["-ERR 'Authentication Timeout'", ""] == [wire.line(), wire.line()]
+        assert ["-ERR 'Authentication Timeout'", CLOSED] == wire.ending()
 
 
 def test_silent_leaf() -> None:
@@ -160,9 +122,9 @@ def test_silent_leaf() -> None:
         "authorization { user: l, password: l, timeout: 0.2 } }"
     )
     with running(LEAFD, text) as server:
-        wire = Wire(server.ports["leaf_port"])
+        wire = Connection(server.ports["leaf_port"])
         assert 15 == len(wire.info()["nonce"])
-        assert ["-ERR 'Authentication Timeout'", ""] == [wire.line(), wire.line()]
+        assert ["-ERR 'Authentication Timeout'", CLOSED] == wire.ending()
         wire.close()
 
 
@@ -174,18 +136,18 @@ def test_half_a_character() -> None:
             {"user": "\ud800"},
             {"user": "a", "pass": "a", "name": "\udfff"},
         ):
-            with client(server) as wire:
+            with Connection(server) as wire:
                 wire.info()
-                wire.connect(**options)
+                login(wire, **options)
                 assert ("PONG" if "name" in options else "-ERR 'Authorization Violation'") == wire.line()
                 assert get(server, "/connz")["total"] == int("name" in options)
 
 
 def test_nobody_introduced_himself() -> None:
     """Without users a client may begin with any command; verbose stays on for him, as in the reference."""
-    with running(LEAFD, "listen: 127.0.0.1:{port}") as server, client(server) as wire:
+    with running(LEAFD, "listen: 127.0.0.1:{port}") as server, Connection(server) as wire:
         assert "auth_required" not in wire.info()
-        wire.send("SUB foo 1\r\nPING\r\n")
+        wire.say("SUB foo 1", "PING")
         assert ["+OK", "PONG"] == [wire.line(), wire.line()]
 
 
@@ -193,15 +155,15 @@ def test_nkey_login() -> None:
     """An nkey user signs the nonce of INFO."""
     text = f"listen: 127.0.0.1:{{port}}\naccounts {{ A {{ users: [ {{nkey: {PUBLIC}}} ] }} }}"
     with running(LEAFD, text) as server:
-        with client(server) as wire:
+        with Connection(server) as wire:
             nonce = wire.info()["nonce"]
             assert 15 == len(nonce)
-            wire.connect(nkey=PUBLIC, sig=sign(SEED, nonce)[1])
+            login(wire, nkey=PUBLIC, sig=sign(SEED, nonce)[1])
             assert "PONG" == wire.line()
             assert "A" == wire.info()["remote_account"]
-        with client(server) as wire:
+        with Connection(server) as wire:
             wire.info()
-            wire.connect(nkey=PUBLIC, sig=sign(SEED, nonce)[1])
+            login(wire, nkey=PUBLIC, sig=sign(SEED, nonce)[1])
             assert "-ERR 'Authorization Violation'" == wire.line()
 
 
@@ -213,9 +175,9 @@ def test_bcrypt_login() -> None:
     text = f"listen: 127.0.0.1:{{port}}\nauthorization {{ user: u, password: {hashed} }}"
     with running(LEAFD, text) as server:
         for password, answer in (("secret", "PONG"), ("wrong", "-ERR 'Authorization Violation'")):
-            with client(server) as wire:
+            with Connection(server) as wire:
                 wire.info()
-                wire.connect(user="u", **{"pass": password})
+                login(wire, user="u", **{"pass": password})
                 assert answer == wire.line()
 
 
@@ -223,19 +185,19 @@ def test_account_connection_limit() -> None:
     """An account's max_connections is kept; a place that becomes free can be taken again."""
     text = "listen: 127.0.0.1:{port}\naccounts { A { users: [ {user: a, password: a} ], limits { max_conn: 1 } } }"
     with running(LEAFD, text) as server:
-        with client(server) as first:
+        with Connection(server) as first:
             first.info()
-            first.connect(user="a", **{"pass": "a"})
+            login(first, user="a", **{"pass": "a"})
             assert "PONG" == first.line()
-            with client(server) as second:
+            with Connection(server) as second:
                 second.info()
-                second.connect(user="a", **{"pass": "a"})
+                login(second, user="a", **{"pass": "a"})
                 assert "-ERR 'maximum account active connections exceeded'" == second.line()
 
         def admitted() -> bool:
-            with client(server) as third:
+            with Connection(server) as third:
                 third.info()
-                third.connect(user="a", **{"pass": "a"})
+                login(third, user="a", **{"pass": "a"})
                 return third.line() == "PONG"
 
         until(admitted, "the free place")
@@ -246,9 +208,9 @@ def test_account_connection_limit() -> None:
 
 def test_monitoring() -> None:
     """The monitoring port answers with the reference's fields, and an unknown path with 404."""
-    with running(LEAFD, ACCOUNTS) as server, client(server) as wire:
+    with running(LEAFD, ACCOUNTS) as server, Connection(server) as wire:
         wire.info()
-        wire.connect(user="a", name="me", lang="test", **{"pass": "a"})
+        login(wire, user="a", name="me", lang="test", **{"pass": "a"})
         wire.line()
         assert {"status": "ok"} == get(server, "/healthz")
         varz = get(server, "/varz")
@@ -317,9 +279,9 @@ def test_jetstream_of_accounts_without() -> None:
 def test_ends_at_once() -> None:
     """SIGTERM and SIGINT end it with status 0, clients or not, in 20 ms where the machine is idle."""
     for number in (signal.SIGTERM, signal.SIGINT):
-        with running(LEAFD, ACCOUNTS) as server, client(server) as wire:
+        with running(LEAFD, ACCOUNTS) as server, Connection(server) as wire:
             wire.info()
-            wire.connect(user="a", **{"pass": "a"})
+            login(wire, user="a", **{"pass": "a"})
             wire.line()
             began = time.monotonic()
             process(server).send_signal(number)
@@ -341,31 +303,31 @@ def rewrite(server: Server, old: str, new: str) -> None:
 
 def test_reload_of_users() -> None:
     """A user who is gone is sent away, one who stayed is not, a new one may come."""
-    with running(LEAFD, ACCOUNTS) as server, client(server) as stays, client(server) as goes:
+    with running(LEAFD, ACCOUNTS) as server, Connection(server) as stays, Connection(server) as goes:
         for wire, user in ((stays, "a"), (goes, "b")):
             wire.info()
-            wire.connect(user=user, **{"pass": user})
+            login(wire, user=user, **{"pass": user})
             assert "PONG" == wire.line()
             wire.info()
         rewrite(server, "{user: b, password: b}", "{user: c, password: c}")
-        assert "" == goes.line()
-        stays.send("PING\r\n")
+        assert [CLOSED] == goes.ending()
+        stays.say("PING")
         assert "PONG" == stays.line()
-        with client(server) as comes:
+        with Connection(server) as comes:
             comes.info()
-            comes.connect(user="c", **{"pass": "c"})
+            login(comes, user="c", **{"pass": "c"})
             assert "PONG" == comes.line()
 
 
 def test_reload_of_accounts() -> None:
     """An account that is gone takes its clients along; a new one has JetStream at once."""
-    with running(LEAFD, ACCOUNTS) as server, client(server) as goes:
+    with running(LEAFD, ACCOUNTS) as server, Connection(server) as goes:
         goes.info()
-        goes.connect(user="a", **{"pass": "a"})
+        login(goes, user="a", **{"pass": "a"})
         assert "PONG" == goes.line()
         goes.info()
         rewrite(server, "  A { users", "  N { users")
-        assert "" == goes.line()
+        assert [CLOSED] == goes.ending()
         answer = request(server, "a", "$JS.API.INFO")
         assert isinstance(answer, dict)
         assert "edge" == answer["domain"]
@@ -383,28 +345,28 @@ accounts {
 
 def test_reload_of_imports() -> None:
     """Imports change under clients that stay; what is new reaches subscriptions that were there before."""
-    with running(LEAFD, SHARING) as server, client(server) as exporter, client(server) as importer:
+    with running(LEAFD, SHARING) as server, Connection(server) as exporter, Connection(server) as importer:
         for wire, user in ((exporter, "e"), (importer, "i")):
             wire.info()
-            wire.connect(user=user, no_responders=True, **{"pass": user})
+            login(wire, user=user, no_responders=True, **{"pass": user})
             assert "PONG" == wire.line()
             wire.info()
-        exporter.send("SUB svc 1\r\nPING\r\n")
-        importer.send("SUB > 1\r\nPUB svc 1\r\na\r\nPING\r\n")
+        exporter.say("SUB svc 1", "PING")
+        importer.say("SUB > 1", "PUB svc 1", "a", "PING")
         assert "PONG" == exporter.line()
         assert ["MSG svc 1 1", "a", "PONG"] == [importer.line() for _ in range(3)]
         assert exporter.line().startswith("HMSG svc 1 ")
         heard = [exporter.line() for _ in range(4)]
         assert ("NATS/1.0", "a") == (heard[0], heard[3])
         rewrite(server, "{service: {account: E, subject: svc}}", '{stream: {account: E, subject: "str.>"}, prefix: p}')
-        importer.send("PUB svc 1\r\nb\r\nPING\r\n")
+        importer.say("PUB svc 1", "b", "PING")
         assert ["MSG svc 1 1", "b", "PONG"] == [importer.line() for _ in range(3)]
-        exporter.send("PUB str.x 1\r\nc\r\nPING\r\n")
+        exporter.say("PUB str.x 1", "c", "PING")
         assert "PONG" == exporter.line()
         assert ["MSG p.str.x 1 1", "c"] == [importer.line() for _ in range(2)]
         rewrite(server, '{account: E, subject: "str.>"}', "{account: E, subject: other}")
         assert "stream import not authorized" in server.log
-        exporter.send("PUB str.x 1\r\nd\r\nPING\r\n")
+        exporter.say("PUB str.x 1", "d", "PING")
         assert "PONG" == exporter.line()
         assert ["MSG p.str.x 1 1", "d"] == [importer.line() for _ in range(2)]
 
@@ -413,13 +375,13 @@ def test_reload_of_limits() -> None:
     """Live keys take effect; a file that is wrong, or changes what takes a restart, changes nothing and says so."""
     with running(LEAFD, ACCOUNTS) as server:
         rewrite(server, "server_name: box", "server_name: box\nmax_payload: 100")
-        with client(server) as wire:
+        with Connection(server) as wire:
             assert 100 == wire.info()["max_payload"]
         rewrite(server, "server_name: box", "server_name: other")
         until(lambda: "server_name has changed, which takes a restart" in server.log, "the refusal")
         rewrite(server, "max_payload: 100", "max_paylod: 200")
         assert "unknown field 'max_paylod': did you mean 'max_payload'?" in server.log
-        with client(server) as wire:
+        with Connection(server) as wire:
             info = wire.info()
             assert (100, "box") == (info["max_payload"], info["server_name"])
 
@@ -438,16 +400,16 @@ def test_log_is_reopened() -> None:
 def test_lame_duck() -> None:
     """SIGUSR2 tells the clients, takes no new ones, sends them away after the grace period, and ends."""
     text = ACCOUNTS + 'lame_duck_grace_period: "200ms"\nlame_duck_duration: "30s"'
-    with running(LEAFD, text) as server, client(server) as wire:
+    with running(LEAFD, text) as server, Connection(server) as wire:
         wire.info()
-        wire.connect(user="a", **{"pass": "a"})
+        login(wire, user="a", **{"pass": "a"})
         wire.line()
         wire.info()
         process(server).send_signal(signal.SIGUSR2)
         assert wire.info()["ldm"] is True
-        assert "" == wire.line()
+        assert [CLOSED] == wire.ending()
         with pytest.raises(OSError, match="refused"):
-            Wire(server.port)
+            Connection(server)
         assert 0 == process(server).wait(10)
 
 
@@ -485,7 +447,7 @@ def test_notify(tmp_path: Path) -> None:
                             return text
 
                 assert "STATUS=" in hear("READY=1")
-                Wire(port).close()
+                Connection(port).close()
                 hear("WATCHDOG=1")
                 hear("WATCHDOG=1")
                 daemon.send_signal(signal.SIGHUP)
