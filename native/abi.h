@@ -379,8 +379,8 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 /* control asks: the subject is its own. Without it somebody else named the subject, and JetStream's own subjects
  * ($JS.API, $JS.ACK) do not hear of it */
 #define PUBLISH_REQUEST 4
-/* to streams alone: everybody else has had it */
-#define PUBLISH_STREAMS 8
+#define PUBLISH_STREAMS 8 /* to streams alone: everybody else has had it */
+#define PUBLISH_BULK 16   /* a slow link sends it behind what somebody waits for */
 
 #define CLOSE_CLIENT 1 /* the peer closed */
 #define CLOSE_PROTOCOL 2

@@ -201,6 +201,7 @@ class PublishFlag(IntFlag):
 
     REQUEST = abi.PUBLISH_REQUEST
     STREAMS = abi.PUBLISH_STREAMS
+    BULK = abi.PUBLISH_BULK
 
 
 class LineKind(IntEnum):

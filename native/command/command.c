@@ -397,6 +397,7 @@ void command_publish(plane_t *plane, const plane_command_t *command, account_t *
     text_t out;
     uint32_t flags = (command->arg & PUBLISH_REQUEST) != 0 ? 0u : PUBLICATION_UNJUDGED;
     flags |= (command->arg & PUBLISH_STREAMS) != 0 ? PUBLICATION_INSIDE : 0u;
+    flags |= (command->arg & PUBLISH_BULK) != 0 ? PUBLICATION_BULK : 0u;
     flags |= publication_own(subject);
     publication_t publication = {.account = account,
                                  .message = {.subject = domain_subject(account, subject, &out),

@@ -249,7 +249,9 @@ static uint64_t flow_of(const precedence_t *precedence, const lane_use_t *use, l
     if (use->flow != NULL) {
         return use->flow->id;
     }
-    if (!*fixed && is_urgent(use)) {
+    if (!*fixed && use->bulk) {
+        *base = LANE_LOW;
+    } else if (!*fixed && is_urgent(use)) {
         *base = LANE_URGENT;
         return !use->answer && bytes_starts(use->subject, BYTES_LITERAL("$JS.ACK.")) ? FLOW_ACKS : FLOW_ANSWERS;
     }

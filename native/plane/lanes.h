@@ -4,7 +4,8 @@
  *     urgent   acknowledgements, flow control, JetStream's API and answers   |  ^
  *     high     what the configuration says                                   |  | frame by frame, as many as
  *     normal   messages of clients; consumers that have little left          |  | there is room for
- *     low      what the configuration says; consumers that have much left    v  |
+ *     low      what the configuration says; consumers that have much left;   v  |
+ *              backups
  *
  *     lane:  |frame|frame|...  of one consumer, or all messages of clients of one rank, or all answers
  *
@@ -69,6 +70,7 @@ typedef struct lane_use {
     bytes_t subject;
     const flow_t *flow; /* NULL: it is no consumer's */
     bool answer;        /* this server's own, to a subject that somebody named */
+    bool bulk;          /* and one of many: a stream's backup */
     uint64_t size;      /* header and payload */
 } lane_use_t;
 

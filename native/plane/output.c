@@ -123,6 +123,7 @@ void output_line_up(plane_t *plane, peer_t *peer, const publication_t *publicati
     lane_use_t use = {.subject = message->subject,
                       .flow = plane->flow,
                       .answer = publication->origin == NULL && (publication->flags & PUBLICATION_UNJUDGED) != 0,
+                      .bulk = (publication->flags & PUBLICATION_BULK) != 0,
                       .size = (uint64_t)message->header.size + message->payload.size};
     lane_t *lane = lanes_lane(peer->lanes, peer->precedence, &use);
     if (lane == NULL) {

@@ -48,6 +48,7 @@ typedef struct trace trace_t; /* trace.h */
 /* between servers: no route or gateway takes a message to PUBLICATION_MAIL_SUBJECTS or PUBLICATION_CARRIED_SUBJECTS
  * without it */
 #define PUBLICATION_MAIL (1u << 15)
+#define PUBLICATION_BULK (1u << 16) /* one of many that belong together: a slow link sends them last (lanes.h) */
 
 /* The first requester of a message that came through service imports. It lies where the first of them was crossed. */
 typedef struct requester {

@@ -114,6 +114,20 @@ static void ranks(void) {
     end();
 }
 
+/* What somebody waits for goes before a backup's pieces. These are this server's answers, too, and keep their order. */
+static void backups_last(void) {
+    begin();
+    lane_use_t piece = {.subject = text("_INBOX.b"), .answer = true, .bulk = true, .size = 200};
+    for (unsigned i = 1; i <= 5; i++) {
+        CHECK(put(&piece, 'b', i, 200));
+        CHECK(message("event.x", 'e', i, 200));
+        CHECK(answer('a', i, 200));
+    }
+    carried(UINT64_MAX, LANE_LOW);
+    CHECK_STR("aaaaaeeebeebbbb", went);
+    end();
+}
+
 static void small_before_bulk(void) {
     begin();
     for (unsigned i = 1; i <= 20; i++) CHECK(delivery(1, "BULK", 10000 - i, 'b', i, 300));
@@ -327,6 +341,7 @@ static void among_many(void) {
 
 int main(void) {
     RUN("acknowledgements go first, then messages, then what catches up", ranks);
+    RUN("pieces of a backup go last, in their order", backups_last);
     RUN("a stream with little left goes before one with much", small_before_bulk);
     RUN("within a rank everybody has as many bytes as the others", turns);
     RUN("what goes last still has an eighth of what goes before it", nobody_starves);

@@ -108,6 +108,7 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "Where there is no cluster, a backup": ("wire/jetstream/restore-replicas.wire",),
     "A message of an archive that is older": ("hostile/test_restore_api.py::test_what_becomes_of_an_archive_with",),
+    "A backup that is asked for": ("unit/jetstream/test_backup.py::test_a_far_client_is_waited_for",),
     "A restored stream knows the ids": ("interop/test_backup.py::test_a_backup_is_the_same_stream_elsewhere",),
     "A direct get of the last of many subjects": ("wire/jetstream/direct-get-up-to-later.wire",),
     "Stream templates are there": (
@@ -464,9 +465,7 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
     ),
     "A password may be a hash": ("unit/cli/test_mosquitto.py::test_a_password_of_mosquitto_is_the_same_here",),
     # ---- JWTs
-    "A pushed JWT that no trusted operator": (
-        "interop/test_resolver.py::test_only_the_operator_can_sign_what_is_kept",
-    ),
+    "A pushed JWT that no trusted": ("interop/test_resolver.py::test_only_the_operator_can_sign_what_is_kept",),
     "A server starts although the resolver's URL": (
         "interop/test_resolver.py::test_a_box_starts_while_its_account_server_cannot_be_reached",
     ),

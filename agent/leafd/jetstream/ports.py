@@ -50,6 +50,10 @@ class Asker(Protocol):
     def author(self) -> str:
         """The author that a stream keeps, to look up rights later; empty: the author may do everything."""
 
+    @property
+    def far(self) -> bool:
+        """Whether the request came by another server, and so perhaps by a slow line."""
+
     def info(self) -> dict[str, Any]:
         """The asker as advisories name it."""
 
@@ -253,6 +257,7 @@ class _Server:
     """The server itself, for its configuration: everything is allowed."""
 
     author = ""
+    far = False
 
     def info(self) -> dict[str, Any]:
         return {}

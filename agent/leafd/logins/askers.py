@@ -49,6 +49,7 @@ class _Sender:
 
     lists: t.Permissions
     link: bool
+    far: bool
     info: Callable[[], dict[str, Any]]
 
     @property
@@ -66,6 +67,7 @@ def asker_of(message: t.Message, clients: Clients, leafs: Leafs, server: str) ->
         return _client_info(clients, message.connection, server)
 
     lists, link = NOTHING, False
+    far = message.connection != 0 and clients.get(message.connection) is None
     if not message.connection:
         lists = t.Permissions()
     elif message.payer in (0, message.account):
@@ -75,7 +77,7 @@ def asker_of(message: t.Message, clients: Clients, leafs: Leafs, server: str) ->
             lists = client.granted[1]
         elif bind is not None:
             lists, link = bind.permissions, True
-    return _Sender(lists, link, info)
+    return _Sender(lists, link, far, info)
 
 
 def _client_info(clients: Clients, connection: int, server: str) -> dict[str, Any]:

@@ -16,7 +16,7 @@ import pytest
 import trio
 import trio.testing
 from leafd import native_types as t
-from leafd.jetstream.backup import s2
+from leafd.jetstream.backup import s2, snapshots
 from leafd.jetstream.backup.archive import END, MAGIC, ArchiveError, Entry, entry, read_entry, read_state
 from leafd.jetstream.registry import Answer
 from leafd.native_functions import crc32c
@@ -158,6 +158,85 @@ def test_nobody_is_waited_for_for_ever(listeners: int, status: bytes) -> None:
     trio.run(run, clock=trio.testing.MockClock(autojump_threshold=0))
     ends = [header for _, subject, header, payload in bench.plane.published if subject == "to" and not payload]
     assert [status] == ends
+
+
+class Far:
+    """Somebody who asks over a slow line."""
+
+    author = ""
+    far = True
+
+    def info(self) -> dict[str, Any]:
+        return {}
+
+    async def denied(self, _subjects: tuple[str, ...]) -> tuple[str, ...]:
+        return ()
+
+
+async def asked_from_afar(bench: BackupBench, **options: Any) -> None:
+    """The snapshot of S that such a one asks for, in the largest chunks."""
+    body = json.dumps({"deliver_subject": "to", "chunk_size": 1 << 20, "window_size": 1024} | options).encode()
+    found = await bench.service.answer(bench.account, "$JS.API.STREAM.SNAPSHOT.S", b"", body, Far())
+    assert found is not None
+    assert found.after is not None
+    await found.after()
+
+
+def ends(bench: BackupBench) -> list[bytes]:
+    """The statuses of the ends that were sent."""
+    return [header for _, subject, header, payload in bench.plane.published if subject == "to" and not payload]
+
+
+def test_a_far_client_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The subscription comes 10 s after the reply, and each acknowledgement a minute after its chunk. All arrives, in
+    chunks that leave room for others between them."""
+    bench = filled()
+    bench.plane.store("S", "s.large", random.Random(9).randbytes(40_000))
+    bench.plane.listeners = 0
+
+    async def subscribe() -> None:
+        await trio.sleep(10)
+        bench.plane.listeners = 1
+
+    async def run() -> None:
+        async with trio.open_nursery() as nursery:
+
+            async def acknowledge() -> None:
+                await trio.sleep(60)
+                handler = next(iter(bench.plane.heard.values()))
+                handler(t.Message(1, 1, 1, 1, "", "", b"", b""))
+
+            bench.plane.receive = lambda reply, _chunk: nursery.start_soon(acknowledge) if reply else None
+            nursery.start_soon(subscribe)
+            await asked_from_afar(bench)
+
+    monkeypatch.setattr(snapshots, "_INTEREST_STEP", 1.0)
+    trio.run(run, clock=trio.testing.MockClock(autojump_threshold=0))
+    assert [b"NATS/1.0 204\r\n\r\n"] == ends(bench)[-1:]
+    assert [4096] * 10 == [len(chunk) for reply, chunk in bench.plane.chunks if reply]
+    target = BackupBench()
+    assert "error" not in json.loads(trio.run(target.restore, archive_of(bench))[-1])
+
+
+@pytest.mark.parametrize(
+    ("stays", "status", "most_s"),
+    [(True, b"NATS/1.0 408 No Flow Response\r\n\r\n", 301), (False, b"NATS/1.0 408 No Interest\r\n\r\n", 6)],
+)
+def test_a_far_client_that_goes_is_not_waited_for(*, stays: bool, status: bytes, most_s: float) -> None:
+    """The end comes soon after the client's subscription went, and after minutes where that stays and nothing is
+    acknowledged."""
+    bench = filled()
+    bench.plane.store("S", "s.large", random.Random(9).randbytes(40_000))
+    bench.plane.receive = lambda _reply, _chunk: setattr(bench.plane, "listeners", int(stays))
+
+    async def run() -> float:
+        began = trio.current_time()
+        await asked_from_afar(bench)
+        return trio.current_time() - began
+
+    took = trio.run(run, clock=trio.testing.MockClock(autojump_threshold=0))
+    assert [status] == ends(bench)
+    assert took < most_s
 
 
 def test_a_stream_that_goes_away_ends_its_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:

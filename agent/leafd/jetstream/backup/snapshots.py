@@ -3,6 +3,10 @@
     request --> reply (configuration, state) --> chunk, chunk, ... --> the rest, without reply subject --> empty message
                             <-- empty message to $JS.SNAPSHOT.ACK.<stream>.<id>.<size>.<index>, one for each full chunk
 
+Who asked by another server may be behind a slow line. The client subscribes when it has the reply, a round trip after
+we sent that, and a chunk's acknowledgement takes the line's queue and a round trip. So such a one is waited for longer,
+as long as its interest is there, and its chunks are small, so that other messages of the line go between them.
+
 What is in it: the state as it was at the request, consumers, and messages up to that state's last sequence; a message
 deleted meanwhile is a gap. The plane reads some 256 KiB at a time, and only when the window has room for a chunk.
 Not here: restoring (restore.py), the archive's entries (archive.py), S2 (s2.py). Reference:
@@ -39,6 +43,13 @@ WINDOW_DEFAULT: Final = 8 << 20
 WINDOW_MAX: Final = 32 << 20
 INTEREST_SECONDS: Final = 2.0
 ACK_SECONDS: Final = 5.0
+FAR_INTEREST_SECONDS: Final = 20.0
+FAR_ACK_STEPS: Final = 60
+"""So many times ACK_SECONDS without an acknowledgement: a chunk at 2 kbit/s takes a minute."""
+FAR_CHUNK_MAX: Final = 4 << 10
+"""The nats command line gives up when no chunk came for 5 s."""
+FAR_WINDOW_MAX: Final = 256 << 10
+"""A slow link drops what waits beyond LANE_MAX (native/plane/lanes.h), of all backups together."""
 _INTEREST_STEP: Final = 0.01
 _DURABLE_SECONDS: Final = 5.0
 _DURABLE_STEP: Final = 0.005
@@ -79,7 +90,7 @@ async def snapshot(call: Call, request: SnapshotRequest) -> dict[str, Any]:
         client = call.asker.info()
         context.advisories.backup(stream.account, stream.name, "SNAPSHOT_CREATE", {"state": shown, "client": client})
         ended: dict[str, Any] = {"start": format_time(start)}
-        error = await Sending(context, stream, request).run(state)
+        error = await Sending(context, stream, request, far=call.asker.far).run(state)
         ended |= {"end": format_time(now_ns()), "client": client}
         if error:
             ended["error"] = error
@@ -92,14 +103,16 @@ async def snapshot(call: Call, request: SnapshotRequest) -> dict[str, Any]:
 class Sending:
     """One snapshot on its way."""
 
-    def __init__(self, context: Context, stream: Stream, request: SnapshotRequest) -> None:
+    def __init__(self, context: Context, stream: Stream, request: SnapshotRequest, *, far: bool) -> None:
         self._context = context
         self._plane = context.plane
         self._stream = stream
         self._to = request.deliver_subject
         self._consumers = not request.no_consumers
-        self._chunk = min(max(request.chunk_size or CHUNK_DEFAULT, CHUNK_MIN), CHUNK_MAX)
-        window = min(max(request.window_size or WINDOW_DEFAULT, CHUNK_MIN), WINDOW_MAX)
+        self._chunk = min(max(request.chunk_size or CHUNK_DEFAULT, CHUNK_MIN), FAR_CHUNK_MAX if far else CHUNK_MAX)
+        window = min(max(request.window_size or WINDOW_DEFAULT, CHUNK_MIN), FAR_WINDOW_MAX if far else WINDOW_MAX)
+        self._interest_s = FAR_INTEREST_SECONDS if far else INTEREST_SECONDS
+        self._ack_steps = FAR_ACK_STEPS if far else 1
         slots = max(window, self._chunk) // self._chunk
         self._slots = trio.Semaphore(slots, max_value=slots)
         self._sent = 0
@@ -118,7 +131,7 @@ class Sending:
             header, text = error.header, str(error)
         finally:
             self._plane.unsubscribe(account, subscription)
-        self._plane.publish(account, self._to, b"", header=header)
+        self._plane.publish(account, self._to, b"", header=header, flags=t.PublishFlag.BULK)
         return text
 
     def _acknowledged(self, _message: t.Message) -> None:
@@ -146,10 +159,21 @@ class Sending:
         await self._publish(bytes(held), "")
 
     async def _take_slot(self) -> None:
-        with trio.move_on_after(ACK_SECONDS) as waiting:
-            await self._slots.acquire()
-        if waiting.cancelled_caught:
-            raise SnapshotError(408, "No Flow Response", "no flow response")
+        for _ in range(self._ack_steps):
+            with trio.move_on_after(ACK_SECONDS) as waiting:
+                await self._slots.acquire()
+            if not waiting.cancelled_caught:
+                return
+            await self._check_interest()
+        raise SnapshotError(408, "No Flow Response", "no flow response")
+
+    async def _check_interest(self) -> None:
+        """Raises SnapshotError where nobody is subscribed any more."""
+        try:
+            if self._listened and not await self._plane.interest(self._stream.account.id, self._to):
+                raise SnapshotError(408, "No Interest", "no interest")
+        except t.PlaneError as error:
+            raise _failed(str(error)) from None
 
     async def _send_chunk(self, chunk: bytes, acks: str) -> None:
         await self._take_slot()
@@ -158,10 +182,9 @@ class Sending:
 
     async def _publish(self, chunk: bytes, reply: str) -> None:
         account = self._stream.account.id
+        await self._check_interest()
         try:
-            if self._listened and not await self._plane.interest(account, self._to):
-                raise SnapshotError(408, "No Interest", "no interest")
-            heard = await self._plane.publish_counted(account, self._to, chunk, reply=reply)
+            heard = await self._plane.publish_counted(account, self._to, chunk, reply=reply, flags=t.PublishFlag.BULK)
         except t.PlaneError as error:
             raise _failed(str(error)) from None
         if not heard:
@@ -169,7 +192,7 @@ class Sending:
 
     async def _wait_for_interest(self) -> None:
         """Clients subscribe once they have the reply. Who uses a wildcard is not seen, and gets the chunks later."""
-        deadline = trio.current_time() + INTEREST_SECONDS
+        deadline = trio.current_time() + self._interest_s
         try:
             while not await self._plane.interest(self._stream.account.id, self._to):
                 if trio.current_time() >= deadline:
