@@ -20,13 +20,15 @@ Pure. Not here: what a group does about it (membership.py), who decides (daemon/
 from __future__ import annotations
 
 import random
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Final
 
 from leafd.cluster.placement import Site, Wish, choose, choose_more, fits, lacks
 from leafd.cluster.table import Origin, StreamRow
 
+LIMITS: Final = "limits"
+"""The retention of a stream that names none."""
 FOUNDED: Final = ((0, 0),)
 """No disk: a group that lets servers in and out is founded by nobody any more."""
 Disk = tuple[int, int]
@@ -207,6 +209,11 @@ def settled(row: StreamRow, members: tuple[Disk, ...]) -> StreamRow:
     return replace(row, members=members, founders=founders, leaving=(), gone=gone, origin=origin)
 
 
+def disks_in(rows: Iterable[Iterable[int]]) -> tuple[Disk, ...]:
+    """The disks in a letter: servers, each with its disk."""
+    return tuple((peer, disk) for peer, disk in rows)
+
+
 def replicas_in(row: StreamRow) -> int:
     """How many servers are to keep the stream, as its configuration says."""
     return max(int((row.config or {}).get("num_replicas") or 1), 1)
@@ -214,12 +221,22 @@ def replicas_in(row: StreamRow) -> int:
 
 def begun(row: StreamRow, before: StreamRow) -> StreamRow:
     """The row of a stream that others keep than before, because somebody has asked for that: where it was is noted,
-    unless it has been on its way already."""
-    if row.origin is not None or set(row.peers) == set(before.peers):
+    unless it has been on its way already. Of the retentions that it has on its way the first one is noted, while it has
+    another one than `limits`."""
+    origin = row.origin
+    if origin is None and set(row.peers) == set(before.peers):
         return row
-    placement = (before.config or {}).get("placement")
-    origin = Origin(before.peer, before.server, before.cluster, before.members, replicas_in(before), placement)
+    if origin is None:
+        placement = (before.config or {}).get("placement")
+        origin = Origin(before.peer, before.server, before.cluster, before.members, replicas_in(before), placement)
+    then, now = _retention(before), _retention(row)
+    if now != then:
+        origin = replace(origin, retention="" if now == LIMITS else origin.retention or then)
     return replace(row, origin=origin)
+
+
+def _retention(row: StreamRow) -> str:
+    return str((row.config or {}).get("retention") or LIMITS)
 
 
 def called_off(row: StreamRow) -> StreamRow:
@@ -236,6 +253,8 @@ def called_off(row: StreamRow) -> StreamRow:
     config = dict(row.config or {}) | {"num_replicas": origin.replicas, "placement": origin.placement}
     if origin.placement is None:
         del config["placement"]
+    if origin.retention:
+        config["retention"] = origin.retention
     peers = {peer for peer, _ in kept}
     leaving = tuple(sorted({*row.leaving, *row.peers} - peers))
     first = origin.peer in peers

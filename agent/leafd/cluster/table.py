@@ -6,7 +6,7 @@
                                                      "founders": [[peer, disk], ...], "leaving": [peer, ...],
                                                      "excluded": [peer, ...],
                                                      "origin": {"peer", "server", "cluster", "members", "replicas",
-                                                     "placement"}}
+                                                     "placement", "retention"}}
 
 A stream is the one of its name that was made at that time. A row without a config is of a stream that is deleted, and
 stays until each server that may still have it, which `gone` names, has said that it has it no more: a server that was
@@ -39,7 +39,8 @@ PREFIX: Final = b"s/"
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The place that a stream had before it began to move. members: none, it was `peer`'s alone."""
+    """The place that a stream had before it began to move. members: none, it was `peer`'s alone. retention: what it had
+    then, if it was changed since to one that removes what nobody wants; "": it was not."""
 
     peer: int
     server: str
@@ -47,6 +48,7 @@ class Origin:
     members: tuple[tuple[int, int], ...]
     replicas: int
     placement: dict[str, Any] | None
+    retention: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +149,7 @@ def read_row(revision: int, value: bytes) -> StreamRow:
 def _write_origin(origin: Origin) -> dict[str, Any]:
     found: dict[str, Any] = {"peer": origin.peer, "server": origin.server, "cluster": origin.cluster}
     found |= {"members": [list(one) for one in origin.members], "replicas": origin.replicas}
-    return found | {"placement": origin.placement}
+    return found | {"placement": origin.placement} | ({"retention": origin.retention} if origin.retention else {})
 
 
 def _read_origin(found: dict[str, Any]) -> Origin:
@@ -156,7 +158,8 @@ def _read_origin(found: dict[str, Any]) -> Origin:
     placement = found.get("placement")
     if placement is not None and not isinstance(placement, dict):
         raise ValueError("placement is no object")
-    return Origin(peer, server, cluster, members, int(found["replicas"]), placement)
+    replicas, retention = int(found["replicas"]), str(found.get("retention", ""))
+    return Origin(peer, server, cluster, members, replicas, placement, retention)
 
 
 def _read_under(key: bytes, revision: int, value: bytes) -> StreamRow:

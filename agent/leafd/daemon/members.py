@@ -100,6 +100,33 @@ class Members:
             return not short
         return False
 
+    async def arrived(self, stream: Stream | None) -> list[list[int]]:
+        """The members of a group that this server leads, if a change of them is under way in the table and they are
+        those that it wants; else none. The table is told of that when the group is tended, which may be seconds later.
+        Who asks for the next change tells it as well: else calling that one off would take both back."""
+        row = self._table().get(stream.account.name, stream.name) if stream is not None else None
+        if stream is None or stream.group is None or row is None or row.origin is None:
+            return []
+        if row.group != stream.group.name:
+            return []
+        return [list(one) for one in sorted((await self._replicas.come_to(stream, self._wanted(stream))).items())]
+
+    async def leads(self, account: str, name: str) -> dict[str, Any]:
+        """What this server says of who leads a stream, and if it does, of what its group has come to."""
+        leader = await self._replicas.leader_here(account, name)
+        there = await self.arrived(self._replicas.stream(account, name)) if leader == self._meta.peer else []
+        return {"peer": leader, "arrived": there}
+
+    async def arrived_at(self, row: StreamRow, leader: int) -> list[list[int]]:
+        """As arrived(), from the server that leads the stream."""
+        about = {"account": row.account, "name": row.name}
+        if leader == self._meta.peer:
+            said: dict[str, Any] = await self.leads(row.account, row.name)
+        else:
+            answer = await self._ask_server(leader, "leads", about, b"", HEARD_S)
+            said = answer[0] if answer is not None else {}
+        return list(said.get("arrived", ()))
+
     def keeper(self, stream: Stream, server: str) -> int:
         """The server of that name, or that shown_peer says, which keeps the stream. Raises ApiError: none does."""
         row = self._table().get(stream.account.name, stream.name)
@@ -116,13 +143,14 @@ class Members:
         if stream.group is None and not moves:
             raise errors.PEER_REMAP.error()
         about = {"account": stream.account.name, "name": stream.name, "created": stream.created}
-        await self.patiently({"op": "without", "peer": peer, "leader": self._meta.peer, **about})
+        there = await self.arrived(stream)
+        await self.patiently({"op": "without", "peer": peer, "leader": self._meta.peer, "arrived": there, **about})
 
     async def call_off(self, stream: Stream) -> None:
         """The servers that kept the stream before it began to move keep it again, and it asks for what it asked for
         then. Raises ApiError."""
         about = {"account": stream.account.name, "name": stream.name, "created": stream.created}
-        await self._ask({"op": "back", **about})
+        await self._ask({"op": "back", "arrived": await self.arrived(stream), **about})
 
     async def hand_on(
         self, peer: int, leader_of: Callable[[StreamRow], Awaitable[int]], *, moves: bool = False

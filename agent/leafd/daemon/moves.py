@@ -10,11 +10,13 @@ with `meta_size` imports this. Not here: which servers (cluster/sharing.py), ord
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
 from leafd.cluster.table import StreamRow, Table, UnreadError
 from leafd.gojson import JsonError, loose
 from leafd.jetstream import errors
+from leafd.jetstream.errors import ApiError
 from leafd.jetstream.ordered import ACCOUNT, STREAM
 from leafd.jetstream.registry import TYPE
 
@@ -34,7 +36,7 @@ def type_of(tokens: list[str]) -> str:
 
 class Moves:
     """The orders, where this server leads. site: what is known of a server that is there; ask: decides on the table;
-    leader_of: who leads a stream of several."""
+    leader_of: who leads a stream of several; arrived: as Members.arrived, from that one."""
 
     def __init__(
         self,
@@ -44,9 +46,10 @@ class Moves:
         site: Callable[[int], Site | None],
         ask: Callable[[dict[str, Any]], Awaitable[dict[str, Any]]],
         leader_of: Callable[[StreamRow], Awaitable[int]],
+        arrived: Callable[[StreamRow, int], Awaitable[list[list[int]]]],
     ) -> None:
         self._meta, self._catalogue, self._table, self._site = meta, catalogue, table, site
-        self._ask, self._leader_of = ask, leader_of
+        self._ask, self._leader_of, self._arrived = ask, leader_of, arrived
         self.elsewhere: Elsewhere | None = None
         """Asks the servers of streams for their infos."""
 
@@ -63,7 +66,10 @@ class Moves:
         if account is None:
             raise errors.NO_ACCOUNT.error()
         row = self._row(account.name, name)
-        about = {"account": row.account, "name": row.name, "created": row.created}
+        about: dict[str, Any] = {"account": row.account, "name": row.name, "created": row.created}
+        if row.origin is not None:
+            with suppress(ApiError):  # nobody leads it: it has not arrived
+                about["arrived"] = await self._arrived(row, await self._leader_of(row))
         if tokens[2] == MOVE:
             peer = self._keeper(row, asked)
             leader = await self._leader_of(row) if row.members else row.peer

@@ -28,7 +28,7 @@ from leafd import native_types as t
 from leafd.cluster.letters import Letters
 from leafd.cluster.placement import Site, choose
 from leafd.cluster.presence import Presence
-from leafd.cluster.sharing import dropped
+from leafd.cluster.sharing import disks_in, dropped, settled
 from leafd.cluster.table import StreamRow, Table, UnreadError, read_row, write_row
 from leafd.config.schema.gateway import cluster_name
 from leafd.daemon import rescue
@@ -104,7 +104,8 @@ class Placing:
         self.members = here = Members(meta, lambda: self.table, self.replicas, self._ask_leader, self.ask)
         self.without, self.keeper, self.call_off = here.without, here.keeper, here.call_off
         hand_on = partial(here.hand_on, leader_of=self._leader_of)
-        moves = Moves(meta, jetstream.catalogue, lambda: self.table, self._site_of, self._ask_leader, self._leader_of)
+        asks = self._ask_leader, self._leader_of, here.arrived_at
+        moves = Moves(meta, jetstream.catalogue, lambda: self.table, self._site_of, *asks)
         self._orders = Orders(meta, plane, self._site_of, hand_on, self.go_on, log, moves)
         meta.take_letter = self._letters.receive
         meta.on_rows.append(self._take_rows)
@@ -239,7 +240,7 @@ class Placing:
         if verb == "order":
             return dump(await self._orders.carry_out(head["tokens"], body)) + b"\n"
         if verb == "leads":
-            return dump({"peer": await self.replicas.leader_here(head["account"], head["name"])}) + b"\n"
+            return dump(await self.members.leads(head["account"], head["name"])) + b"\n"
         if verb == "lets-in":
             stream = self.replicas.stream(head["account"], head["name"])
             return dump({"in": await self.members.lets_in(stream, peer, head)}) + b"\n"
@@ -364,7 +365,8 @@ class Placing:
 
     async def change(self, account: str, config: StreamConfig, created: int, author: str) -> None:
         """A stream of this server is like that from now on."""
-        await self.members.patiently(self._wish("change", account, config, created, author))
+        there = await self.members.arrived(self.replicas.stream(account, config.name))
+        await self.members.patiently(self._wish("change", account, config, created, author) | {"arrived": there})
 
     async def drop(self, account: str, name: str, created: int = 0) -> None:
         """The stream is deleted. created: of that one alone."""
@@ -416,7 +418,9 @@ class Placing:
         row = self._row(wish["account"], wish["name"]) or StreamRow(wish["account"], wish["name"])
         if self.table.unread and wish["op"] in ("claim", "change"):
             raise errors.CLUSTER_NOT_AVAILABLE.error()  # whose subjects would it meet?
-        is_there = row.config is not None
+        is_there, known = row.config is not None, row
+        if is_there and wish.get("arrived") and wish["created"] == row.created:
+            row = settled(row, disks_in(wish["arrived"]))  # what has come about already is no part of what is asked for
         match wish["op"]:
             case "where":
                 where = {"peer": row.peer if is_there else 0}
@@ -450,7 +454,7 @@ class Placing:
                 changed = regrouped(row, wish, self._shared, there)
                 if isinstance(changed, str):
                     return {"refused": changed}
-                return await self._write(changed) if changed != row else OK
+                return await self._write(changed) if changed != known else OK
             case "gone":
                 gone = tuple(one for one in row.gone if one != (wish["peer"], wish["created"]))
                 return await self._write(replace(row, gone=gone)) if gone != row.gone else OK

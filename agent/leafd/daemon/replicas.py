@@ -10,7 +10,7 @@ Only a configuration with `meta_size` imports this. Not here: who is to keep a s
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -139,6 +139,17 @@ class Replicas:
                 elif change is None and self._meta.peer not in servers and servers.keys() <= voters:
                     await self._plane.stream_group_transfer(stream.id, next(iter(servers)))  # who takes this one out
         return more
+
+    async def come_to(self, stream: Stream, servers: Mapping[int, int]) -> dict[int, int]:
+        """The members of a group that this server leads, with their disks, if they are these servers and no change of
+        them is left; else none."""
+        with suppress(t.PlaneError):
+            look, members = await self.look(stream)
+            leads = look.role == LEADER and bool(look.leased)
+            same = sorted(one.peer for one in members) == sorted(servers)
+            if leads and same and next_change(members, servers, self._meta.peer) is None:
+                return {one.peer: one.disk for one in members}
+        return {}
 
     async def lets_in(self, stream: Stream, peer: int, disk: int) -> bool:
         """Whether this server leads the stream's group, and a majority has let that disk in without a vote yet. (The

@@ -17,6 +17,7 @@ from leafd.cluster.sharing import (
     alone,
     begun,
     called_off,
+    disks_in,
     enlarge,
     moved,
     refill,
@@ -126,7 +127,7 @@ def regrouped(
     disks that are there. Raises ApiError."""
     match wish["op"]:
         case "members":
-            return settled(row, tuple((peer, disk) for peer, disk in wish["members"]))
+            return settled(row, disks_in(wish["members"]))
         case "alone":
             return alone(row, (wish["peer"], wish["disk"]), wish["server"], there)
         case "fill":

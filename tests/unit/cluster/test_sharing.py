@@ -194,6 +194,32 @@ def test_a_stream_of_one_server_stays_there_when_its_move_is_called_off() -> Non
     assert settled(back, back.members).origin is None
 
 
+def test_a_retention_that_was_changed_on_the_way_goes_back_with_the_stream() -> None:
+    """As nats-server has it: to the first one, unless `limits` was asked for last."""
+    two = replace(resized(alone(), 2), config={"name": "S", "num_replicas": 2})
+
+    def then(row: StreamRow, retention: str) -> StreamRow:
+        found = begun(replace(row, config={**(row.config or {}), "retention": retention}), row)
+        assert read_row(0, write_row(found)) == found
+        return found
+
+    def asked_for_after(*retentions: str) -> object:
+        row = begun(replace(resized(two, 3), config={"name": "S", "num_replicas": 3}), two)
+        for retention in retentions:
+            row = then(row, retention)
+        return (called_off(row).config or {}).get("retention")
+
+    assert then(two, "interest").origin is None  # it is not on its way
+    assert asked_for_after() is None
+    assert asked_for_after("interest") == "limits"
+    assert asked_for_after("interest", "limits") == "limits"
+    assert asked_for_after("interest", "limits", "interest") == "limits"
+    interest = replace(two, config={"name": "S", "num_replicas": 2, "retention": "interest"})
+    away = begun(replace(resized(interest, 3), config={**(interest.config or {}), "num_replicas": 3}), interest)
+    assert (called_off(then(away, "limits")).config or {})["retention"] == "limits"
+    assert (called_off(away).config or {})["retention"] == "interest"
+
+
 def test_servers_that_are_away_are_the_first_to_leave_but_for_the_leader() -> None:
     """What they have is behind, perhaps."""
     row = resized(alone(), 5)
