@@ -112,7 +112,7 @@ class Members:
         return [list(one) for one in sorted((await self._replicas.come_to(stream, self._wanted(stream))).items())]
 
     async def leads(self, account: str, name: str) -> dict[str, Any]:
-        """What this server says of who leads a stream, and if it does, of what its group has come to."""
+        """This server's answer to who leads a stream; if it does, with what the group has come to."""
         leader = await self._replicas.leader_here(account, name)
         there = await self.arrived(self._replicas.stream(account, name)) if leader == self._meta.peer else []
         return {"peer": leader, "arrived": there}
