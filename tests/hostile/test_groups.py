@@ -31,12 +31,12 @@ from leafd.native_functions import crc32c
 from nats.aio.client import Client
 
 from tests import servers
-from tests.interop.test_copies_attacks import Leaf
 from tests.interop.test_meta_group import L, R, led
 from tests.interop.test_route_contract import OWN, dial
 from tests.interop.test_scaled_streams import kept_by
 from tests.rig.ends import End, all_closed
 from tests.rig.official import ask, must, one_each
+from tests.rig.raw import RawLeaf
 from tests.rig.reports import report
 from tests.rig.waiting import eventually, until
 
@@ -265,10 +265,10 @@ def by_leafs(stage: Stage) -> None:
     """Of both accounts."""
     for server in stage.made:
         for user in ("sysleaf", "leaf"):
-            leaf = Leaf(server, user, "$LR.>")
-            leaf.send(stage.lines(b"LMSG", "$LR.", "evil.", "mapped."))
-            leaf.settle()
-            leaf.close()
+            with RawLeaf(server, user, user, says={"pass": "p"}) as leaf:
+                leaf.subscribe("$LR.>")
+                leaf.send(stage.lines(b"LMSG", "$LR.", "evil.", "mapped."))
+                leaf.lines()
 
 
 def by_a_stranger(stage: Stage) -> None:
