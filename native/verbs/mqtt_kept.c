@@ -164,9 +164,13 @@ static int64_t expires_ns(const plane_t *plane, const kept_t *kept, int64_t age_
     return plane->now.mono_ns + (left_ns > 0 ? left_ns : 0);
 }
 
-/* Begins the wait of a session whose client is away. */
+/* Begins the wait of a session whose client is away. One that never expires, and has no will that waits, waits for
+ * nothing: its record stays as it is, or each client's first return after a start would cost a write. */
 static status_t wait_for_end(plane_t *plane, kept_t *kept) {
     mqtt_desk_t *desk = kept->shared;
+    if (kept->expiry == SESSION_EVER && kept->will == NULL) {
+        return STATUS_OK;
+    }
     int64_t age_ns = keeping_age_ns(plane, kept_stream(kept));
     if (kept->left_age_ns == 0 || kept->left_age_ns > age_ns) {
         kept->left_age_ns = age_ns;

@@ -187,6 +187,32 @@ static void not_acknowledged_for_long(void) {
 
 /* ---- many -------------------------------------------------------------------------------------------------------- */
 
+static uint64_t batches(void) {
+    plane_stats_t stats = {0};
+    settle();
+    store_stats(plane->js.stores[STORE_FILE], &stats);
+    return stats.journal_batches;
+}
+
+/* Ten thousand that are back after a start would write as many records. One that expires has to: its time is over. */
+static void back_after_a_start(void) {
+    breaks(came(THREE));
+    breaks(came(FIVE));
+    for (uint32_t i = 0; i < 2; i++) {
+        i == 0 ? stop() : crash();
+        uint64_t before = batches();
+        peer_t *peer = came(THREE);
+        CHECK(peer->session->present);
+        CHECK_EQ_U64(before, batches());
+        breaks(peer);
+        CHECK_EQ_U64(before, batches());
+        peer = came(FIVE);
+        CHECK(peer->session->present);
+        CHECK_EQ_U64(before + 1, batches());
+        breaks(peer);
+    }
+}
+
 #define MANY 600u /* more than one step reads */
 
 static kept_t *kept_of(uint32_t number) {
@@ -237,6 +263,7 @@ int main(void) {
     ALONE("that holds for a session that ends with its connection", time_passes_without_a_session);
     ALONE("what was sent before a crash comes again with DUP, and what comes behind it has none", sent_before_a_crash);
     ALONE("behind a stop in order DUP is on what was sent, and on nothing else", sent_before_a_stop);
+    ALONE("whoever is back after a start is not written down, if its session never expires", back_after_a_start);
     ALONE("a session that had left long before a crash has no DUP on what came meanwhile", never_sent_before_a_crash);
     ALONE("what is not acknowledged comes again with its client, and before that where the configuration says so",
           not_acknowledged_for_long);
