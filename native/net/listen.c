@@ -15,12 +15,26 @@
 #define SPARE "/dev/null"
 #define DEAD_MAX 16 /* connections that died in the backlog, skipped in one call */
 
+static void set_options(int fd) {
+    int on = 1;
+    /* Not TCP (a socket pair in a test): nothing to set. We coalesce writes ourselves. */
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+}
+
+static bool is_set(int fd, int level, int option) {
+    int value = 0;
+    socklen_t size = sizeof value;
+    return getsockopt(fd, level, option, &value, &size) == 0 && value != 0;
+}
+
 status_t listener_open(listener_t *listener, int fd) {
     *listener = (listener_t){.fd = fd, .spare_fd = -1};
     int flags = fcntl(fd, F_GETFL);
     if (flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0) {
         return STATUS_IO;
     }
+    listener->inherited = is_set(fd, IPPROTO_TCP, TCP_NODELAY) && is_set(fd, SOL_SOCKET, SO_KEEPALIVE);
     listener->spare_fd = open(SPARE, O_RDONLY | O_CLOEXEC);
     return listener->spare_fd >= 0 ? STATUS_OK : STATUS_IO;
 }
@@ -56,13 +70,6 @@ static void address_describe(const struct sockaddr_storage *address, char peer[L
     }
 }
 
-static void set_options(int fd) {
-    int on = 1;
-    /* Not TCP (a socket pair in a test): nothing to set. We coalesce writes ourselves. */
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
-}
-
 /* No descriptor is left: give up the spare one, take the connection, close it, take the spare one again. */
 static status_t listener_refuse(listener_t *listener) {
     if (listener->spare_fd < 0) {
@@ -90,7 +97,9 @@ status_t listener_accept(listener_t *listener, int *fd, char peer[LISTEN_PEER_SI
             if (listener->spare_fd < 0) {
                 listener->spare_fd = open(SPARE, O_RDONLY | O_CLOEXEC); /* missing when that failed before */
             }
-            set_options(accepted);
+            if (!listener->inherited) {
+                set_options(accepted);
+            }
             address_describe(&address, peer);
             *fd = accepted;
             return STATUS_OK;

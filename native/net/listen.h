@@ -6,6 +6,7 @@
 #ifndef LEAFD_NET_LISTEN_H
 #define LEAFD_NET_LISTEN_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "base/status.h"
@@ -16,6 +17,7 @@
 typedef struct listener {
     int fd;
     int spare_fd;
+    bool inherited;   /* it had the options of a connection before it was given to us, so each accepted one has them */
     uint64_t refused; /* connections closed for want of descriptors */
 } listener_t;
 

@@ -17,13 +17,17 @@
 
 static struct sockaddr_in address;
 
-static void start(listener_t *listener) {
-    int fd = socket(AF_INET, SOCK_STREAM, 0);
+static void bind_and_listen(int fd) {
     address = (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t size = sizeof address;
     CHECK(bind(fd, (struct sockaddr *)&address, sizeof address) == 0);
     CHECK(listen(fd, 16) == 0);
     CHECK(getsockname(fd, (struct sockaddr *)&address, &size) == 0);
+}
+
+static void start(listener_t *listener) {
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    bind_and_listen(fd);
     CHECK_EQ_I64(STATUS_OK, listener_open(listener, fd));
 }
 
@@ -37,6 +41,12 @@ static int dial(void) {
 static void wait_readable(int fd) {
     struct pollfd waiting = {.fd = fd, .events = POLLIN};
     CHECK(poll(&waiting, 1, 5000) == 1);
+}
+
+static bool has(int fd, int level, int option) {
+    int value = 0;
+    socklen_t size = sizeof value;
+    return getsockopt(fd, level, option, &value, &size) == 0 && value != 0;
 }
 
 static void takes_what_waits(void) {
@@ -56,14 +66,34 @@ static void takes_what_waits(void) {
     CHECK_TEXT(expected, peer, strlen(peer));
     CHECK((fcntl(fd, F_GETFL) & O_NONBLOCK) != 0);
     CHECK((fcntl(fd, F_GETFD) & FD_CLOEXEC) != 0);
-    int no_delay = 0;
-    size = sizeof no_delay;
-    CHECK(getsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &no_delay, &size) == 0);
-    CHECK(no_delay != 0);
+    CHECK(has(fd, IPPROTO_TCP, TCP_NODELAY) && has(fd, SOL_SOCKET, SO_KEEPALIVE));
     CHECK_EQ_I64(STATUS_AGAIN, listener_accept(&listener, &fd, peer));
     close(fd);
     close(dialled);
     listener_close(&listener);
+}
+
+/* Who came before the listener was ours is no exception: the socket has the options, or gets them. */
+static void accepted_ones_have_the_options_of_a_connection(void) {
+    static const int options[][2] = {{SOL_SOCKET, SO_KEEPALIVE}, {IPPROTO_TCP, TCP_NODELAY}};
+    for (uint32_t given = 0; given <= 2; given++) {
+        int on = 1, own = socket(AF_INET, SOCK_STREAM, 0), fd;
+        for (uint32_t i = 0; i < given; i++) {
+            CHECK(setsockopt(own, options[i][0], options[i][1], &on, sizeof on) == 0);
+        }
+        bind_and_listen(own);
+        int early = dial();
+        listener_t listener;
+        char peer[LISTEN_PEER_SIZE];
+        CHECK_EQ_I64(STATUS_OK, listener_open(&listener, own));
+        CHECK_EQ_I64(given == 2, listener.inherited);
+        wait_readable(listener.fd);
+        CHECK_EQ_I64(STATUS_OK, listener_accept(&listener, &fd, peer));
+        CHECK(has(fd, IPPROTO_TCP, TCP_NODELAY) && has(fd, SOL_SOCKET, SO_KEEPALIVE));
+        close(fd);
+        close(early);
+        listener_close(&listener);
+    }
 }
 
 /* As where a server listens on all addresses: one socket of IPv6 that takes IPv4, too. */
@@ -177,6 +207,8 @@ static void a_broken_listener_says_so(void) {
 int main(void) {
     RUN("addresses of IPv4 are written as such", writes_addresses_of_ipv4_as_such);
     RUN("a connection is taken non-blocking, without delay, with its peer's address", takes_what_waits);
+    RUN("an accepted socket has the options that its listener had before, and gets those that it had not",
+        accepted_ones_have_the_options_of_a_connection);
     RUN("a dialled socket gets the same options", adopts_what_was_dialled);
     RUN("without descriptors a connection is refused, and the listener works again when there are some",
         no_descriptors_left);

@@ -134,6 +134,9 @@ def _bind_both(port: int, what: str, listens: bool) -> socket.socket | None:
 def _bound(sock: socket.socket, target: tuple[Any, ...], what: str, listens: bool) -> socket.socket:
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        # Its connections inherit these, so the plane does without two system calls for each (native/net/listen.c).
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         sock.bind(target)
         if listens:
             sock.listen(BACKLOG)

@@ -37,6 +37,14 @@ def test_only_the_clients_port_of_a_member_opens_later() -> None:
     assert found == [{"client": True}, {"client": False, "route": True}]
 
 
+def test_a_listener_has_the_options_that_its_connections_inherit() -> None:
+    """Whoever comes before the plane has the listener has them, too."""
+    for sock in bound(ALONE.format(port=servers.free_port())).values():
+        assert sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+        assert sock.getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE)
+        sock.close()
+
+
 def test_a_port_that_another_opened_is_named_at_once_and_later() -> None:
     """Before the first one listens it cannot be known; the second one is told then."""
     port = servers.free_port()
