@@ -52,7 +52,7 @@ void conn_close(conn_t *conn, loop_t *loop) {
         if (resets) {
             const struct linger at_once = {.l_onoff = 1, .l_linger = 0};
             (void)setsockopt(conn->fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
-        } else {
+        } else if (!conn->drained) {
             end_orderly(conn->fd);
         }
         close(conn->fd);
@@ -69,6 +69,8 @@ static status_t receive(conn_t *conn, uint8_t *to, uint64_t room, uint32_t *got)
     if (LEAF_LIKELY(status == STATUS_OK)) {
         *got = (uint32_t)size;
         conn->bytes_in += size;
+    } else if (status == STATUS_CLOSED) {
+        conn->drained = conn->transport == &transport_socket;
     }
     return status;
 }

@@ -37,6 +37,7 @@ typedef struct conn {
     bool reading;             /* what conn_want asked for last */
     bool writing;             /* output waits for the socket */
     bool resets;              /* conn_close ends it with a reset */
+    bool drained;             /* the peer has ended it, and all that it sent was read */
     buffer_t rest;
     uint64_t rest_used; /* bytes at its front that were acted on; the next read removes them */
     outq_t out;
@@ -71,8 +72,8 @@ LEAF_MUST_USE status_t conn_stack(conn_t *conn, const transport_t *transport, vo
 void conn_cover(conn_t *conn, const transport_t *transport, void *state);
 /* Leaves the loop and closes the descriptor. Nothing is flushed: call conn_flush first when the peer is to get what is
  * queued. Input that was not read is discarded before the close, because TCP would answer it with a reset, which may
- * destroy what was just sent. A connection that `resets` is one whose peer is to see a reset all the same, behind what
- * has reached it; only one without TLS or WebSocket, whose own ends matter more.
+ * destroy what was just sent; after the peer's end there is none. A connection that `resets` is one whose peer is to
+ * see a reset all the same, behind what has reached it; only one without TLS or WebSocket, whose own ends matter more.
  */
 void conn_close(conn_t *conn, loop_t *loop);
 

@@ -208,6 +208,26 @@ static void a_gone_peer_is_closed(void) {
     stop();
 }
 
+/* So closing it needs two system calls less. */
+static void whoever_has_ended_sends_nothing_more(void) {
+    start(1 << 20);
+    bytes_t input;
+    send_peer("x", 1);
+    shutdown(peer, SHUT_WR);
+    CHECK_EQ_I64(STATUS_OK, conn_read(&conn, &loop, &scratch, 0, &input));
+    CHECK_EQ_I64(STATUS_OK, conn_keep(&conn, input, 1));
+    CHECK(!conn.drained);
+    CHECK_EQ_I64(STATUS_CLOSED, conn_read(&conn, &loop, &scratch, 0, &input));
+    CHECK(conn.drained);
+    CHECK_EQ_I64(STATUS_OK, outq_ordered(&conn.out, BYTES_LITERAL("-ERR\r\n")));
+    CHECK_EQ_I64(STATUS_OK, conn_flush(&conn, &loop, UINT64_MAX, 1));
+    conn_close(&conn, &loop);
+    char told[16];
+    CHECK_EQ_I64(6, read(peer, told, sizeof told));
+    CHECK_EQ_I64(0, read(peer, told, sizeof told)); /* its end, and no reset */
+    stop();
+}
+
 static void backlog_waits_for_the_socket(void) {
     start(64 << 20);
     CHECK_EQ_I64(STATUS_OK, conn_want(&conn, &loop, true));
@@ -269,6 +289,7 @@ int main(void) {
         a_lowered_read_max_holds);
     RUN("a message that never ends is refused at the bound", an_op_without_end_is_refused);
     RUN("a peer that went away is noticed by reading and by writing, without a signal", a_gone_peer_is_closed);
+    RUN("whoever has ended gets what was said last, and then the end", whoever_has_ended_sends_nothing_more);
     RUN("a backlog goes out as the socket takes it, and then writing is not asked about any more",
         backlog_waits_for_the_socket);
     RUN("a connection that waits for a verdict is not reported", a_paused_connection_is_not_reported);
