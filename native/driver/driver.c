@@ -51,6 +51,8 @@ typedef struct plane_thread {
 #define READY_WORK 1024u /* .. or so much of what they do: verbs/turn.h */
 #define READY_TIME_NS (5 * NS_PER_MS)
 #define LARGE_BLOCK (256 * 1024)
+#define HEAP_AHEAD (192 * 1024) /* less than LARGE_BLOCK */
+#define HEAP_AHEAD_FOR 32u      /* connections that come one after the other: it has room for them */
 #define LINK_MEMORY (8u * 1024) /* of memory_limit that a connection from a server may take before it says anything */
 #define LINKS_LEAST 64u
 #define FDS_KEPT 100 /* of RLIMIT_NOFILE, for files and monitoring; clients leave some more (host/descriptors.py) */
@@ -85,6 +87,15 @@ static occupied_t occupied_by(const plane_t *plane, const plane_listener_t *list
     return (occupied_t){.now = plane->links, .most = links > LINKS_LEAST ? links : LINKS_LEAST};
 }
 
+/* glibc lets the heap of a thread grow by what is asked for, in pages, with a system call each: for each connection
+ * that came it was one or two. So it grows by many pages first. Until they are used they are no memory. */
+static void grow_heap(void) {
+#ifdef __GLIBC__
+    void *volatile ahead = malloc(HEAP_AHEAD);
+    free(ahead);
+#endif
+}
+
 static void accept_some(plane_t *plane, plane_listener_t *listener) {
     for (uint32_t i = 0; i < LISTEN_ACCEPT_MAX && !event_crowded(&plane->exchange); i++) {
         int fd = -1;
@@ -101,6 +112,9 @@ static void accept_some(plane_t *plane, plane_listener_t *listener) {
         if (occupied.now >= occupied.most + EXCESS_MAX || fd >= plane->fd_most) {
             close(fd);
             continue;
+        }
+        if (i % HEAP_AHEAD_FOR == 0) {
+            grow_heap();
         }
         bytes_t from = bytes_of(address, (uint32_t)strlen(address));
         peer_t *peer = peer_new(plane, fd, greeting_kind(listener), listener->id, from);
