@@ -5,7 +5,7 @@
  *
  * The first half is greeting.c, the second one known_logins.c.
  *
- * Control hears of all of it, a few milliseconds later (event_post_quietly). Not here: any decision.
+ * Control hears of all of it, some milliseconds later (event_post_quietly). Not here: any decision.
  */
 #ifndef LEAFD_COMMAND_GREETING_H
 #define LEAFD_COMMAND_GREETING_H

@@ -134,7 +134,7 @@ event_entry_t *event_new(uint32_t kind, bytes_t subject, bytes_t reply, bytes_t 
     }
     memset(&entry->event, 0, sizeof(entry->event));
     entry->event.kind = kind;
-    entry->next = NULL;
+    entry->next = entry->previous = NULL;
     entry->size = size;
     entry->batch = 0;
     entry->token = 0;
@@ -216,6 +216,7 @@ void event_pump(exchange_t *exchange, int64_t mono_ns) {
 static void add_quiet(exchange_t *exchange, event_entry_t *entry) {
     atomic_fetch_add_explicit(&exchange->event_bytes, entry->size, memory_order_relaxed);
     *(exchange->quiet_first == NULL ? &exchange->quiet_first : &exchange->quiet_last->next) = entry;
+    entry->previous = exchange->quiet_last;
     exchange->quiet_last = entry;
     exchange->quiet_count++;
 }
@@ -233,24 +234,21 @@ void event_post_quietly(exchange_t *exchange, event_entry_t *entry, int64_t mono
     }
 }
 
+/* From the last one on: of those whose CONNECT comes it is among the latest, and the first that is met of a target has
+ * nothing about it behind it. */
 event_entry_t *event_take_back(exchange_t *exchange, uint32_t kind, uint64_t target) {
-    event_entry_t *before = NULL, *found = NULL, *previous = NULL;
-    for (event_entry_t *one = exchange->quiet_first; one != NULL; previous = one, one = one->next) {
-        if (one->event.target == target) {
-            found = found == NULL && one->event.kind == kind ? one : NULL;
-            before = previous;
-            if (found == NULL) {
-                return NULL;
-            }
-        }
+    event_entry_t *found = exchange->quiet_last;
+    while (found != NULL && found->event.target != target) {
+        found = found->previous;
     }
-    if (found != NULL) {
-        *(before == NULL ? &exchange->quiet_first : &before->next) = found->next;
-        exchange->quiet_last = found->next == NULL ? before : exchange->quiet_last;
-        exchange->quiet_count--;
-        found->next = NULL;
-        atomic_fetch_sub_explicit(&exchange->event_bytes, found->size, memory_order_relaxed);
+    if (found == NULL || found->event.kind != kind) {
+        return NULL;
     }
+    *(found->previous == NULL ? &exchange->quiet_first : &found->previous->next) = found->next;
+    *(found->next == NULL ? &exchange->quiet_last : &found->next->previous) = found->previous;
+    exchange->quiet_count--;
+    found->next = found->previous = NULL;
+    atomic_fetch_sub_explicit(&exchange->event_bytes, found->size, memory_order_relaxed);
     return found;
 }
 

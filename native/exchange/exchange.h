@@ -27,9 +27,9 @@
 
 #define EXCHANGE_COMMANDS 16384u
 #define EXCHANGE_EVENTS 32768u
-#define EXCHANGE_EVENTS_MANY 4096u         /* that wait: no connection is accepted, no command run */
-#define EXCHANGE_QUIET_NS INT64_C(5000000) /* so long what nobody waits for may take */
-#define EXCHANGE_QUIET_MAX 256u
+#define EXCHANGE_EVENTS_MANY 4096u          /* that wait: no connection is accepted, no command run */
+#define EXCHANGE_QUIET_NS INT64_C(20000000) /* so long what nobody waits for may take */
+#define EXCHANGE_QUIET_MAX 1024u
 #define EXCHANGE_MESSAGES 32768u             /* offered and not yet repaid */
 #define EXCHANGE_BYTES (64u * 1024u * 1024u) /* of each kind, where memory allows it */
 
@@ -37,6 +37,7 @@ typedef struct event_entry event_entry_t;
 struct event_entry {
     plane_event_t event;
     event_entry_t *next;
+    event_entry_t *previous; /* among the quiet ones */
     uint64_t size;
     uint64_t batch; /* of a completion that waits for the disk: held.h */
     uint32_t token; /* of the ring of messages: its debt; 0 = of the other ring */
