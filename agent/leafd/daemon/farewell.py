@@ -52,7 +52,7 @@ class Farewell:
         self._clients.announce(ldm=True)
         grace_s = config.lame_duck_grace_period / SECOND
         await trio.sleep(grace_s)
-        leaving = [client.connection for client in self._clients.all()]
+        leaving = self._clients.present.connections()
         leaving += [link.connection for link in self._leafs.links() if self._leafs.accepted(link.connection)]
         span_s = max(config.lame_duck_duration / SECOND - grace_s, LEAST_S)
         pause_s, begun = min(1.0, span_s / max(len(leaving), 1)), trio.current_time()

@@ -63,10 +63,9 @@ class Descriptions:
             await self._changed.wait()
             self._changed, pause = trio.Event(), Pause()
             leafs.describe_again()
-            for client in clients.all():
+            for client in clients.present.described():
                 await pause()
-                if client.described:
-                    self.client(client)
+                self.client(client)
 
     def client(self, client: Client) -> None:
         """Describes a client, where its account is described."""

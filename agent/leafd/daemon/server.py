@@ -386,6 +386,7 @@ class Server:
         """Joins the rooms: the calls by which they tell each other of changes, in this order."""
         events, replicas = self.events, self.replicas
         self.clients.on_admitted += [events.client_came]
+        self.clients.followed = events.heard
         self.clients.on_closed += [events.client_went]
         self.alarms.on_room += [replicas.room]
         self.leafs.on_up += [replicas.link_up, self._link_came]

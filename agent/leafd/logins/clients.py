@@ -23,19 +23,21 @@ import trio
 from leafd import native_types as t
 from leafd.accounts.graph import Account
 from leafd.auth.connect import client_connect
-from leafd.auth.mqtt_connect import NoConnect
+from leafd.auth.mqtt_connect import NoConnect, level_of
 from leafd.auth.policy import Policy, Rights
 from leafd.auth.verdict import AUTHORIZATION_VIOLATION, Refusal, Verdict, judge_again, judge_client, takes_time
 from leafd.gojson import JsonError
 from leafd.guard import Guard
 from leafd.host.log import shown_nkey
-from leafd.logins.client import Client, Mqtt, Terms, Web, common, granted, shown_by
+from leafd.logins.client import PACKET_KEPT_BYTES, Client, Mqtt, Terms, Web, common, granted, shown_by
 from leafd.logins.client_ports import CallOut
 from leafd.logins.deadlines import Awaits, LoginTimes
 from leafd.logins.guesses import Guesses
 from leafd.logins.info_lines import behind, frame, template
 from leafd.logins.known_logins import KnownLogins
+from leafd.logins.present import Present
 from leafd.logins.refusals import refusal_line
+from leafd.logins.rights_changes import RightsChanges
 from leafd.logins.server_info import ServerInfo
 from leafd.native_connections import Connections
 from leafd.operator_log import Log
@@ -81,6 +83,7 @@ class Clients:
         self._held: dict[int, bool] = {}
         """Logins that wait for a reload's end, and whether each is implicit."""
         self._guard = guard or Guard()
+        self._changes = RightsChanges(plane, log, self._guard)
         self.guesses = Guesses(self._guard)
         self.proofs = Guesses(self._guard, patient=True)
         self._look_up, self._callout, self._describe = look_up, callout, describe
@@ -88,13 +91,16 @@ class Clients:
         self.known = KnownLogins(plane.forget_login, memory_limit)
         self._listener: int | None = None
         """The listener at which the plane itself greets."""
-        self._clients: dict[int, Client] = {}
+        self.present = Present()
+        """All of them, logged in or not."""
         self._per_account: dict[int, int] = {}
         self._times = LoginTimes(self._awaits, plane.end_silence, self._guard)
         self._nursery: trio.Nursery | None = None
         self.devices = devices
         self.on_admitted: list[Callable[[Client], None]] = [devices.came] if devices is not None else []
         self.on_closed: list[Callable[[Client, t.Closed], None]] = [devices.went] if devices is not None else []
+        self.followed: Callable[[], bool] = lambda: False
+        """Whether anybody but the devices' count has to hear of each login."""
 
     # ---- what is there
 
@@ -104,12 +110,8 @@ class Clients:
         return self._callout()
 
     def get(self, connection: int) -> Client | None:
-        """The client of a connection."""
-        return self._clients.get(connection)
-
-    def all(self) -> list[Client]:
-        """Every client connection, admitted or not."""
-        return list(self._clients.values())
+        """The client of a connection, to read what is known of it."""
+        return self.present.look(connection)
 
     def count(self, account: int) -> int:
         """Admitted clients of an account."""
@@ -139,7 +141,7 @@ class Clients:
         pause = Pause()
         for connection, implicit in held.items():
             await pause()
-            client = self._clients.get(connection)
+            client = self.present.whole(connection)
             if client is not None:
                 self._guarded(connection, partial(self._judge, implicit=implicit), client, b"")
         await self._send_surplus_away(await self._judge_all_again(terms, affected, narrow=False))
@@ -151,8 +153,10 @@ class Clients:
         known: dict[tuple[int, int], Rights] = {}
         stay: list[Client] = []
         async with trio.open_nursery() as nursery:
-            for client in sorted(self.all(), key=lambda one: one.connection):
+            for connection in sorted(self.present.connections()):
                 await pause()
+                if (client := self.present.whole(connection)) is None:
+                    continue
                 if affected is not None and client.account is not None and client.account.name not in affected:
                     client.policy = client.policy and terms.of(client).policy
                     stay.append(client)
@@ -172,12 +176,12 @@ class Clients:
                 granted = self._grant(client, verdict, account, terms)
                 if granted != told:
                     await slots.acquire()
-                    nursery.start_soon(self._change, client, account, granted, slots)
+                    nursery.start_soon(self._changes.change, client, account, granted, self._after_pong, slots)
         return stay
 
     def _is_in(self, client: Client) -> bool:
         """Whether the client is still connected and logged in, which may end during every pause."""
-        return client.account is not None and self._clients.get(client.connection) is client
+        return client.account is not None and self.present.whole(client.connection) is client
 
     def _verdict_again(self, client: Client, terms: Terms) -> Verdict | None:
         """The verdict on a logged-in client by these terms; a client whom they refuse is closed."""
@@ -215,34 +219,17 @@ class Clients:
             elif 0 < self._terms.max_connections < number:
                 self._plane.close_connection(client.connection, SERVER_FULL, t.CloseReason.LIMIT)
 
-    async def _change(
-        self, client: Client, account: Account, granted: tuple[t.ConnVerdict, t.Permissions], slots: trio.Semaphore
-    ) -> None:
-        """Changes a client's account and rights; a client that cannot be given its new rights does not keep the old
-        ones."""
-        try:
-            after_pong = self._after_pong(client, account)
-            await self._plane.change_rights(client.connection, account.id, *granted, after_pong)
-        except t.PlaneError as error:
-            if error.status == t.Status.NOT_FOUND:  # gone, or at its login again, which these terms judge
-                return
-            self._log.error(f"{client.log_name} - rights not changed, closed: {error}")
-        except Exception as error:
-            self._guard.caught("changing a client's rights", error)
-        else:
-            return
-        finally:
-            slots.release()
-        self._plane.close_connection(client.connection, AUTHORIZATION_VIOLATION, t.CloseReason.AUTHENTICATION)
-
     # ---- events of the plane
 
     def handle(self, event: t.Event) -> bool:
         """Takes an event if it is of a client connection."""
-        if isinstance(event, t.Came) or (isinstance(event, t.Opened) and event.kind in _KINDS):
+        if isinstance(event, t.Came):
+            self._guarded(event.connection, self._came, event)
+            return True
+        if isinstance(event, t.Opened) and event.kind in _KINDS:
             self._guarded(event.connection, self._opened, event)
             return True
-        if not isinstance(event, _OF_CLIENTS) or (client := self._clients.get(event.connection)) is None:
+        if not isinstance(event, _OF_CLIENTS) or (client := self.present.whole(event.connection)) is None:
             return False
         match event:
             case t.Line():
@@ -269,13 +256,25 @@ class Clients:
             self._guard.caught("a client's login", error)
             self._plane.close_connection(connection, AUTHORIZATION_VIOLATION, t.CloseReason.AUTHENTICATION)
 
+    def _came(self, event: t.Came) -> None:
+        """Thousands come at once, and nobody asks for most of them: no more is made of each than has to be."""
+        known = self.known.get(event.kind, event.named or event.payload)
+        packet = event.payload if event.kind == t.ConnKind.MQTT else b""
+        if known is None or len(packet) > PACKET_KEPT_BYTES or self._log.debug_on or self.followed():
+            self._opened(event)
+            return
+        self.present.known(event.connection, known, event.peer, packet, time.time_ns())
+        self._per_account[known.account.id] = self.count(known.account.id) + 1
+        if self.devices is not None and packet:
+            self.devices.count(level_of(packet), 1)
+
     def _opened(self, event: t.Opened | t.Came) -> None:
         mqtt = Mqtt() if event.kind == t.ConnKind.MQTT else None
         client = Client(event.connection, event.peer, "", time.time_ns(), mqtt=mqtt)
         if isinstance(event, t.Opened) and not event.greeted:
             self._greet(client)
             return
-        self._clients[client.connection] = client
+        self.present.add(client)
         self._debug(client, "Client connection created")
         if isinstance(event, t.Came):
             self._let_in(client, event)
@@ -303,12 +302,12 @@ class Clients:
         """Begins with a client that has come over WebSocket, once its HTTP request has been answered."""
         client = Client(connection, peer, "", time.time_ns(), web=web, mqtt=Mqtt() if web.mqtt else None)
         self._guarded(connection, self._greet, client)
-        if tls is not None and connection in self._clients:
+        if tls is not None and connection in self.present:
             self._guarded(connection, self._secured, client, tls)
 
     def _greet(self, client: Client) -> None:
         terms = self._terms.of(client)
-        self._clients[client.connection] = client
+        self.present.add(client)
         self._debug(client, "Client connection created")
         if client.mqtt is not None:  # who begins, with CONNECT
             self._begin(client, b"", b"")
@@ -397,7 +396,7 @@ class Clients:
             return
         granted = self._grant(client, verdict, account, terms)
         self._is_in_now(client, account)
-        self._nursery.start_soon(self._change, client, account, granted, trio.Semaphore(0))
+        self._nursery.start_soon(self._changes.change, client, account, granted, self._after_pong, trio.Semaphore(0))
 
     def _is_in_now(self, client: Client, account: Account) -> None:
         self._per_account[account.id] = self.count(account.id) + 1
@@ -421,7 +420,7 @@ class Clients:
         connections do not wait for it."""
 
         def wanted() -> bool:
-            return self._clients.get(client.connection) is client and client.connect is connect
+            return self.present.whole(client.connection) is client and client.connect is connect
 
         verdict: Verdict | Refusal = Refusal(AUTHORIZATION_VIOLATION)
         name, policy = str(client.connect.get("user") or ""), None
@@ -572,7 +571,7 @@ class Clients:
             client.account = None
 
     def _closed(self, client: Client, event: t.Closed) -> None:
-        del self._clients[event.connection]
+        self.present.drop(event.connection)
         self._held.pop(event.connection, None)
         reason = event.text or t.CloseReason(event.reason).name.lower()
         if event.reason == t.CloseReason.TLS:
@@ -594,7 +593,7 @@ class Clients:
             await self._times.run()
 
     def _awaits(self, connection: int) -> Awaits:
-        client = self._clients.get(connection)
+        client = self.present.whole(connection)
         if client is None or client.account is not None:
             return Awaits.NOTHING
         return Awaits.US if connection in self._held or connection in self._asked else Awaits.PEER

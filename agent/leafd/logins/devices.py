@@ -34,6 +34,12 @@ class Devices:
         """Counts a client that was admitted."""
         self._count(client, 1)
 
+    def count(self, level: int, change: int) -> None:
+        """Counts clients of a version, by its number in CONNECT."""
+        version = _OF_LEVELS.get(level)
+        if version is not None:
+            self._here[version] += change
+
     def went(self, client: Client, event: t.Closed) -> None:
         """Counts the end of a client, or of its login."""
         if client.account is not None:
@@ -42,6 +48,5 @@ class Devices:
             self.refused += 1
 
     def _count(self, client: Client, change: int) -> None:
-        version = _OF_LEVELS.get(client.mqtt.level) if client.mqtt is not None else None
-        if version is not None:
-            self._here[version] += change
+        if client.mqtt is not None:
+            self.count(client.mqtt.level, change)

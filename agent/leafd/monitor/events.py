@@ -60,7 +60,7 @@ class Events:
     def client_came(self, client: ClientFacts) -> None:
         """A client has logged in."""
         account = client.account
-        if account is None or not self._heard():
+        if account is None or not self.heard():
             return
         self._tell_account(account.name, "CONNECT", CONNECTED, {"client": self._client(client, account.name)})
         self._account_changed(account.name)
@@ -74,7 +74,7 @@ class Events:
         self._facts.closed.add(
             gone(event, link=False, peer=client.peer, account=name, user=user, told=told, opened_ns=client.opened_ns)
         )
-        if not self._heard():
+        if not self.heard():
             return
         # As in the reference: who is not logged in is of the global account.
         about = self._client(client, name or GLOBAL_ACCOUNT, event)
@@ -89,7 +89,7 @@ class Events:
         """A leaf link is up."""
         system = self._facts.graph.system
         self._links += system is not None and link.account == system.name
-        if self._heard():
+        if self.heard():
             self._tell_account(link.account, "CONNECT", CONNECTED, {"client": _link(link, opened_ns)})
             self._account_changed(link.account)
 
@@ -107,7 +107,7 @@ class Events:
                 opened_ns=opened_ns,
             )
         )
-        if self._heard():
+        if self.heard():
             about = _link(link, opened_ns, event)
             self._tell_account(link.account, "DISCONNECT", DISCONNECTED, _ended(about, event))
             self._account_changed(link.account)
@@ -116,7 +116,7 @@ class Events:
 
     def box_doubled(self, box: str, there: str, refused: str) -> None:
         """Another machine has come with the key of an enrolled box that is linked."""
-        if self._heard():
+        if self.heard():
             subject = f"$SYS.SERVER.{self._facts.server_id}.LEAFD.BOX.DOUBLED"
             self._tell(subject, self._event(BOX_DOUBLED, {"box": box, "linked": there, "refused": refused}))
 
@@ -151,7 +151,7 @@ class Events:
                 await trio.sleep(SETTLE_S)
             pause_s = min(2 * pause_s, STATS_S)
             with self._facts.guard.around("telling what the server comes to"):
-                if self._heard():
+                if self.heard():
                     statsz = await reports.statsz(self._facts, {})
                     server = {"server": self._facts.server_info()}
                     self._tell(f"$SYS.SERVER.{self._facts.server_id}.STATSZ", server | {"statsz": statsz})
@@ -163,7 +163,7 @@ class Events:
             await trio.sleep(SETTLE_S)
             names, self._changed, self._some = self._changed, {}, trio.Event()
             with self._facts.guard.around("telling what accounts come to"):
-                if self._heard():
+                if self.heard():
                     await self._tell_connections(None if waiting.cancelled_caught else set(names))
 
     async def _tell_connections(self, names: set[str] | None) -> None:
@@ -185,7 +185,7 @@ class Events:
 
     # ---- how it is told
 
-    def _heard(self) -> bool:
+    def heard(self) -> bool:
         """Whether anybody may hear of it."""
         graph = self._facts.graph
         system = graph.system

@@ -22,7 +22,8 @@ def test_clients_and_leaves_are_sent_away_within_the_time_of_lame_duck_mode() ->
             clock.jump(0.015)
 
     some = [SimpleNamespace(connection=n) for n in range(1000)]
-    clients = SimpleNamespace(announce=lambda ldm: None, all=lambda: some[:600])
+    present = SimpleNamespace(connections=lambda: list(range(600)))
+    clients = SimpleNamespace(announce=lambda ldm: None, present=present)
     leafs = SimpleNamespace(links=lambda: some[600:], accepted=lambda connection: connection != 999)
     farewell = Farewell(
         cast("Any", Plane()),

@@ -187,6 +187,6 @@ def test_any_connect_gets_one_answer(body: Any, cut: bool) -> None:
         clients.handle(t.Line(7, t.LineKind.CONNECT, payload[:-1] if cut else payload))
         assert 1 == len(plane.closed) + len(plane.admitted)
         clients.handle(t.Closed(7, t.CloseReason.CLIENT, ""))
-        assert [] == clients.all()
+        assert [] == clients.present.connections()
 
     trio.run(main)

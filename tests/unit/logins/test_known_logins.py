@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 
 import bcrypt
 import pytest
@@ -14,6 +15,7 @@ from leafd.auth.policy import compile_policy
 from leafd.config.bind import load_text
 from leafd.logins.client import Terms
 from leafd.logins.clients import Clients
+from leafd.logins.devices import Devices
 from leafd.logins.known_logins import KNOWN_BYTES, SEEN_MAX, cost
 from leafd.native import abi
 
@@ -45,6 +47,16 @@ def come(clients: Clients, number: int, line: bytes, known: int = 0) -> None:
         return
     clients.handle(t.Opened(number, t.ConnKind.CLIENT, LISTENER, "127.0.0.1:5", 1))
     clients.handle(t.Line(number, t.LineKind.CONNECT, line, known))
+
+
+def come_device(clients: Clients, number: int, *, known: bool) -> None:
+    """A device with the user a. known: the plane has let it in."""
+    packet = mqtt.connect(4, f"c{number}", user="a", password="a")
+    if known:
+        clients.handle(t.Came(number, t.ConnKind.MQTT, "127.0.0.1:5", packet, b"\xc0\0\1a\0\1a"))
+        return
+    clients.handle(t.Opened(number, t.ConnKind.MQTT, LISTENER, "127.0.0.1:5", 1))
+    clients.handle(t.Line(number, t.LineKind.CONNECT, packet, 0))
 
 
 def line_of(**fields: object) -> bytes:
@@ -136,6 +148,74 @@ def test_a_user_of_mqtt_is_known() -> None:
         mqtt.connect(level, f"c{number}", user="a", password="a", will=mqtt.Will("w", b"x") if number == 2 else None)
         for number, level in enumerate((4, 5, 5, 4))
     ]
+    plane, clients = make(PLAIN)
+    trio.run(main)
+
+
+def make_counted() -> tuple[Clients, Devices, list[int]]:
+    """Where devices are counted; the list has each connection that whoever follows logins hears of."""
+    plane, devices, heard = fakes.Plane(), Devices(), list[int]()
+    clients = Clients(plane, QuietLog(), lambda: {"server_id": "N"}, terms_of(PLAIN), devices=devices)
+    clients.listening(LISTENER)
+    clients.on_admitted += [lambda client: heard.append(client.connection)]
+    return clients, devices, heard
+
+
+def test_a_known_login_is_made_whole_where_somebody_asks() -> None:
+    """Whoever reads sees what there is to see, whoever may change something has the same one each time, and all are
+    counted as they come and go."""
+
+    async def main() -> None:
+        for number in range(3):
+            come_device(clients, number, known=number == 2)
+        assert [0, 1] == heard
+        first, second = clients.get(2), clients.get(2)
+        assert first is not None
+        assert second is not None
+        assert first is not second
+        assert (first.peer, first.host, first.user) == ("127.0.0.1:5", "127.0.0.1", "a")
+        assert first.mqtt is not None
+        assert ("c2", 4) == (first.mqtt.client_id, first.mqtt.level)
+        assert before <= first.opened_ns == second.opened_ns <= time.time_ns()
+        assert [0, 1, 2] == clients.present.connections()
+        assert {"3.1.1": 3} == {version: count for version, count in devices.here.items() if count}
+        assert clients.present.whole(2) is clients.present.whole(2) is clients.get(2)
+        for number in (2, 0, 1):
+            clients.handle(t.Closed(number, t.CloseReason.CLIENT, ""))
+            assert clients.get(number) is None
+        assert [] == clients.present.connections()
+        assert {0} == set(devices.here.values())
+
+    before = time.time_ns()
+    clients, devices, heard = make_counted()
+    trio.run(main)
+
+
+def test_whoever_follows_logins_hears_of_known_ones() -> None:
+    """Events of the system account, while somebody may hear them."""
+
+    async def main() -> None:
+        for number in range(4):
+            clients.followed = lambda: number == 3  # noqa: B023 (it is asked at once)
+            come_device(clients, number, known=number > 1)
+        assert [0, 1, 3] == heard
+        assert {"3.1.1": 4} == {version: count for version, count in devices.here.items() if count}
+
+    clients, devices, heard = make_counted()
+    trio.run(main)
+
+
+def test_a_reload_judges_known_logins_again() -> None:
+    """Those that have never been looked at, too, and who may not come any more is closed."""
+
+    async def main() -> None:
+        for number in range(4):
+            come_device(clients, number, known=number > 1)
+        terms = terms_of("accounts { A { users: [ {user: a, password: b} ] } }")
+        await clients.narrow(terms)
+        await clients.set_terms(terms)
+        assert [0, 1, 2, 3] == sorted(plane.closed)
+
     plane, clients = make(PLAIN)
     trio.run(main)
 

@@ -1,0 +1,71 @@
+"""The clients that are here. Of most only their connection is of interest: who was let in by a known login is kept as
+what the plane told of it, a quarter of a Client's bytes, and made whole where somebody asks.
+
+    Came --> known(): what the plane told --> look(): a Client for whoever reads
+                                          --> whole(): the Client from now on, for whoever changes it
+
+Not here: who may log in (clients.py), what a known login is (known_logins.py).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from leafd.logins.client import Client, Mqtt
+
+if TYPE_CHECKING:
+    from leafd.logins.known_logins import Known
+
+_Told = tuple["Known", str, bytes, int]
+"""The login, the address, the CONNECT of a device (nothing of a NATS client, whose login has it), when it came."""
+
+
+def _made(connection: int, told: _Told) -> Client:
+    """The client, as if it had been made when it came."""
+    login, peer, packet, opened_ns = told
+    client = Client(connection, peer, "", opened_ns, mqtt=Mqtt() if packet else None)
+    login.give(client, packet)
+    return client
+
+
+class Present:
+    """The clients by their connection."""
+
+    def __init__(self) -> None:
+        self._rows: dict[int, Client | _Told] = {}
+
+    def __contains__(self, connection: int) -> bool:
+        return connection in self._rows
+
+    def add(self, client: Client) -> None:
+        """One that came, logged in or not."""
+        self._rows[client.connection] = client
+
+    def known(self, connection: int, login: Known, peer: str, packet: bytes, opened_ns: int) -> None:
+        """One that the plane let in by a known login. packet: a device's CONNECT, which may be kept; of a NATS client
+        nothing."""
+        self._rows[connection] = (login, peer, packet, opened_ns)
+
+    def drop(self, connection: int) -> None:
+        """One that has gone."""
+        del self._rows[connection]
+
+    def connections(self) -> list[int]:
+        """All of them, logged in or not."""
+        return list(self._rows)
+
+    def look(self, connection: int) -> Client | None:
+        """The client, for whoever changes nothing of it."""
+        found = self._rows.get(connection)
+        return _made(connection, found) if isinstance(found, tuple) else found
+
+    def whole(self, connection: int) -> Client | None:
+        """The client, which is the same one each time."""
+        found = self._rows.get(connection)
+        if isinstance(found, tuple):
+            found = self._rows[connection] = _made(connection, found)
+        return found
+
+    def described(self) -> list[Client]:
+        """The clients of whom the plane knows all that may be told, none of which came by a known login."""
+        return [one for one in self._rows.values() if isinstance(one, Client) and one.described]
