@@ -1,7 +1,8 @@
-/* outcome.h: the three outcomes of a read as a type of their own: there, not there, not known; those of a look for one
- * among many, which may also take further turns; and those of a step of a look at much: it was the last one, there are
- * more, or it got no further. A switch without a default judges them, so that the compiler finds who forgot one; they
- * are never compared (tests/tidy.py). READ_UNKNOWN, SEEK_UNKNOWN and STEP_UNKNOWN never reach a write, a removal, a
+/* outcome.h: the three outcomes of a read as a type of their own: there, not there, not known; those of a message,
+ * which may also be there without its bytes being what was stored; those of a look for one among many, which may also
+ * take further turns; and those of a step of a look at much: it was the last one, there are more, or it got no further.
+ * A switch without a default judges them, so that the compiler finds who forgot one; they are never compared
+ * (tests/tidy.py). READ_UNKNOWN, MESSAGE_UNKNOWN, SEEK_UNKNOWN and STEP_UNKNOWN never reach a write, a removal, a
  * limit, a "not found" or a "done": what asked waits, is tried again, or is refused.
  * Not here: why a read failed (status.h).
  */
@@ -12,6 +13,19 @@
 
 typedef enum read_outcome { READ_FOUND, READ_NONE, READ_UNKNOWN } read_outcome_t;
 
+typedef enum message_outcome { MESSAGE_FOUND, MESSAGE_NONE, MESSAGE_DAMAGED, MESSAGE_UNKNOWN } message_outcome_t;
+
+/* For who hands it up. */
+static inline status_t message_status(message_outcome_t outcome) {
+    switch (outcome) {
+    case MESSAGE_FOUND: return STATUS_OK;
+    case MESSAGE_NONE: return STATUS_NOT_FOUND;
+    case MESSAGE_DAMAGED: return STATUS_CORRUPT;
+    case MESSAGE_UNKNOWN: break;
+    }
+    return STATUS_IO;
+}
+
 typedef enum seek_outcome { SEEK_FOUND, SEEK_NONE, SEEK_MORE, SEEK_UNKNOWN } seek_outcome_t;
 
 typedef enum step_outcome { STEP_OVER, STEP_MORE, STEP_UNKNOWN } step_outcome_t;
@@ -20,22 +34,14 @@ static inline read_outcome_t read_outcome(status_t status) {
     return status == STATUS_OK ? READ_FOUND : status == STATUS_NOT_FOUND ? READ_NONE : READ_UNKNOWN;
 }
 
-static inline seek_outcome_t seek_outcome(status_t status) {
-    return status == STATUS_OK          ? SEEK_FOUND
-           : status == STATUS_NOT_FOUND ? SEEK_NONE
-           : status == STATUS_AGAIN     ? SEEK_MORE
-                                        : SEEK_UNKNOWN;
-}
-
-/* For who hands it up. */
-static inline status_t seek_status(seek_outcome_t outcome) {
+/* What a read without turns says where a look that may take some is asked for. */
+static inline seek_outcome_t seek_outcome(read_outcome_t outcome) {
     switch (outcome) {
-    case SEEK_FOUND: return STATUS_OK;
-    case SEEK_NONE: return STATUS_NOT_FOUND;
-    case SEEK_MORE: return STATUS_AGAIN;
-    case SEEK_UNKNOWN: break;
+    case READ_FOUND: return SEEK_FOUND;
+    case READ_NONE: return SEEK_NONE;
+    case READ_UNKNOWN: break;
     }
-    return STATUS_IO;
+    return SEEK_UNKNOWN;
 }
 
 /* Of the next step; STATUS_NOT_FOUND: there is nothing left to look at. */

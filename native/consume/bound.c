@@ -31,10 +31,13 @@ static bool pass_over(consumer_t *consumer) {
     stored_message_t message;
     uint64_t from = consumer->cursor, visible = store_stream_visible(consumer->stream);
     if (from > visible) return false;
-    status_t status = store_next_ahead(consumer->stream, &consumer->ahead, consumer->setup.filters, &from, visible,
-                                       SCAN_BUDGET, &message);
-    if (status == STATUS_AGAIN) consumer->cursor = from;
-    if (status != STATUS_OK) return status == STATUS_AGAIN;
+    switch (store_next_ahead(consumer->stream, &consumer->ahead, consumer->setup.filters, &from, visible, SCAN_BUDGET,
+                             &message)) {
+    case SEEK_UNKNOWN:
+    case SEEK_NONE: return false;
+    case SEEK_MORE: consumer->cursor = from; return true;
+    case SEEK_FOUND: break;
+    }
     uint64_t seq = message.seq;
     consumer->cursor = seq + 1;
     consumer->left--;

@@ -427,16 +427,19 @@ void consumer_begin(consumer_t *consumer, moment_t now) {
 /* STATUS_INVALID: it may not be set there. */
 static status_t reset_allowed(consumer_t *consumer, uint64_t seq) {
     uint64_t start;
-    status_t status;
     switch (consumer->setup.config.deliver_policy) {
     case DELIVER_ALL: return STATUS_OK;
     case DELIVER_BY_START_SEQUENCE: return seq >= consumer->setup.config.opt_start_seq ? STATUS_OK : STATUS_INVALID;
     case DELIVER_BY_START_TIME:
         /* Nothing is that new, or much is deleted before it: whoever asks has seen that it is not below the next
          * message. */
-        status = store_seq_at_time(consumer->stream, consumer->setup.config.opt_start_ts, RESET_STEP, &start);
-        if (status == STATUS_NOT_FOUND || status == STATUS_AGAIN) return STATUS_OK;
-        return status == STATUS_OK && seq < start ? STATUS_INVALID : status;
+        switch (store_seq_at_time(consumer->stream, consumer->setup.config.opt_start_ts, RESET_STEP, &start)) {
+        case SEEK_UNKNOWN: return STATUS_IO;
+        case SEEK_NONE:
+        case SEEK_MORE: return STATUS_OK;
+        case SEEK_FOUND: return seq < start ? STATUS_INVALID : STATUS_OK;
+        }
+        return STATUS_IO;
     default: return STATUS_INVALID;
     }
 }

@@ -100,14 +100,11 @@ static search_end_t find_again(consumer_t *consumer, outgoing_t *out) {
             consumer_exhaust(consumer, row);
             continue;
         }
-        status_t status = store_read(consumer->stream, here->seq, &out->message);
-        if (status == STATUS_NOT_FOUND) {
-            drop_row(consumer, row);
-            continue;
-        }
-        if (status != STATUS_OK) {
-            put_off(consumer, row);
-            continue;
+        switch (store_read(consumer->stream, here->seq, &out->message)) {
+        case MESSAGE_NONE: drop_row(consumer, row); continue;
+        case MESSAGE_DAMAGED:
+        case MESSAGE_UNKNOWN: put_off(consumer, row); continue;
+        case MESSAGE_FOUND: break;
         }
         out->row = row;
         out->deliveries = here->deliveries + UINT64_C(1);
@@ -154,10 +151,12 @@ static search_end_t find_new(consumer_t *consumer, outgoing_t *out) {
     selection_t *selection = &consumer->selection;
     for (; selection->next < selection->count; selection->next++) {
         if (selection->seqs[selection->next] > visible) return FOUND_LATER;
-        status_t status = store_read(consumer->stream, selection->seqs[selection->next], &out->message);
-        if (status == STATUS_NOT_FOUND && selection->lost > 0) selection->lost--;
-        if (status == STATUS_NOT_FOUND || status == STATUS_CORRUPT) continue; /* a damaged one was alarmed */
-        if (status != STATUS_OK) return FOUND_UNREADABLE;
+        switch (store_read(consumer->stream, selection->seqs[selection->next], &out->message)) {
+        case MESSAGE_UNKNOWN: return FOUND_UNREADABLE;
+        case MESSAGE_NONE: selection->lost -= selection->lost > 0; continue;
+        case MESSAGE_DAMAGED: continue; /* which was alarmed */
+        case MESSAGE_FOUND: break;
+        }
         out->from_selection = true;
         return FOUND;
     }
@@ -166,11 +165,12 @@ static search_end_t find_new(consumer_t *consumer, outgoing_t *out) {
     uint64_t from = consumer->cursor;
     switch (store_next_ahead(consumer->stream, &consumer->ahead, consumer->setup.filters, &from, visible, SCAN_BUDGET,
                              &out->message)) {
-    case STATUS_OK: return FOUND;
-    case STATUS_AGAIN: consumer->cursor = from; return FOUND_AGAIN;
-    case STATUS_NOT_FOUND: return at_end(consumer, visible);
-    default: return FOUND_UNREADABLE; /* what is stored up to the visible end is not known, so nothing is skipped */
+    case SEEK_FOUND: return FOUND;
+    case SEEK_MORE: consumer->cursor = from; return FOUND_AGAIN;
+    case SEEK_NONE: return at_end(consumer, visible);
+    case SEEK_UNKNOWN: break; /* what is stored up to the visible end is not known, so nothing is skipped */
     }
+    return FOUND_UNREADABLE;
 }
 
 /* ---- headers of a delivery --------------------------------------------------------------------------------------- */
@@ -246,8 +246,13 @@ static delivered_t hand_over(consumer_t *consumer, const outgoing_t *out, bytes_
 /* A status was published since the message was read, and a stream may have stored it, which invalidates the message:
  * read it again. */
 static bool outgoing_refresh(consumer_t *consumer, outgoing_t *out) {
-    return store_read(consumer->stream, out->message.seq, &out->message) == STATUS_OK
-           && outgoing_shape(consumer, out) == STATUS_OK;
+    switch (store_read(consumer->stream, out->message.seq, &out->message)) {
+    case MESSAGE_UNKNOWN:
+    case MESSAGE_NONE:
+    case MESSAGE_DAMAGED: return false; /* what it has become is found out with its next delivery */
+    case MESSAGE_FOUND: break;
+    }
+    return outgoing_shape(consumer, out) == STATUS_OK;
 }
 
 static sent_t nobody_served(const consumer_t *consumer) {

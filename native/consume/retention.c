@@ -60,31 +60,43 @@ static bool needs_none(void *context, consumer_t *other) {
     return other == others->consumer || !consumer_counts(other) || !consumer_needs(other, others->seq);
 }
 
+/* Does anybody else want a message? */
+typedef enum wanted { WANTED, WANTED_NOT, WANTED_UNKNOWN } wanted_t;
+
 /* The subject finds the consumers whose filters match. */
-static status_t wanted_by_many(consumer_t *consumer, uint64_t seq) {
+static wanted_t wanted_by_many(consumer_t *consumer, uint64_t seq) {
     group_t *group = consumer->group;
     stored_message_t message;
-    status_t status = store_read(group->stream, seq, &message);
-    if (status != STATUS_OK) return status_unknown(status) ? status : STATUS_NOT_FOUND;
+    switch (store_read(group->stream, seq, &message)) {
+    case MESSAGE_UNKNOWN: return WANTED_UNKNOWN;
+    case MESSAGE_NONE:
+    case MESSAGE_DAMAGED: return WANTED_NOT;
+    case MESSAGE_FOUND: break;
+    }
     others_t others = {.consumer = consumer, .seq = seq};
     bool none = concern_each(&group->concern, group->consumers, group->count, message.subject, needs_none, &others);
-    return none ? STATUS_NOT_FOUND : STATUS_OK;
+    return none ? WANTED_NOT : WANTED;
 }
 
-/* subject: empty = not read yet; read only when a filter has to be asked. STATUS_NOT_FOUND: nobody wants it. */
-static status_t wanted_by_others(consumer_t *consumer, uint64_t seq) {
+/* The message is read only when a filter has to be asked. */
+static wanted_t wanted_by_others(consumer_t *consumer, uint64_t seq) {
     group_t *group = consumer->group;
     if (group->count > FEW) return wanted_by_many(consumer, seq);
     stored_message_t message = {0};
     for (uint32_t i = 0; i < group->count; i++) {
         consumer_t *other = group->consumers[i];
         if (other == consumer || !consumer_counts(other) || !consumer_needs(other, seq)) continue;
-        if (other->filter_all) return STATUS_OK;
-        status_t status = message.seq == 0 ? store_read(group->stream, seq, &message) : STATUS_OK;
-        if (status != STATUS_OK) return status_unknown(status) ? status : STATUS_NOT_FOUND;
-        if (consumer_matches(other, message.subject)) return STATUS_OK;
+        if (other->filter_all) return WANTED;
+        message_outcome_t outcome = message.seq == 0 ? store_read(group->stream, seq, &message) : MESSAGE_FOUND;
+        switch (outcome) {
+        case MESSAGE_UNKNOWN: return WANTED_UNKNOWN;
+        case MESSAGE_NONE:
+        case MESSAGE_DAMAGED: return WANTED_NOT;
+        case MESSAGE_FOUND: break;
+        }
+        if (consumer_matches(other, message.subject)) return WANTED;
     }
-    return STATUS_NOT_FOUND;
+    return WANTED_NOT;
 }
 
 /* false: the store has no room for it, cannot read what it needs, or it takes further turns. A message that is not
@@ -98,12 +110,17 @@ static bool message_let_go(group_t *group, uint64_t seq) {
 void retention_release(consumer_t *consumer, uint64_t seq) {
     const retention_traits_t *retention = retention_of(consumer->group);
     if (!retention->acks_remove || !consumer_counts(consumer)) return;
-    status_t wanted = lacks_consumers(consumer->group) ? STATUS_AGAIN
+    wanted_t wanted = lacks_consumers(consumer->group) ? WANTED_UNKNOWN
                       : retention->only_wanted         ? wanted_by_others(consumer, seq)
-                                                       : STATUS_NOT_FOUND;
-    if (wanted == STATUS_OK) return;
+                                                       : WANTED_NOT;
+    bool later = true;
+    switch (wanted) {
+    case WANTED: return;
+    case WANTED_NOT: later = !message_let_go(consumer->group, seq); break;
+    case WANTED_UNKNOWN: break;
+    }
     state_dirty(consumer);
-    if (LEAF_UNLIKELY(status_unknown(wanted) || !message_let_go(consumer->group, seq))) {
+    if (LEAF_UNLIKELY(later)) {
         retention_sweep(consumer->group, seq, seq, time_after(consumer->consume->now.mono_ns, RETRY_NS));
     }
 }
@@ -112,8 +129,14 @@ void retention_cleared(consumer_t *consumer, uint64_t seq) {
     const retention_traits_t *retention = retention_of(consumer->group);
     if (!retention->acks_remove || retention->only_wanted || consumer->filter_all) return;
     stored_message_t message;
-    status_t status = store_read(consumer->group->stream, seq, &message);
-    if (status == STATUS_NOT_FOUND || (status == STATUS_OK && consumer_matches(consumer, message.subject))) return;
+    switch (store_read(consumer->group->stream, seq, &message)) {
+    case MESSAGE_NONE: return;
+    case MESSAGE_FOUND:
+        if (consumer_matches(consumer, message.subject)) return;
+        break;
+    case MESSAGE_DAMAGED: /* it goes as its acknowledgement says */
+    case MESSAGE_UNKNOWN: break;
+    }
     retention_release(consumer, seq);
 }
 
@@ -180,15 +203,18 @@ static bool sweep_has_all(const group_t *group) {
 static bool sweep_step(group_t *group) {
     for (uint32_t looked = 0; looked < SWEEP_BUDGET; looked++) {
         stored_message_t message;
-        status_t status =
-            store_next(group->stream, (filters_t){0}, &group->sweep_from, group->sweep_upto, SWEEP_BUDGET, &message);
-        if (status == STATUS_AGAIN) return false;
-        if (status == STATUS_NOT_FOUND && sweep_has_all(group)) return true;
-        if (status != STATUS_OK) {
-            group->sweep_after_ns = time_after(group->consume->now.mono_ns, RETRY_NS);
-            return false;
+        bool goes_on = false;
+        switch (
+            store_next(group->stream, (filters_t){0}, &group->sweep_from, group->sweep_upto, SWEEP_BUDGET, &message)) {
+        case SEEK_MORE: return false;
+        case SEEK_NONE:
+            if (sweep_has_all(group)) return true;
+            break;
+        case SEEK_UNKNOWN: break;
+        case SEEK_FOUND:
+            goes_on = message_is_wanted(group, message.seq, message.subject) || message_let_go(group, message.seq);
         }
-        if (!message_is_wanted(group, message.seq, message.subject) && !message_let_go(group, message.seq)) {
+        if (!goes_on) {
             group->sweep_after_ns = time_after(group->consume->now.mono_ns, RETRY_NS);
             return false;
         }

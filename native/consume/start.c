@@ -103,22 +103,29 @@ static void selection_finish(consumer_t *consumer) {
 
 /* ---- by time ----------------------------------------------------------------------------------------------------- */
 
-static status_t start_of_time(const consumer_t *consumer, uint64_t *start) {
+static seek_outcome_t start_of_time(const consumer_t *consumer, uint64_t *start) {
     stream_state_t state;
-    status_t status = store_seq_at_time(consumer->stream, consumer->setup.config.opt_start_ts, SURVEY_STEP, start);
-    if (status == STATUS_NOT_FOUND) {
-        store_stream_state(consumer->stream, &state);
-        *start = state.last_seq + 1;
+    seek_outcome_t outcome =
+        store_seq_at_time(consumer->stream, consumer->setup.config.opt_start_ts, SURVEY_STEP, start);
+    switch (outcome) {
+    case SEEK_UNKNOWN:
+    case SEEK_MORE:
+    case SEEK_FOUND: break;
+    case SEEK_NONE: store_stream_state(consumer->stream, &state); *start = state.last_seq + 1;
     }
-    return status == STATUS_NOT_FOUND ? STATUS_OK : status;
+    return outcome;
 }
 
 /* Its place could not be read when the consumer was made. */
 static step_outcome_t step_time(consumer_t *consumer) {
     survey_t *survey = consumer->survey;
     uint64_t start;
-    status_t status = start_of_time(consumer, &start);
-    if (status_unknown(status) && status != STATUS_AGAIN) return STEP_UNKNOWN;
+    switch (start_of_time(consumer, &start)) {
+    case SEEK_UNKNOWN: return STEP_UNKNOWN;
+    case SEEK_NONE:
+    case SEEK_MORE:
+    case SEEK_FOUND: break;
+    }
     survey->found = start > survey->first ? start : survey->first;
     return STEP_OVER;
 }
@@ -127,12 +134,15 @@ static step_outcome_t step_time(consumer_t *consumer) {
 static step_outcome_t step_behind(consumer_t *consumer) {
     survey_t *survey = consumer->survey;
     stored_message_t message;
-    status_t status = store_next(consumer->stream, (filters_t){0}, &survey->found, UINT64_MAX, SURVEY_STEP, &message);
-    if (status_unknown(status)) return status == STATUS_AGAIN ? STEP_MORE : STEP_UNKNOWN;
-    if (status != STATUS_OK) {
-        stream_state_t state;
+    stream_state_t state;
+    switch (store_next(consumer->stream, (filters_t){0}, &survey->found, UINT64_MAX, SURVEY_STEP, &message)) {
+    case SEEK_UNKNOWN: return STEP_UNKNOWN;
+    case SEEK_MORE: return STEP_MORE;
+    case SEEK_NONE:
         store_stream_state(consumer->stream, &state);
         survey->found = state.last_seq + 1;
+        break;
+    case SEEK_FOUND: break;
     }
     return STEP_OVER;
 }
@@ -142,10 +152,13 @@ static step_outcome_t step_behind(consumer_t *consumer) {
 static step_outcome_t step_last(consumer_t *consumer) {
     survey_t *survey = consumer->survey;
     uint64_t seq = 0;
-    status_t status = store_newest(consumer->stream, &survey->newest, filter_at(consumer, survey->filter), UINT64_MAX,
-                                   SURVEY_STEP, &seq);
-    if (status_unknown(status)) return status == STATUS_AGAIN ? STEP_MORE : STEP_UNKNOWN;
-    if (status == STATUS_OK && seq > survey->found) survey->found = seq;
+    switch (store_newest(consumer->stream, &survey->newest, filter_at(consumer, survey->filter), UINT64_MAX,
+                         SURVEY_STEP, &seq)) {
+    case SEEK_UNKNOWN: return STEP_UNKNOWN;
+    case SEEK_MORE: return STEP_MORE;
+    case SEEK_FOUND: survey->found = seq > survey->found ? seq : survey->found; break;
+    case SEEK_NONE: break;
+    }
     store_newest_end(&survey->newest);
     return ++survey->filter == filters_of(consumer) ? STEP_OVER : STEP_MORE;
 }
@@ -242,6 +255,18 @@ static step_outcome_t step_merge(consumer_t *consumer) {
     return STEP_OVER;
 }
 
+/* Is it known that it left? */
+static bool has_left(consumer_t *consumer, uint64_t seq) {
+    stored_message_t message;
+    switch (store_read(consumer->stream, seq, &message)) {
+    case MESSAGE_NONE: return true;
+    case MESSAGE_UNKNOWN:
+    case MESSAGE_DAMAGED:
+    case MESSAGE_FOUND: break;
+    }
+    return false;
+}
+
 /* Filters may overlap in what they match, although not as patterns. Messages that left the stream are looked for only
  * if any did. */
 static step_outcome_t step_verify(consumer_t *consumer) {
@@ -250,10 +275,9 @@ static step_outcome_t step_verify(consumer_t *consumer) {
     uint32_t budget = SURVEY_STEP;
     for (; survey->looked < selection->count; survey->looked++) {
         uint64_t seq = selection->seqs[survey->looked];
-        stored_message_t message;
         if (survey->kept > 0 && selection->seqs[survey->kept - 1] == seq) continue;
         if (survey->removed && budget-- == 0) return STEP_MORE;
-        if (survey->removed && store_read(consumer->stream, seq, &message) == STATUS_NOT_FOUND) continue;
+        if (survey->removed && has_left(consumer, seq)) continue;
         selection->seqs[survey->kept++] = seq;
     }
     selection->count = survey->kept;
@@ -338,7 +362,7 @@ void consumer_start(consumer_t *consumer) {
     const consumer_config_t *config = &consumer->setup.config;
     uint64_t first = state.first_seq > 0 ? state.first_seq : 1;
     uint64_t start = first;
-    status_t timed = STATUS_OK; /* AGAIN: it is not below `start`; any other: not known */
+    seek_outcome_t timed = SEEK_FOUND; /* MORE: it is not below `start` */
     switch (config->deliver_policy) {
     case DELIVER_LAST:
         if (consumer->setup.filters.count == 0 && state.last_seq > first) start = state.last_seq;
@@ -352,9 +376,11 @@ void consumer_start(consumer_t *consumer) {
     default: break;
     }
     start_at(consumer, start);
-    if (timed != STATUS_OK) {
-        stage_t stage = timed == STATUS_AGAIN ? STAGE_FIRST : STAGE_TIME;
-        survey_begin(consumer, (survey_t){.stage = stage, .first = start, .found = start});
+    switch (timed) {
+    case SEEK_UNKNOWN: survey_begin(consumer, (survey_t){.stage = STAGE_TIME, .first = start, .found = start}); break;
+    case SEEK_MORE: survey_begin(consumer, (survey_t){.stage = STAGE_FIRST, .first = start, .found = start}); break;
+    case SEEK_NONE:
+    case SEEK_FOUND: break;
     }
     if (config->deliver_policy == DELIVER_LAST && consumer->setup.filters.count > 0) {
         survey_begin(consumer, (survey_t){.stage = STAGE_LAST, .first = first, .found = first});

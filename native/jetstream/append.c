@@ -124,8 +124,13 @@ static bool republish_header(stored_rewrite_t *rewrite, const stream_t *stream, 
 static uint64_t last_of_subject(stream_t *stream, bytes_t subject) {
     uint64_t seq = 0;
     uint32_t budget = 1;
-    status_t status = store_newest_of(stream->store, subject, UINT64_MAX, &budget, &seq);
-    return status == STATUS_OK ? seq : status == STATUS_NOT_FOUND ? 0 : LAST_UNKNOWN;
+    switch (store_newest_of(stream->store, subject, UINT64_MAX, &budget, &seq)) {
+    case SEEK_FOUND: return seq;
+    case SEEK_NONE: return 0;
+    case SEEK_MORE:
+    case SEEK_UNKNOWN: break;
+    }
+    return LAST_UNKNOWN;
 }
 
 typedef appended_t (*put_t)(store_stream_t *stream, const append_t *append, moment_t now);

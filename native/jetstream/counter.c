@@ -89,9 +89,15 @@ bytes_t counter_value(bytes_t payload) {
 /* Finds the last value of a counter. *there: NULL, or last. */
 static status_t last_counter(stream_t *stream, bytes_t subject, stored_message_t *last,
                              const stored_message_t **there) {
-    status_t status = store_last_by_subject(stream->store, subject, UINT64_MAX, last);
-    *there = status == STATUS_OK ? last : NULL;
-    return status == STATUS_NOT_FOUND ? STATUS_OK : status;
+    message_outcome_t outcome = store_last_by_subject(stream->store, subject, UINT64_MAX, last);
+    *there = NULL;
+    switch (outcome) {
+    case MESSAGE_UNKNOWN:
+    case MESSAGE_DAMAGED: return message_status(outcome);
+    case MESSAGE_NONE: break;
+    case MESSAGE_FOUND: *there = last; break;
+    }
+    return STATUS_OK;
 }
 
 /* As the reference says it: the counter stays below what a message may be. Of a stream that several servers keep the

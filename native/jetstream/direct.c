@@ -6,7 +6,8 @@
  *
  * Only what is on disk is served; a single message that is stored and not there yet is waited for. A batch ends early
  * at max_bytes, which is never more than half of what may be queued to one connection: the client goes on behind
- * Nats-Last-Sequence. Reference: tests/wire/jetstream.md. How requests are read: direct_request.c.
+ * Nats-Last-Sequence. Reference: tests/wire/jetstream.md. How requests are read: direct_request.c; multi_last:
+ * direct_last.c.
  *
  * An answer is made in steps, and what is not ready with the first one is a job (jobs.c). As of when:
  *     single      the last step: nothing that matches and is nearer has been there since
@@ -22,8 +23,7 @@
 #include "base/check.h"
 #include "base/copies.h"
 #include "base/status.h"
-#include "jetstream/direct_request.h"
-#include "jetstream/found_seqs.h"
+#include "jetstream/direct_private.h"
 #include "jetstream/host.h"
 #include "jetstream/job.h"
 #include "jetstream/js.h"
@@ -35,40 +35,8 @@
 #include "text/time_text.h"
 #include "wire/emit.h"
 
-#define SEND_MESSAGES 1024u /* in one step */
-#define SEND_BYTES (1u << 20)
-#define NAMES_BYTES_MAX (64u << 20)
-#define MULTI_LITERALS 512u /* subjects without wildcards, in one step */
-#define DIRECT_BUSY "503 Insufficient Resources"
+#define SEND_MESSAGES 1024u                 /* in one step */
 #define DIRECT_NONE "404 Message Not Found" /* which is known not to be there */
-typedef enum direct_stage {
-    DIRECT_SINGLE = 0,
-    DIRECT_FIRST, /* a batch's first message */
-    DIRECT_COUNT,
-    DIRECT_SEND,
-    DIRECT_WALK,   /* the subjects of multi_last */
-    DIRECT_BEFORE, /* those whose last is behind up_to */
-    DIRECT_SEND_MULTI,
-} direct_stage_t;
-
-typedef struct last_seqs last_seqs_t;
-
-typedef struct direct {
-    js_t *js;
-    stream_t *stream;
-    bytes_t reply;
-    direct_stage_t stage;
-    search_t search;
-    store_tally_t *tally;
-    uint64_t upto;
-    uint64_t sent;
-    uint64_t bytes;
-    uint64_t pending;
-    uint64_t last_seq;
-    bool early; /* of what is sent, not all is on disk yet */
-    last_seqs_t *multi;
-    direct_request_t asked;
-} direct_t;
 
 /* ---- answers ----------------------------------------------------------------------------------------------------- */
 
@@ -82,12 +50,12 @@ static void direct_say(const direct_t *direct, bytes_t header, bytes_t payload) 
 }
 
 /* As much waits for the disk as may. */
-static bool direct_crowded(const direct_t *direct) {
+bool direct_crowded(const direct_t *direct) {
     const js_t *js = direct->js;
     return (direct->early || direct->search.early) && js->held[direct->stream->which_store].bytes > js->held_max;
 }
 
-static void answer_status(const direct_t *direct, const char *status) {
+void direct_answer_status(const direct_t *direct, const char *status) {
     text_t header;
     header.size = 0;
     text_add_literal(&header, "NATS/1.0 ");
@@ -115,13 +83,8 @@ static void direct_answer_end(const direct_t *direct, uint64_t pending, uint64_t
     direct_say(direct, text_bytes(&header), BYTES_NONE);
 }
 
-typedef struct batch_place {
-    uint64_t pending;
-    uint64_t last_seq;
-} batch_place_t;
-
 /* The stored headers, then ours. place: the two further fields of a batch, or NULL. */
-static bool answer_message(const direct_t *direct, const stored_message_t *message, const batch_place_t *place) {
+bool direct_answer_message(const direct_t *direct, const stored_message_t *message, const batch_place_t *place) {
     if (direct->asked.no_header && direct->multi == NULL) { /* as in the reference, which sends these with headers */
         direct_say(direct, BYTES_NONE, message->payload);
         return true;
@@ -159,9 +122,9 @@ static bool answer_message(const direct_t *direct, const stored_message_t *messa
 
 /* ---- one, and a batch -------------------------------------------------------------------------------------------- */
 
-static bool direct_is_over(const direct_t *direct, const char *status) {
+bool direct_is_over(const direct_t *direct, const char *status) {
     if (status != NULL) {
-        answer_status(direct, status);
+        direct_answer_status(direct, status);
     }
     return true;
 }
@@ -171,36 +134,44 @@ static bool step_single(direct_t *direct) {
     store_stream_t *store = direct->stream->store;
     bool searches = direct->search.last || direct->asked.next_by.size != 0 || direct->asked.has_time;
     direct->early = !searches && direct->asked.seq > store_stream_visible(store);
-    status_t status = searches ? search_step(direct->stream, &direct->search, &message)
-                               : store_read(store, direct->asked.seq, &message);
-    if (status == STATUS_AGAIN) {
-        return false;
+    search_outcome_t outcome = searches ? search_step(direct->stream, &direct->search, &message)
+                                        : search_outcome(store_read(store, direct->asked.seq, &message));
+    bool answered = false, busy = direct_crowded(direct);
+    switch (outcome) {
+    case SEARCH_MORE: return false;
+    case SEARCH_UNKNOWN: busy = true; break;
+    case SEARCH_NONE:
+    case SEARCH_DAMAGED: break;
+    case SEARCH_FOUND: answered = !busy && direct_answer_message(direct, &message, NULL); break;
     }
-    bool crowded = direct_crowded(direct);
-    bool answered = status == STATUS_OK && !crowded && answer_message(direct, &message, NULL);
-    return direct_is_over(direct, answered ? NULL : crowded || status_unknown(status) ? DIRECT_BUSY : DIRECT_NONE);
+    return direct_is_over(direct, answered ? NULL : busy ? DIRECT_BUSY : DIRECT_NONE);
 }
 
-static uint64_t bytes_bound(const direct_t *direct) {
+uint64_t direct_bytes_bound(const direct_t *direct) {
     uint64_t most = direct->js->limits->max_pending / 2;
     return direct->asked.max_bytes != 0 && direct->asked.max_bytes < most ? direct->asked.max_bytes : most;
 }
 
 static bool step_first(direct_t *direct) {
     stored_message_t message = {.seq = direct->search.from};
-    status_t status = direct->asked.batch < 0 ? STATUS_OK : search_step(direct->stream, &direct->search, &message);
-    if (status == STATUS_AGAIN) {
-        return false;
+    search_outcome_t outcome =
+        direct->asked.batch < 0 ? SEARCH_FOUND : search_step(direct->stream, &direct->search, &message);
+    switch (outcome) {
+    case SEARCH_MORE: return false;
+    case SEARCH_UNKNOWN: return direct_is_over(direct, DIRECT_BUSY);
+    case SEARCH_NONE:
+    case SEARCH_DAMAGED: return direct_is_over(direct, DIRECT_NONE);
+    case SEARCH_FOUND: break;
     }
-    if (direct->asked.uncounted && status == STATUS_OK) {
+    if (direct->asked.uncounted) {
         direct->pending = 1;
         direct->stage = DIRECT_SEND;
         return false;
     }
     filters_t filters = {.patterns = &direct->asked.next_by, .count = direct->asked.next_by.size != 0 ? 1 : 0};
-    direct->tally = status == STATUS_OK ? store_tally_open(direct->stream->store, filters, message.seq) : NULL;
+    direct->tally = store_tally_open(direct->stream->store, filters, message.seq);
     if (direct->tally == NULL) {
-        return direct_is_over(direct, status == STATUS_OK || status_unknown(status) ? DIRECT_BUSY : DIRECT_NONE);
+        return direct_is_over(direct, DIRECT_BUSY);
     }
     direct->stage = DIRECT_COUNT;
     return false;
@@ -219,32 +190,33 @@ static bool step_count(direct_t *direct) {
     return false;
 }
 
-static bool end_batch(const direct_t *direct) {
+bool direct_end_batch(const direct_t *direct) {
     direct_answer_end(direct, direct->pending, direct->last_seq, direct->upto);
     return true;
 }
 
 static bool step_send(direct_t *direct) {
-    uint64_t bound = bytes_bound(direct), stop = direct->bytes + SEND_BYTES;
+    uint64_t bound = direct_bytes_bound(direct), stop = direct->bytes + DIRECT_SEND_BYTES;
     for (uint32_t i = 0; i < SEND_MESSAGES && direct->bytes < stop; i++) {
         stored_message_t message;
         if ((int64_t)direct->sent >= direct->asked.batch || direct->bytes >= bound) {
-            return end_batch(direct);
+            return direct_end_batch(direct);
         }
-        status_t status = search_step(direct->stream, &direct->search, &message);
-        if (status == STATUS_AGAIN) {
-            return false;
-        }
-        if (status != STATUS_OK) {
-            direct->pending = direct->asked.uncounted && !status_unknown(status) ? 0 : direct->pending;
-            return end_batch(direct);
+        switch (search_step(direct->stream, &direct->search, &message)) {
+        case SEARCH_MORE: return false;
+        case SEARCH_UNKNOWN: return direct_end_batch(direct);
+        case SEARCH_NONE:
+        case SEARCH_DAMAGED:
+            direct->pending = direct->asked.uncounted ? 0 : direct->pending;
+            return direct_end_batch(direct);
+        case SEARCH_FOUND: break;
         }
         bool told = direct->asked.no_header || direct->asked.uncounted; /* at the end, of all then (as the reference) */
         direct->pending -= direct->pending != 0 && !told;
         direct->bytes += stored_size(&message);
         batch_place_t place = {direct->pending, direct->last_seq};
-        if (!answer_message(direct, &message, &place)) {
-            return end_batch(direct);
+        if (!direct_answer_message(direct, &message, &place)) {
+            return direct_end_batch(direct);
         }
         direct->last_seq = message.seq;
         direct->sent++;
@@ -253,183 +225,15 @@ static bool step_send(direct_t *direct) {
     return false;
 }
 
-/* ---- the last of many subjects ----------------------------------------------------------------------------------- */
-
-struct last_seqs {
-    buffer_t filters; /* multi_last as the request has it */
-    uint32_t filters_at;
-    bool filters_done;
-    bool literal; /* the filter at hand */
-    store_walk_t *walk;
-    uint32_t first; /* to be sent, and what is next */
-    uint32_t next;
-    bool too_many;
-    bool failed;
-    buffer_t names; /* subjects of the last step whose last is behind up_to: size 4, bytes */
-    uint64_t names_at;
-    uint64_t chain_at;
-    found_seqs_t found;
-};
-
-static void direct_collect(direct_t *direct, uint64_t seq) {
-    last_seqs_t *all = direct->multi;
-    all->too_many = all->too_many || !found_seqs_add(&all->found, seq);
-}
-
-static bool collect_last(void *context, bytes_t subject, uint64_t count, uint64_t last_seq) {
-    direct_t *direct = context;
-    last_seqs_t *all = direct->multi;
-    (void)count;
-    if (last_seq <= direct->upto) {
-        direct_collect(direct, last_seq);
-    } else {
-        uint8_t size[4];
-        store_be32(size, subject.size);
-        all->failed = all->failed || buffer_append(&all->names, size, 4) != STATUS_OK
-                      || buffer_append(&all->names, subject.at, subject.size) != STATUS_OK;
-    }
-    return !all->too_many && !all->failed;
-}
-
-static bool direct_is_collected(direct_t *direct) {
-    last_seqs_t *all = direct->multi;
-    if (all->found.count == 0) {
-        return direct_is_over(direct, "404 No Results");
-    }
-    if (!found_seqs_settle(&all->found)) {
-        return direct_is_over(direct, "413 Too Many Results");
-    }
-    all->first = all->next = found_seqs_below(&all->found, direct->asked.seq);
-    direct->pending = all->found.count - all->first;
-    direct->stage = DIRECT_SEND_MULTI;
-    return false;
-}
-
-static bool next_filter(direct_t *direct, uint32_t *at, bytes_t *filter) {
-    const buffer_t *filters = &direct->multi->filters;
-    return direct_request_filter(&direct->asked, bytes_of(filters->at, (uint32_t)filters->size), at, filter);
-}
-
-/* One slice of the subjects of one filter. What the last one finds is sent in this turn, before others replace it. */
-static void walk_some(direct_t *direct) {
-    last_seqs_t *all = direct->multi;
-    bytes_t filter;
-    if (all->walk == NULL) {
-        all->filters_done = !next_filter(direct, &all->filters_at, &filter);
-        if (all->filters_done) {
-            return;
-        }
-        all->literal = !subject_has_wildcard(filter);
-        all->walk = store_walk_open(direct->stream->store, filter);
-    }
-    uint32_t at = all->filters_at;
-    step_outcome_t step =
-        all->walk != NULL ? store_walk_step(all->walk, SEARCH_SUBJECTS, collect_last, direct) : STEP_UNKNOWN;
-    switch (step) {
-    case STEP_UNKNOWN: all->failed = true; break;
-    case STEP_MORE: break;
-    case STEP_OVER:
-        store_walk_close(all->walk);
-        all->walk = NULL;
-        all->filters_done = !next_filter(direct, &at, &filter);
-    }
-}
-
-static bool step_walk(direct_t *direct) {
-    last_seqs_t *all = direct->multi;
-    uint32_t budget = MULTI_LITERALS;
-    for (all->literal = true; all->literal && !all->filters_done && budget > 0; budget--) {
-        walk_some(direct);
-        if (all->too_many || all->failed) {
-            return direct_is_over(direct, all->too_many ? "413 Too Many Results" : DIRECT_BUSY);
-        }
-    }
-    if (all->names.size != 0) {
-        direct->stage = DIRECT_BEFORE;
-    } else if (all->filters_done) {
-        return direct_is_collected(direct);
-    }
-    return false;
-}
-
-/* A newer message took the place of what was the last on disk: that one, then, as with search_t. */
-static status_t newest_at_all(direct_t *direct, bytes_t subject) {
-    direct->multi->chain_at = 0;
-    direct->early = true;
-    uint32_t budget = 1;
-    return store_newest_of(direct->stream->store, subject, UINT64_MAX, &budget, &direct->multi->chain_at);
-}
-
-/* Looks for the last message of the subject at up_to. */
-static bool step_before(direct_t *direct) {
-    last_seqs_t *all = direct->multi;
-    uint32_t budget = SEARCH_SUBJECTS;
-    while (all->names_at + 4 <= all->names.size) {
-        bytes_t subject = bytes_of(all->names.at + all->names_at + 4, load_be32(all->names.at + all->names_at));
-        status_t status = store_newest_of(direct->stream->store, subject, direct->upto, &budget, &all->chain_at);
-        if (status == STATUS_AGAIN) {
-            break;
-        }
-        if (status == STATUS_NOT_FOUND && direct->asked.up_to_seq == 0 && !direct->asked.has_up_to_time) {
-            status = newest_at_all(direct, subject);
-        }
-        if (status == STATUS_OK) {
-            direct_collect(direct, all->chain_at);
-        }
-        if (all->too_many || status_unknown(status)) {
-            return direct_is_over(direct, all->too_many ? "413 Too Many Results" : DIRECT_BUSY);
-        }
-        all->chain_at = 0;
-        all->names_at += 4 + (uint64_t)subject.size;
-    }
-    if (all->names_at + 4 > all->names.size) {
-        all->names.size = all->names_at = 0;
-        direct->stage = DIRECT_WALK;
-    }
-    return false;
-}
-
-static bool step_send_multi(direct_t *direct) {
-    last_seqs_t *all = direct->multi;
-    uint64_t bound = bytes_bound(direct), stop = direct->bytes + SEND_BYTES;
-    while (direct->bytes < stop) {
-        if (all->next == all->found.count || direct->bytes >= bound || direct_crowded(direct)
-            || (direct->asked.batch > 0 && all->next - all->first == direct->asked.batch)) {
-            return end_batch(direct);
-        }
-        stored_message_t message;
-        status_t status = store_read(direct->stream->store, all->found.seqs[all->next], &message);
-        if (status_unknown(status)) {
-            return false; /* the next step tries it again */
-        }
-        all->next++;
-        direct->pending--;
-        if (status != STATUS_OK) {
-            continue;
-        }
-        direct->bytes += stored_size(&message);
-        batch_place_t place = {direct->pending, direct->last_seq};
-        if (!answer_message(direct, &message, &place)) {
-            return end_batch(direct);
-        }
-        direct->last_seq = message.seq;
-    }
-    return false;
-}
-
 /* The first message at or behind that time, as far as needed: what is below is older, and all of it. */
-static status_t first_at(const direct_t *direct, int64_t ts, uint64_t *seq) {
-    status_t status = store_seq_at_time(direct->stream->store, ts, SEARCH_MESSAGES, seq);
-    *seq = status == STATUS_NOT_FOUND ? UINT64_MAX : *seq;
-    return status_unknown(status) && status != STATUS_AGAIN ? status : STATUS_OK;
-}
-
-static status_t multi_upto(direct_t *direct) {
-    uint64_t visible = store_stream_visible(direct->stream->store);
-    uint64_t end = direct->asked.up_to_seq + (direct->asked.up_to_seq != 0); /* 0: no other than what is visible */
-    status_t status = direct->asked.has_up_to_time ? first_at(direct, direct->asked.up_to_ts, &end) : STATUS_OK;
-    direct->upto = end - 1 < visible ? end - 1 : visible;
-    return status;
+status_t direct_first_at(const direct_t *direct, int64_t ts, uint64_t *seq) {
+    switch (store_seq_at_time(direct->stream->store, ts, SEARCH_MESSAGES, seq)) {
+    case SEEK_UNKNOWN: return STATUS_IO;
+    case SEEK_NONE: *seq = UINT64_MAX; break;
+    case SEEK_MORE:
+    case SEEK_FOUND: break;
+    }
+    return STATUS_OK;
 }
 
 /* ---- gets of many messages, step by step ------------------------------------------------------------------------- */
@@ -442,18 +246,13 @@ typedef struct direct_job {
 static void direct_end(direct_t *direct) {
     search_end(&direct->search);
     store_tally_close(direct->tally);
-    if (direct->multi != NULL) {
-        store_walk_close(direct->multi->walk);
-        buffer_free(&direct->multi->names);
-        buffer_free(&direct->multi->filters);
-        free(direct->multi);
-    }
+    direct_last_end(direct->multi);
 }
 
 /* Goes on until a stage wants another step; true: it is answered. */
 static bool direct_step(direct_t *direct) {
-    static bool (*const stages[])(direct_t *direct) = {step_single, step_first,  step_count,     step_send,
-                                                       step_walk,   step_before, step_send_multi};
+    static bool (*const stages[])(direct_t *direct) = {
+        step_single, step_first, step_count, step_send, direct_step_walk, direct_step_before, direct_step_send_multi};
     direct_stage_t stage;
     do {
         stage = direct->stage;
@@ -474,7 +273,7 @@ static void job_end(js_t *js, job_t *job, status_t status) {
     (void)js;
     direct_job_t *own = (direct_job_t *)job;
     if (status == STATUS_FULL) {
-        answer_status(&own->direct, DIRECT_BUSY);
+        direct_answer_status(&own->direct, DIRECT_BUSY);
     }
     direct_end(&own->direct);
     bytes_release(&own->direct.reply);
@@ -487,7 +286,7 @@ static void direct_run(direct_t *direct, bool cheap) {
     js_t *js = direct->js;
     bool turn = cheap || job_turn(js);
     if (turn && direct_step(direct)) {
-        uint32_t work = direct->bytes > SEND_BYTES / 4 ? JOB_STEP : JOB_LOOK;
+        uint32_t work = direct->bytes > DIRECT_SEND_BYTES / 4 ? JOB_STEP : JOB_LOOK;
         js->job_work += cheap ? 0 : direct->stage == DIRECT_SINGLE ? JOB_GLANCE : work;
         direct_end(direct);
         return;
@@ -498,7 +297,7 @@ static void direct_run(direct_t *direct, bool cheap) {
     if (own == NULL || reply.size == 0) {
         bytes_release(&reply);
         free(own);
-        answer_status(direct, DIRECT_BUSY);
+        direct_answer_status(direct, DIRECT_BUSY);
         direct_end(direct);
         return;
     }
@@ -511,18 +310,9 @@ static void direct_run(direct_t *direct, bool cheap) {
 }
 
 static void get_multi(direct_t *direct) {
-    const direct_request_t *asked = &direct->asked;
-    direct->multi = job_refused(direct->js, direct->stream->account) ? NULL : calloc(1, sizeof(*direct->multi));
-    if (direct->multi == NULL) {
-        answer_status(direct, DIRECT_BUSY);
-        return;
-    }
-    buffer_init(&direct->multi->names, NAMES_BYTES_MAX);
-    buffer_init(&direct->multi->filters, UINT32_MAX);
-    buffer_count(&direct->multi->filters, &direct->js->filters);
-    if (buffer_append(&direct->multi->filters, asked->multi.at, asked->multi.size) != STATUS_OK
-        || multi_upto(direct) != STATUS_OK) {
-        answer_status(direct, DIRECT_BUSY);
+    status_t status = job_refused(direct->js, direct->stream->account) ? STATUS_FULL : direct_last_begin(direct);
+    if (status != STATUS_OK) {
+        direct_answer_status(direct, DIRECT_BUSY);
         direct_end(direct);
         return;
     }
@@ -533,8 +323,8 @@ static void get_multi(direct_t *direct) {
 static void get_messages(direct_t *direct) {
     const direct_request_t *asked = &direct->asked;
     uint64_t from = asked->seq;
-    if (asked->has_time && first_at(direct, asked->start_ts, &from) != STATUS_OK) {
-        answer_status(direct, DIRECT_BUSY);
+    if (asked->has_time && direct_first_at(direct, asked->start_ts, &from) != STATUS_OK) {
+        direct_answer_status(direct, DIRECT_BUSY);
         return;
     }
     bool last = asked->last_by.size != 0;
@@ -549,14 +339,14 @@ static void get_messages(direct_t *direct) {
 static void direct_body(direct_t *direct, bytes_t body) {
     const direct_request_t *asked = &direct->asked;
     if (body.size == 0) {
-        answer_status(direct, "408 Empty Request");
+        direct_answer_status(direct, "408 Empty Request");
     } else if (!direct_request_read(&direct->asked, body)) {
-        answer_status(direct, "408 Malformed Request");
+        direct_answer_status(direct, "408 Malformed Request");
     } else if (asked->seq == 0 && asked->last_by.size == 0 && asked->next_by.size == 0 && asked->multi.size == 0
                && !asked->has_time) {
-        answer_status(direct, "408 Empty Request");
+        direct_answer_status(direct, "408 Empty Request");
     } else if (direct_request_conflicts(asked)) {
-        answer_status(direct, "408 Bad Request");
+        direct_answer_status(direct, "408 Bad Request");
     } else if (asked->multi.size != 0) {
         get_multi(direct);
     } else {
@@ -574,7 +364,7 @@ void js_direct(js_t *js, stream_t *stream, const message_t *message) {
     direct.stream = stream;
     direct.reply = message->reply;
     if (js_level_too_high(message->header)) {
-        answer_status(&direct, "412 Required Api Level");
+        direct_answer_status(&direct, "412 Required Api Level");
         return;
     }
     bytes_t prefix = BYTES_LITERAL("$JS.API.DIRECT.GET.");
@@ -586,13 +376,13 @@ void js_direct(js_t *js, stream_t *stream, const message_t *message) {
     }
     /* $JS.API.DIRECT.GET.<stream>.<subject>: the newest on that subject; the body may only ask for no headers. */
     if (message->payload.size != 0 && !direct_request_read(&direct.asked, message->payload)) {
-        answer_status(&direct, "408 Malformed Request");
+        direct_answer_status(&direct, "408 Malformed Request");
         return;
     }
     const direct_request_t *asked = &direct.asked;
     if (asked->seq != 0 || asked->last_by.size != 0 || asked->next_by.size != 0 || asked->multi.size != 0
         || asked->has_time || asked->batch != 0 || asked->up_to_seq != 0 || asked->has_up_to_time) {
-        answer_status(&direct, "408 Bad Request");
+        direct_answer_status(&direct, "408 Bad Request");
         return;
     }
     direct.asked.last_by = bytes_of(tail.at + stream->name.size + 1, tail.size - stream->name.size - 1);

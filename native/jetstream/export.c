@@ -37,21 +37,20 @@ void stream_export(js_t *js, const plane_command_t *command, stream_t *stream) {
     uint64_t from = command->arg == 0 ? 1 : command->arg;
     uint64_t corrupt = corrupt_records(stream);
     status_t status = STATUS_OK;
-    for (uint32_t step = 0; step < STEP_MESSAGES && out->size < EXPORT_BYTES && status == STATUS_OK; step++) {
+    bool over = false;
+    for (uint32_t step = 0; step < STEP_MESSAGES && out->size < EXPORT_BYTES && status == STATUS_OK && !over; step++) {
         stored_message_t message;
-        status = store_next(stream->store, (filters_t){.patterns = NULL, .count = 0}, &from, upto, 1, &message);
-        if (status == STATUS_OK) {
+        switch (store_next(stream->store, (filters_t){.patterns = NULL, .count = 0}, &from, upto, 1, &message)) {
+        case SEEK_UNKNOWN: status = STATUS_IO; break;
+        case SEEK_NONE: over = true; break;
+        case SEEK_MORE: break;
+        case SEEK_FOUND:
             status = archive_write(out, message.seq, message.ts, message.subject, message.header, message.payload);
             from = message.seq + 1;
         }
-        status = status == STATUS_AGAIN ? STATUS_OK : status;
     }
     if (corrupt_records(stream) != corrupt) {
         status = STATUS_CORRUPT; /* store_next steps over it; a backup without it would look whole */
-    }
-    bool over = status == STATUS_NOT_FOUND;
-    if (over) {
-        status = STATUS_OK;
     }
     bytes_t payload = status == STATUS_OK ? bytes_of(out->at, (uint32_t)out->size) : BYTES_NONE;
     js_answer(js, command, status, over ? 0 : from, 0, payload);

@@ -80,8 +80,19 @@ typedef struct search {
     uint64_t bound;
     store_newest_t newest;
 } search_t;
-/* STATUS_AGAIN: not known yet */
-LEAF_MUST_USE status_t search_step(const stream_t *stream, search_t *search, stored_message_t *out);
+/* Of one step. SEARCH_DAMAGED: the message that it comes to. */
+typedef enum search_outcome { SEARCH_FOUND, SEARCH_NONE, SEARCH_MORE, SEARCH_DAMAGED, SEARCH_UNKNOWN } search_outcome_t;
+LEAF_MUST_USE search_outcome_t search_step(const stream_t *stream, search_t *search, stored_message_t *out);
+/* What a read of one message says where a search could have been made. */
+static inline search_outcome_t search_outcome(message_outcome_t outcome) {
+    switch (outcome) {
+    case MESSAGE_FOUND: return SEARCH_FOUND;
+    case MESSAGE_NONE: return SEARCH_NONE;
+    case MESSAGE_DAMAGED: return SEARCH_DAMAGED;
+    case MESSAGE_UNKNOWN: break;
+    }
+    return SEARCH_UNKNOWN;
+}
 void search_end(search_t *search);
 
 static inline uint64_t stored_size(const stored_message_t *message) {

@@ -150,41 +150,72 @@ static uint64_t search_upto(const stream_t *stream, const search_t *search) {
     return search->early ? last_stored(stream) : store_stream_visible(stream->store);
 }
 
-static status_t search_newest(const stream_t *stream, search_t *search, uint64_t *seq) {
+static seek_outcome_t search_newest(const stream_t *stream, search_t *search, uint64_t *seq) {
     uint64_t upto = search_upto(stream, search);
     /* one subject: back over what is not on disk yet */
     uint32_t budget = pattern_wildcards(search->pattern) ? SEARCH_SUBJECTS : SEARCH_MESSAGES;
     return store_newest(stream->store, &search->newest, search->pattern, upto, budget, seq);
 }
 
-static status_t search_last(const stream_t *stream, search_t *search, stored_message_t *out) {
+static search_outcome_t search_sought(seek_outcome_t outcome) {
+    switch (outcome) {
+    case SEEK_FOUND: return SEARCH_FOUND;
+    case SEEK_NONE: return SEARCH_NONE;
+    case SEEK_MORE: return SEARCH_MORE;
+    case SEEK_UNKNOWN: break;
+    }
+    return SEARCH_UNKNOWN;
+}
+
+static search_outcome_t search_last(const stream_t *stream, search_t *search, stored_message_t *out) {
     uint64_t seq = 0;
-    status_t status = search_newest(stream, search, &seq);
-    if (status != STATUS_OK) {
-        return status;
+    seek_outcome_t newest = search_newest(stream, search, &seq);
+    switch (newest) {
+    case SEEK_UNKNOWN:
+    case SEEK_NONE:
+    case SEEK_MORE: return search_sought(newest);
+    case SEEK_FOUND: break;
     }
-    status = store_read(stream->store, seq, out);
-    if (status == STATUS_NOT_FOUND && pattern_wildcards(search->pattern) && search->tries++ < SEARCH_TRIES) {
-        store_newest_end(&search->newest); /* it was removed while the others were looked at: once more */
-        return STATUS_AGAIN;
+    message_outcome_t outcome = store_read(stream->store, seq, out);
+    switch (outcome) {
+    case MESSAGE_UNKNOWN:
+    case MESSAGE_DAMAGED:
+    case MESSAGE_FOUND: return search_outcome(outcome);
+    case MESSAGE_NONE: break;
     }
-    return status;
+    if (!pattern_wildcards(search->pattern) || search->tries++ >= SEARCH_TRIES) {
+        return SEARCH_NONE;
+    }
+    store_newest_end(&search->newest); /* it was removed while the others were looked at: once more */
+    return SEARCH_MORE;
 }
 
 /* The heads of the subjects say at which message the scan may end. A pattern with wildcards has many: they are read
  * only when a first scan found nothing, and when that is less work than to scan on. */
-static status_t search_bound(const stream_t *stream, search_t *search) {
+static seek_outcome_t search_bound(const stream_t *stream, search_t *search) {
     uint64_t seq = 0;
-    status_t status = search_newest(stream, search, &seq);
-    if (status != STATUS_OK) {
-        return status;
+    seek_outcome_t outcome = search_newest(stream, search, &seq);
+    switch (outcome) {
+    case SEEK_UNKNOWN:
+    case SEEK_NONE:
+    case SEEK_MORE: return outcome;
+    case SEEK_FOUND: break;
     }
     search->bound = seq;
     search->bounding = false;
-    return seq < search->from ? STATUS_NOT_FOUND : STATUS_AGAIN;
+    return seq < search->from ? SEEK_NONE : SEEK_FOUND;
 }
 
-static status_t search_next(const stream_t *stream, search_t *search, stored_message_t *out) {
+/* Where the heads do not bound it, perhaps they can. */
+static void search_widens(const stream_t *stream, search_t *search, uint64_t upto) {
+    stream_state_t state;
+    if (search->bound == 0) {
+        store_stream_state(stream->store, &state);
+        search->bounding = search->from < upto && state.subjects < upto - search->from;
+    }
+}
+
+static search_outcome_t search_next(const stream_t *stream, search_t *search, stored_message_t *out) {
     uint64_t upto = search_upto(stream, search);
     filters_t filters = {.patterns = &search->pattern, .count = search->pattern.size != 0 ? 1 : 0};
     if (filters.count != 0 && !search->bounding && !subject_has_wildcard(search->pattern)) {
@@ -192,36 +223,47 @@ static status_t search_next(const stream_t *stream, search_t *search, stored_mes
         search->bounding = true;
     }
     if (search->bounding) {
-        status_t status = search_bound(stream, search);
-        if (status != STATUS_AGAIN || search->bounding) {
-            return status;
+        seek_outcome_t bound = search_bound(stream, search);
+        switch (bound) {
+        case SEEK_UNKNOWN:
+        case SEEK_NONE:
+        case SEEK_MORE: return search_sought(bound);
+        case SEEK_FOUND: break;
         }
     }
     upto = search->bound != 0 ? search->bound : upto;
-    status_t status = store_next(stream->store, filters, &search->from, upto, SEARCH_MESSAGES, out);
-    if (status == STATUS_AGAIN && search->bound == 0) {
-        stream_state_t state;
-        store_stream_state(stream->store, &state);
-        search->bounding = search->from < upto && state.subjects < upto - search->from;
+    seek_outcome_t outcome = store_next(stream->store, filters, &search->from, upto, SEARCH_MESSAGES, out);
+    switch (outcome) {
+    case SEEK_MORE: search_widens(stream, search, upto); break;
+    case SEEK_UNKNOWN:
+    case SEEK_NONE:
+    case SEEK_FOUND: break;
     }
-    return status;
+    return search_sought(outcome);
 }
 
-static status_t search_once(const stream_t *stream, search_t *search, stored_message_t *out) {
+static search_outcome_t search_once(const stream_t *stream, search_t *search, stored_message_t *out) {
     return search->last ? search_last(stream, search, out) : search_next(stream, search, out);
 }
 
-status_t search_step(const stream_t *stream, search_t *search, stored_message_t *out) {
-    status_t status = search_once(stream, search, out);
-    bool extends = (search->last || search->single) && !search->early;
-    if (status == STATUS_NOT_FOUND && extends && last_stored(stream) > store_stream_visible(stream->store)) {
-        search_end(search);
-        search->bounding = false;
-        search->bound = 0;
-        search->early = true;
-        status = search_once(stream, search, out); /* among those that are not on disk yet, too */
+search_outcome_t search_step(const stream_t *stream, search_t *search, stored_message_t *out) {
+    search_outcome_t outcome = search_once(stream, search, out);
+    switch (outcome) {
+    case SEARCH_UNKNOWN:
+    case SEARCH_DAMAGED:
+    case SEARCH_MORE:
+    case SEARCH_FOUND: return outcome;
+    case SEARCH_NONE: break;
     }
-    return status;
+    bool extends = (search->last || search->single) && !search->early;
+    if (!extends || last_stored(stream) <= store_stream_visible(stream->store)) {
+        return outcome;
+    }
+    search_end(search);
+    search->bounding = false;
+    search->bound = 0;
+    search->early = true;
+    return search_once(stream, search, out); /* among those that are not on disk yet, too */
 }
 
 void search_end(search_t *search) {

@@ -114,13 +114,20 @@ void js_rolls_start(js_t *js, stream_t *stream, rolls_t *rolls, bytes_t reply, b
     job_start(js, &rolls->job);
 }
 
-/* What is left of it all. false: no memory. */
-static bool roll_gather(rolls_t *rolls, const stream_t *stream, const appended_t *appended, bytes_t ends) {
+static bool roll_gather_rest(rolls_t *rolls, const stream_t *stream, const appended_t *appended) {
     stored_message_t message; /* its subject may have been transformed */
-    bool good = appended->rolling == 0 || store_read(stream->store, appended->seq, &message) == STATUS_OK;
-    if (good && appended->rolling != 0) {
-        good = rolls_add(rolls, appended->rolling == 1 ? message.subject : BYTES_NONE, appended->seq);
+    switch (store_read(stream->store, appended->seq, &message)) {
+    case MESSAGE_UNKNOWN:
+    case MESSAGE_NONE:
+    case MESSAGE_DAMAGED: return false;
+    case MESSAGE_FOUND: break;
     }
+    return rolls_add(rolls, appended->rolling == 1 ? message.subject : BYTES_NONE, appended->seq);
+}
+
+/* What is left of it all. false: no memory, or it cannot be read. */
+static bool roll_gather(rolls_t *rolls, const stream_t *stream, const appended_t *appended, bytes_t ends) {
+    bool good = appended->rolling == 0 || roll_gather_rest(rolls, stream, appended);
     return good && (ends.size == 0 || rolls_add_ending(rolls, ends, appended->seq));
 }
 

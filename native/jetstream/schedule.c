@@ -135,12 +135,19 @@ static const refusal_t *check_end(const stream_t *stream, bytes_t subject, bytes
         return &refused_off;
     }
     /* A schedule that no longer exists has ended already. */
-    status_t status = store_last_by_subject(stream->store, scheduler, UINT64_MAX, &last);
-    if (status == STATUS_OK && schedule_field(last.header, NAME("Schedule")).size == 0) {
-        return &refused_scheduler;
+    const refusal_t *refusal = NULL;
+    switch (store_last_by_subject(stream->store, scheduler, UINT64_MAX, &last)) {
+    case MESSAGE_FOUND:
+        if (schedule_field(last.header, NAME("Schedule")).size == 0) {
+            return &refused_scheduler;
+        }
+        break;
+    case MESSAGE_UNKNOWN: refusal = &refused_space; break;
+    case MESSAGE_NONE:
+    case MESSAGE_DAMAGED: break;
     }
     *ends = scheduler; /* where that is not known, too: what a schedule makes itself is not refused */
-    return status_unknown(status) ? &refused_space : NULL;
+    return refusal;
 }
 
 const refusal_t *js_schedule_read(js_t *js, const stream_t *stream, const message_t *message, schedule_order_t *order) {
@@ -192,19 +199,38 @@ void js_schedule_refuse(js_t *js, const stream_t *stream, bytes_t reply, js_sche
                                                  : &refused_scheduler);
 }
 
-status_t js_schedule_there(const stream_t *stream, bytes_t subject) {
+/* The last message of a subject, which is a schedule or none. */
+static message_outcome_t schedule_of(const stream_t *stream, bytes_t subject, stored_message_t *last) {
+    if (!subject_storable(subject)) {
+        return MESSAGE_NONE; /* a copy's origin may name anything */
+    }
+    message_outcome_t outcome = store_last_by_subject(stream->store, subject, UINT64_MAX, last);
+    switch (outcome) {
+    case MESSAGE_UNKNOWN:
+    case MESSAGE_NONE:
+    case MESSAGE_DAMAGED: return outcome;
+    case MESSAGE_FOUND: break;
+    }
+    return schedule_field(last->header, NAME("Schedule")).size == 0 ? MESSAGE_NONE : outcome;
+}
+
+message_outcome_t js_schedule_there(const stream_t *stream, bytes_t subject) {
     stored_message_t last;
-    status_t status = subject_storable(subject) ? store_last_by_subject(stream->store, subject, UINT64_MAX, &last)
-                                                : STATUS_NOT_FOUND; /* a copy's origin may name anything */
-    return status == STATUS_OK && schedule_field(last.header, NAME("Schedule")).size == 0 ? STATUS_NOT_FOUND : status;
+    return schedule_of(stream, subject, &last);
 }
 
 bool js_schedule_end(stream_t *stream, bytes_t subject, uint64_t below_seq) {
     store_purge_t purge = {.filter = subject, .below_seq = below_seq, .left = below_seq};
     uint64_t purged;
-    status_t status = js_schedule_there(stream, subject);
-    step_outcome_t step = status == STATUS_OK ? STEP_MORE : STEP_OVER;
-    bool goes_on = status == STATUS_OK;
+    status_t status = STATUS_OK;
+    step_outcome_t step = STEP_MORE;
+    bool goes_on = true;
+    switch (js_schedule_there(stream, subject)) {
+    case MESSAGE_UNKNOWN: return false;
+    case MESSAGE_NONE:
+    case MESSAGE_DAMAGED: return true;
+    case MESSAGE_FOUND: break;
+    }
     /* there is one message: a schedule replaces what its subject had */
     for (uint32_t steps = 0; goes_on && steps < END_STEPS_MAX; steps++) {
         status = store_purge(stream->store, &purge, &purged, &step);
@@ -232,11 +258,13 @@ bool js_schedule_ends(const stream_t *stream, bytes_t header) {
 bool js_schedule_ended(stream_t *stream, bytes_t header) {
     bytes_t scheduler = schedule_field(header, NAME("Scheduler"));
     stored_message_t last;
-    status_t status = subject_storable(scheduler) ? store_last_by_subject(stream->store, scheduler, UINT64_MAX, &last)
-                                                  : STATUS_NOT_FOUND;
-    if (status == STATUS_OK && schedule_field(last.header, NAME("Schedule")).size != 0) {
-        status = store_delete(stream->store, last.seq); /* there is no other: it replaced what its subject had */
+    switch (schedule_of(stream, scheduler, &last)) {
+    case MESSAGE_UNKNOWN:
+    case MESSAGE_DAMAGED: return false;
+    case MESSAGE_NONE: return true;
+    case MESSAGE_FOUND: break;
     }
+    status_t status = store_delete(stream->store, last.seq); /* there is no other: it replaced what its subject had */
     return status == STATUS_OK || status == STATUS_NOT_FOUND;
 }
 
@@ -258,11 +286,13 @@ status_t js_schedule_resume(js_t *js, stream_t *stream, bytes_t header) {
     if (scheduler.size == 0 || !time_parse(schedule_field(header, NAME("Schedule-Next")), &next_ts)) {
         return STATUS_OK;
     }
-    status_t status = store_last_by_subject(stream->store, scheduler, UINT64_MAX, &last);
-    if (status != STATUS_OK) {
-        return status_unknown(status) ? status : STATUS_OK;
+    switch (store_last_by_subject(stream->store, scheduler, UINT64_MAX, &last)) {
+    case MESSAGE_UNKNOWN: return STATUS_IO;
+    case MESSAGE_NONE:
+    case MESSAGE_DAMAGED: return STATUS_OK;
+    case MESSAGE_FOUND: break;
     }
-    status = store_schedule_again(stream->store, last.seq, next_ts, *js->now);
+    status_t status = store_schedule_again(stream->store, last.seq, next_ts, *js->now);
     return status == STATUS_NOT_FOUND ? STATUS_OK : status;
 }
 
@@ -336,15 +366,26 @@ static status_t firing_headers(firing_t *firing, bytes_t original, bytes_t *head
     return status;
 }
 
-/* A later message on the subject ends a schedule, unless a schedule made it. STATUS_NOT_FOUND: it is not in force. */
-static status_t in_force(const firing_t *firing, bytes_t subject) {
+/* The schedule, where it is in force. A later message on the subject ends one, unless a schedule made it. */
+static message_outcome_t firing_schedule(const firing_t *firing, stored_message_t *schedule) {
+    store_stream_t *store = firing->stream->store;
     stored_message_t last;
-    status_t status = store_last_by_subject(firing->stream->store, subject, UINT64_MAX, &last);
-    if (status != STATUS_OK) {
-        return status;
+    message_outcome_t outcome = store_read(store, firing->seq, schedule);
+    switch (outcome) {
+    case MESSAGE_UNKNOWN:
+    case MESSAGE_NONE:
+    case MESSAGE_DAMAGED: return outcome;
+    case MESSAGE_FOUND: break;
+    }
+    outcome = store_last_by_subject(store, schedule->subject, UINT64_MAX, &last);
+    switch (outcome) {
+    case MESSAGE_UNKNOWN:
+    case MESSAGE_NONE:
+    case MESSAGE_DAMAGED: return outcome;
+    case MESSAGE_FOUND: break;
     }
     bool goes_on = last.seq == firing->seq || schedule_field(last.header, NAME("Scheduler")).size != 0;
-    return goes_on ? STATUS_OK : STATUS_NOT_FOUND;
+    return goes_on ? MESSAGE_FOUND : MESSAGE_NONE;
 }
 
 /* Room for all copies at once, so that no slice into it moves. */
@@ -353,11 +394,12 @@ static status_t firing_gather(firing_t *firing, stored_message_t *schedule, mess
     bytes_t from = schedule_field(schedule->header, NAME("Schedule-Source"));
     uint8_t *unused;
     if (from.size != 0) {
-        status_t found = store_last_by_subject(firing->stream->store, from, UINT64_MAX, &source);
-        if (status_unknown(found)) {
-            return found;
+        switch (store_last_by_subject(firing->stream->store, from, UINT64_MAX, &source)) {
+        case MESSAGE_UNKNOWN: return STATUS_IO;
+        case MESSAGE_NONE:
+        case MESSAGE_DAMAGED: source = *schedule; break; /* nothing there yet, or any more: its own content */
+        case MESSAGE_FOUND: break;
         }
-        source = found == STATUS_OK ? source : *schedule; /* nothing there yet: its own content */
     }
     uint64_t size = 2 * ((uint64_t)schedule->subject.size + schedule->header.size + source.header.size)
                     + source.payload.size + 1024;
@@ -454,13 +496,12 @@ store_due_t js_schedule_fire(js_t *js, stream_t *stream, uint64_t seq, int64_t d
         return STORE_DUE_LATER;
     }
     bool sealed = (stream->config.flags & STREAM_SEALED) != 0;
-    status_t status = sealed ? STATUS_NOT_FOUND : store_read(stream->store, seq, &schedule);
-    if (status == STATUS_OK) {
-        status = in_force(&firing, schedule.subject);
-    }
-    if (status != STATUS_OK) {
-        bool over = !status_unknown(status) && firing_next(&firing);
-        return over ? STORE_DUE_DONE : STORE_DUE_LATER;
+    message_outcome_t outcome = sealed ? MESSAGE_NONE : firing_schedule(&firing, &schedule);
+    switch (outcome) {
+    case MESSAGE_UNKNOWN: return STORE_DUE_LATER;
+    case MESSAGE_NONE:
+    case MESSAGE_DAMAGED: return firing_next(&firing) ? STORE_DUE_DONE : STORE_DUE_LATER;
+    case MESSAGE_FOUND: break;
     }
     const refusal_t *refusal = next_time(schedule.header, due_ts, now.wall_ns, &zone, &firing.next_ts, &firing.repeats);
     bool done = true, fires = refusal == NULL && firing.next_ts != 0;

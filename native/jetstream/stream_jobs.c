@@ -113,10 +113,8 @@ static bool stream_state_step(js_t *js, job_t *base) {
         state_begin(job);
     }
     if (job->deleted) {
-        status_t status = store_deleted(base->stream->store, &job->deleted_from, job->deleted_upto, SEARCH_MESSAGES,
-                                        list_deleted, job);
-        step = status == STATUS_OK ? STEP_OVER : step_outcome(status);
-        job->deleted = status == STATUS_AGAIN;
+        step = store_deleted(base->stream->store, &job->deleted_from, job->deleted_upto, SEARCH_MESSAGES, list_deleted,
+                             job);
     } else if (job->walk != NULL) {
         step = store_walk_step(job->walk, SEARCH_SUBJECTS, list_subject, job);
     }
@@ -127,7 +125,7 @@ static bool stream_state_step(js_t *js, job_t *base) {
         }
         break;
     case STEP_UNKNOWN: job->failed = true; break;
-    case STEP_OVER: break;
+    case STEP_OVER: job->deleted = false; break;
     }
     if (job->failed) {
         return state_answer(js, job);
@@ -249,11 +247,13 @@ typedef struct get_job {
 } get_job_t;
 
 /* early: the message is not on disk yet, and the answer waits for that. */
-static void answer_get(js_t *js, const plane_command_t *command, const stream_t *stream, status_t status,
+static void answer_get(js_t *js, const plane_command_t *command, const stream_t *stream, message_outcome_t outcome,
                        const stored_message_t *message, bool early) {
-    if (status != STATUS_OK) {
-        js_done(js, command, status);
-        return;
+    switch (outcome) {
+    case MESSAGE_UNKNOWN:
+    case MESSAGE_NONE:
+    case MESSAGE_DAMAGED: js_done(js, command, message_status(outcome)); return;
+    case MESSAGE_FOUND: break;
     }
     if (command->token == 0) {
         return; /* nobody asked: no answer was reserved for it, and the next one is another command's */
@@ -275,11 +275,15 @@ static void answer_get(js_t *js, const plane_command_t *command, const stream_t 
 static bool get_step(js_t *js, job_t *base) {
     get_job_t *job = (get_job_t *)base;
     stored_message_t message;
-    status_t status = search_step(base->stream, &job->search, &message);
-    if (status == STATUS_AGAIN) {
-        return false;
+    message_outcome_t outcome = MESSAGE_UNKNOWN;
+    switch (search_step(base->stream, &job->search, &message)) {
+    case SEARCH_MORE: return false;
+    case SEARCH_FOUND: outcome = MESSAGE_FOUND; break;
+    case SEARCH_NONE: outcome = MESSAGE_NONE; break;
+    case SEARCH_DAMAGED: outcome = MESSAGE_DAMAGED; break;
+    case SEARCH_UNKNOWN: break;
     }
-    answer_get(js, &job->command, base->stream, status, &message, job->search.early);
+    answer_get(js, &job->command, base->stream, outcome, &message, job->search.early);
     return true;
 }
 
@@ -321,16 +325,20 @@ void message_get(js_t *js, const plane_command_t *command, stream_t *stream) {
     uint64_t from = query.sequence == 0 ? 1 : query.sequence;
     if (status == STATUS_OK && query.start_ts != 0
         && (query.mode == QUERY_NEXT_BY_SUBJECT || query.mode == QUERY_START_TIME)) {
-        status = store_seq_at_time(stream->store, query.start_ts, SEARCH_MESSAGES, &from);
-        status = status == STATUS_AGAIN ? STATUS_OK : status; /* the search goes on from there */
+        switch (store_seq_at_time(stream->store, query.start_ts, SEARCH_MESSAGES, &from)) {
+        case SEEK_UNKNOWN: status = STATUS_IO; break;
+        case SEEK_NONE: status = STATUS_NOT_FOUND; break;
+        case SEEK_MORE: /* the search goes on from there */
+        case SEEK_FOUND: break;
+        }
     }
     if (status != STATUS_OK || query.mode > QUERY_START_TIME) {
         js_done(js, command, status != STATUS_OK ? status : STATUS_INVALID);
     } else if (query.mode != QUERY_SEQUENCE) {
         get_by_search(js, command, stream, &query, from);
     } else {
-        status = store_read(stream->store, query.sequence, &message);
-        answer_get(js, command, stream, status, &message, query.sequence > store_stream_visible(stream->store));
+        message_outcome_t outcome = store_read(stream->store, query.sequence, &message);
+        answer_get(js, command, stream, outcome, &message, query.sequence > store_stream_visible(stream->store));
     }
 }
 

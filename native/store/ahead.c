@@ -30,6 +30,9 @@ typedef struct chain {
     uint64_t count; /* as its head has it */
 } chain_t;
 
+/* Of what is done towards the list: it is there; in later turns; reading is to find the messages; not known. */
+typedef enum way { WAY_DONE, WAY_MORE, WAY_READING, WAY_UNKNOWN } way_t;
+
 typedef struct store_ahead_list {
     uint64_t from; /* all messages of the subjects from here .. */
     uint64_t upto; /* .. up to here are in the list; before it is made: the newest */
@@ -44,9 +47,9 @@ typedef struct store_ahead_list {
     uint32_t noted; /* how many are in seqs, in their order */
     uint32_t next;
     bool made;
-    bool many;     /* more subjects than there is room for */
-    bool dropped;  /* more messages */
-    status_t head; /* of a subject whose head could not be read */
+    bool many;    /* more subjects than there is room for */
+    bool dropped; /* more messages */
+    bool unknown; /* a subject's head could not be read */
     chain_t chains[AHEAD_CHAINS];
     uint64_t seqs[AHEAD_ROOM];
 } store_ahead_list_t;
@@ -82,8 +85,7 @@ static bool ahead_begin(store_ahead_t *ahead, uint64_t from, uint64_t newest, ui
     list->walk = NULL;
     list->at = list->noted_now = 0;
     list->filter = list->chain = list->chain_count = list->noted = list->next = 0;
-    list->made = list->many = list->dropped = false;
-    list->head = STATUS_OK;
+    list->made = list->many = list->dropped = list->unknown = false;
     return true;
 }
 
@@ -117,56 +119,55 @@ static bool ahead_visit(void *context, bytes_t subject, uint64_t count, uint64_t
     (void)count;
     read_outcome_t outcome = last < finding->list->from ? READ_NONE : head_peek(finding->stream, subject, &head);
     switch (outcome) {
-    case READ_UNKNOWN: finding->list->head = STATUS_IO; return false;
+    case READ_UNKNOWN: finding->list->unknown = true; return false;
     case READ_NONE: break;
     case READ_FOUND: ahead_add(finding->list, finding->stream, &head); break;
     }
     return !finding->list->many;
 }
 
-/* The subjects of one filter. STATUS_NOT_FOUND: reading has to find the messages. */
-static status_t ahead_find(store_stream_t *stream, store_ahead_list_t *list, bytes_t filter, uint32_t *steps) {
+/* The subjects of one filter. */
+static way_t ahead_find(store_stream_t *stream, store_ahead_list_t *list, bytes_t filter, uint32_t *steps) {
     head_t head;
     uint32_t looks = (uint32_t)number_least(*steps, list->steps_left);
     if (looks == 0) {
-        return list->steps_left == 0 ? STATUS_NOT_FOUND : STATUS_AGAIN;
+        return list->steps_left == 0 ? WAY_READING : WAY_MORE;
     }
     if (!subject_has_wildcard(filter)) {
         --*steps;
         list->steps_left--;
         switch (head_look(stream, filter, &head)) {
-        case READ_UNKNOWN: return STATUS_IO;
+        case READ_UNKNOWN: return WAY_UNKNOWN;
         case READ_NONE: break;
         case READ_FOUND: ahead_add(list, stream, &head); break;
         }
-        return STATUS_OK;
+        return WAY_DONE;
     }
     list->walk = list->walk == NULL ? store_walk_open(stream, filter) : list->walk;
     if (list->walk == NULL) {
-        return STATUS_NOT_FOUND;
+        return WAY_READING;
     }
     finding_t finding = {.stream = stream, .list = list};
-    status_t status = STATUS_OK;
     switch (store_walk_step(list->walk, looks, ahead_visit, &finding)) {
     case STEP_MORE:
         *steps -= looks;
         list->steps_left -= looks;
-        return STATUS_AGAIN;
-    case STEP_UNKNOWN: status = STATUS_IO; break;
+        return WAY_MORE;
+    case STEP_UNKNOWN: list->unknown = true; break;
     case STEP_OVER: break;
     }
     store_walk_close(list->walk);
     list->walk = NULL;
-    return status_unknown(list->head) ? list->head : status;
+    return list->unknown ? WAY_UNKNOWN : WAY_DONE;
 }
 
-static status_t ahead_subjects(store_stream_t *stream, store_ahead_list_t *list, filters_t filters, uint32_t *steps) {
-    status_t status = STATUS_OK;
-    for (; list->filter < filters.count && status == STATUS_OK; list->filter += status == STATUS_OK) {
-        status = ahead_find(stream, list, filters.patterns[list->filter], steps);
-        status = list->many ? STATUS_NOT_FOUND : status;
+static way_t ahead_subjects(store_stream_t *stream, store_ahead_list_t *list, filters_t filters, uint32_t *steps) {
+    way_t way = WAY_DONE;
+    for (; list->filter < filters.count && way == WAY_DONE; list->filter += way == WAY_DONE) {
+        way = ahead_find(stream, list, filters.patterns[list->filter], steps);
+        way = list->many ? WAY_READING : way;
     }
-    return status;
+    return way;
 }
 
 /* ---- going back along the chain ---------------------------------------------------------------------------------- */
@@ -192,11 +193,17 @@ static void ahead_note(store_ahead_list_t *list, uint64_t seq) {
     list->seqs[low] = seq;
 }
 
-/* One step back. STATUS_AGAIN: there are more; STATUS_NOT_FOUND: reading has to find the rest. */
-static status_t ahead_step(store_stream_t *stream, store_ahead_list_t *list, uint64_t floor) {
+/* One step back. WAY_DONE: it was the chain's last. */
+static way_t ahead_step(store_stream_t *stream, store_ahead_list_t *list, uint64_t floor) {
     message_row_t found;
-    if (list->steps_left == 0 || message_status(message_find(stream, list->at, true, &found), &found) != STATUS_OK) {
-        return STATUS_NOT_FOUND;
+    if (list->steps_left == 0) {
+        return WAY_READING;
+    }
+    switch (message_judge(message_find(stream, list->at, true, &found), &found)) {
+    case MESSAGE_UNKNOWN: return WAY_UNKNOWN;
+    case MESSAGE_NONE:
+    case MESSAGE_DAMAGED: return WAY_READING;
+    case MESSAGE_FOUND: break;
     }
     list->steps_left--;
     if ((found.message.flags & MESSAGE_GONE) == 0) {
@@ -207,38 +214,38 @@ static status_t ahead_step(store_stream_t *stream, store_ahead_list_t *list, uin
     }
     uint64_t before = found.message.previous;
     if (before >= list->at) {
-        return STATUS_NOT_FOUND;
+        return WAY_READING;
     }
     list->at = before;
-    return before < floor ? STATUS_OK : STATUS_AGAIN;
+    return before < floor ? WAY_DONE : WAY_MORE;
 }
 
-/* STATUS_AGAIN: that was as far as the budget goes. */
-static status_t ahead_go_back(store_stream_t *stream, store_ahead_list_t *list, filters_t filters, uint32_t budget) {
+/* WAY_MORE: that was as far as the budget goes. */
+static way_t ahead_go_back(store_stream_t *stream, store_ahead_list_t *list, filters_t filters, uint32_t budget) {
     uint32_t steps = budget / AHEAD_STEP_BUDGET + 1;
-    status_t status = ahead_subjects(stream, list, filters, &steps);
-    while (status == STATUS_OK && list->chain < list->chain_count) {
+    way_t way = ahead_subjects(stream, list, filters, &steps);
+    while (way == WAY_DONE && list->chain < list->chain_count) {
         const chain_t *chain = &list->chains[list->chain];
         list->at = list->at == 0 ? chain->last : list->at;
-        for (status = STATUS_AGAIN; status == STATUS_AGAIN && steps > 0; steps--) {
-            status = ahead_step(stream, list, number_most(chain->floor, stream->log.first_seq));
+        for (way = WAY_MORE; way == WAY_MORE && steps > 0; steps--) {
+            way = ahead_step(stream, list, number_most(chain->floor, stream->log.first_seq));
         }
-        if (status == STATUS_OK) {
+        if (way == WAY_DONE) {
             if (list->at == 0 && list->noted_now < chain->count) {
-                return STATUS_NOT_FOUND; /* a chain that ends before it has been through them all has lost its rest */
+                return WAY_READING; /* a chain that ends before it has been through them all has lost its rest */
             }
             list->at = list->noted_now = 0;
             list->chain++;
         }
     }
-    list->made = status == STATUS_OK;
+    list->made = way == WAY_DONE;
     list->upto = list->made && list->dropped ? list->seqs[AHEAD_ROOM - 1] : list->upto;
-    return status;
+    return way;
 }
 
-/* STATUS_AGAIN: the list is at its end, and *from behind it. */
-static status_t ahead_take(store_stream_t *stream, store_ahead_list_t *list, uint64_t *from, uint64_t upto,
-                           stored_message_t *out) {
+/* SEEK_MORE: the list is at its end, and *from behind it. */
+static seek_outcome_t ahead_take(store_stream_t *stream, store_ahead_list_t *list, uint64_t *from, uint64_t upto,
+                                 stored_message_t *out) {
     list->from = *from;
     for (; list->next < list->noted; list->next++) {
         uint64_t seq = list->seqs[list->next];
@@ -246,16 +253,17 @@ static status_t ahead_take(store_stream_t *stream, store_ahead_list_t *list, uin
             continue;
         }
         if (seq > upto) {
-            return STATUS_NOT_FOUND;
+            return SEEK_NONE;
         }
-        status_t status = store_read(stream, seq, out);
-        if (status != STATUS_NOT_FOUND && status != STATUS_CORRUPT) {
-            *from = seq;
-            return status;
+        switch (store_read(stream, seq, out)) {
+        case MESSAGE_UNKNOWN: *from = seq; return SEEK_UNKNOWN;
+        case MESSAGE_FOUND: *from = seq; return SEEK_FOUND;
+        case MESSAGE_NONE:
+        case MESSAGE_DAMAGED: break;
         }
     }
     *from = number_most(*from, list->upto + 1);
-    return STATUS_AGAIN;
+    return SEEK_MORE;
 }
 
 /* ---- the newest, or the next one ahead --------------------------------------------------------------------------- */
@@ -264,33 +272,64 @@ static bool is_one_subject(filters_t filters) {
     return filters.count == 1 && !subject_has_wildcard(filters.patterns[0]);
 }
 
-/* The newest message that there may be of them. STATUS_NOT_FOUND: none from here on. */
-static status_t ahead_newest(store_stream_t *stream, filters_t filters, uint64_t from, uint64_t *newest) {
+/* The newest message that there may be of them. READ_NONE: none from here on. */
+static read_outcome_t ahead_newest(store_stream_t *stream, filters_t filters, uint64_t from, uint64_t *newest) {
     head_t head;
     *newest = stream->log.last_seq;
     if (!is_one_subject(filters)) {
-        return STATUS_OK;
+        return READ_FOUND;
     }
-    *newest = 0;
-    switch (head_look(stream, filters.patterns[0], &head)) {
-    case READ_UNKNOWN: return STATUS_IO;
-    case READ_NONE: return STATUS_NOT_FOUND;
+    read_outcome_t outcome = head_look(stream, filters.patterns[0], &head);
+    switch (outcome) {
+    case READ_UNKNOWN:
+    case READ_NONE: *newest = 0; return outcome;
     case READ_FOUND: break;
     }
     *newest = head.last;
-    return head.last < from ? STATUS_NOT_FOUND : STATUS_OK;
+    return head.last < from ? READ_NONE : READ_FOUND;
 }
 
-static __attribute__((noinline)) status_t ahead_along(store_stream_t *stream, store_ahead_t *ahead, filters_t filters,
-                                                      uint64_t *from, uint64_t upto, uint32_t budget,
-                                                      stored_message_t *out) {
+/* Behind the newest of the list, or where there is none. */
+static seek_outcome_t ahead_anew(store_stream_t *stream, store_ahead_t *ahead, filters_t filters, uint64_t *from,
+                                 uint64_t upto, uint32_t budget, stored_message_t *out) {
+    uint64_t newest;
+    way_t way = WAY_READING;
+    switch (ahead_newest(stream, filters, *from, &newest)) {
+    case READ_UNKNOWN: return SEEK_UNKNOWN;
+    case READ_NONE: store_ahead_end(ahead); return SEEK_NONE;
+    case READ_FOUND: break;
+    }
+    if (*from > upto) {
+        return SEEK_NONE;
+    }
+    bool goes = ahead->list != NULL && ahead->list->upto != 0;
+    if (goes || ahead_begin(ahead, *from, newest, stream->notes.fills.ever)) {
+        newest = ahead->list->upto;
+        way = ahead_go_back(stream, ahead->list, filters, budget);
+    }
+    switch (way) {
+    case WAY_UNKNOWN: return SEEK_UNKNOWN;
+    case WAY_MORE: return SEEK_MORE;
+    case WAY_DONE: return ahead_take(stream, ahead->list, from, upto, out);
+    case WAY_READING: break;
+    }
+    ahead_give_up(ahead, newest);
+    return store_next(stream, filters, from, upto, budget, out);
+}
+
+static __attribute__((noinline)) seek_outcome_t ahead_along(store_stream_t *stream, store_ahead_t *ahead,
+                                                            filters_t filters, uint64_t *from, uint64_t upto,
+                                                            uint32_t budget, stored_message_t *out) {
     if (ahead->list != NULL && (*from < ahead->list->from || ahead->list->fills != stream->notes.fills.ever)) {
         store_ahead_end(ahead); /* its reader was set back, or there are more now */
     }
     if (ahead->list != NULL && ahead->list->made) {
-        status_t status = ahead_take(stream, ahead->list, from, upto, out);
-        if (status != STATUS_AGAIN) {
-            return status;
+        seek_outcome_t outcome = ahead_take(stream, ahead->list, from, upto, out);
+        switch (outcome) {
+        case SEEK_UNKNOWN:
+        case SEEK_NONE:
+        case SEEK_FOUND: return outcome;
+        case SEEK_MORE: break;
         }
         ahead->list->made = false;
         if (!ahead->list->dropped && !is_one_subject(filters)) {
@@ -299,47 +338,34 @@ static __attribute__((noinline)) status_t ahead_along(store_stream_t *stream, st
         }
         ahead->list->upto = 0;
     }
-    uint64_t newest;
-    status_t status = ahead_newest(stream, filters, *from, &newest);
-    if (status_unknown(status)) {
-        return status;
-    }
-    if (status != STATUS_OK) {
-        store_ahead_end(ahead);
-        return STATUS_NOT_FOUND;
-    }
-    if (*from > upto) {
-        return STATUS_NOT_FOUND;
-    }
-    bool goes = ahead->list != NULL && ahead->list->upto != 0;
-    status = STATUS_NOT_FOUND;
-    if (goes || ahead_begin(ahead, *from, newest, stream->notes.fills.ever)) {
-        newest = ahead->list->upto;
-        status = ahead_go_back(stream, ahead->list, filters, budget);
-    }
-    if (status == STATUS_OK) {
-        status = ahead_take(stream, ahead->list, from, upto, out);
-    } else if (status == STATUS_NOT_FOUND) {
-        ahead_give_up(ahead, newest);
-        status = store_next(stream, filters, from, upto, budget, out);
-    }
-    return status;
+    return ahead_anew(stream, ahead, filters, from, upto, budget, out);
 }
 
-status_t store_next_ahead(store_stream_t *stream, store_ahead_t *ahead, filters_t filters, uint64_t *from,
-                          uint64_t upto, uint32_t budget, stored_message_t *out) {
+/* Does that say no more than that the budget was used up? */
+static inline bool is_more(seek_outcome_t outcome) {
+    switch (outcome) {
+    case SEEK_MORE: return true;
+    case SEEK_UNKNOWN:
+    case SEEK_NONE:
+    case SEEK_FOUND: break;
+    }
+    return false;
+}
+
+seek_outcome_t store_next_ahead(store_stream_t *stream, store_ahead_t *ahead, filters_t filters, uint64_t *from,
+                                uint64_t upto, uint32_t budget, stored_message_t *out) {
     if (LEAF_UNLIKELY(ahead->sparse)) {
         return ahead_along(stream, ahead, filters, from, upto, budget, out);
     }
     bool few = filters.count > 0 && filters.count <= AHEAD_FILTERS && *from >= ahead->read_upto;
     uint32_t most = few && budget > AHEAD_LOOK ? AHEAD_LOOK : budget, left = most;
     uint64_t before = *from;
-    status_t status = next_counted(stream, filters, from, upto, &left, out);
+    seek_outcome_t outcome = next_counted(stream, filters, from, upto, &left, out);
     uint32_t looked = most - left; /* a look at a head costs nothing */
     uint64_t passed = is_one_subject(filters) ? *from - before : looked;
     ahead->sparse = few && passed >= AHEAD_GAP && *from > ahead->read_upto;
-    if (LEAF_UNLIKELY(status == STATUS_AGAIN && ahead->sparse && looked < budget)) {
+    if (LEAF_UNLIKELY(ahead->sparse && looked < budget && is_more(outcome))) {
         return ahead_along(stream, ahead, filters, from, upto, budget - looked, out);
     }
-    return status;
+    return outcome;
 }

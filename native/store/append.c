@@ -35,18 +35,22 @@ typedef struct entry {
 } entry_t;
 
 /* The newest message of a subject, or of all subjects that a pattern matches, is held against the expectation. */
-static status_t newest_expected(store_stream_t *stream, const append_t *append, append_group_t *group,
-                                uint64_t *actual) {
+static step_outcome_t newest_expected(store_stream_t *stream, const append_t *append, append_group_t *group,
+                                      uint64_t *actual) {
     bytes_t subject = append->expected_subject.size > 0 ? append->expected_subject : append->subject;
     bool at_once = group->alone && !append->waits;
     if (stream->log.messages == 0 || at_once || !subject_has_wildcard(subject)) {
-        return subjects_last(stream, subject, actual);
+        switch (subjects_last(stream, subject, actual)) {
+        case READ_UNKNOWN: return STEP_UNKNOWN;
+        case READ_NONE:
+        case READ_FOUND: return STEP_OVER;
+        }
     }
     uint32_t searches = (uint32_t)number_less(GROUP_SEARCHES, group->searched);
     uint32_t left = searches;
-    status_t status = follow_newest(stream, subject, &left, !group->alone, actual);
+    step_outcome_t step = follow_newest(stream, subject, &left, !group->alone, actual);
     group->searched += searches - left;
-    return status;
+    return step;
 }
 
 /* What the message needs is not known. A damaged head is counted again, and who may wait for that does. */
@@ -59,10 +63,10 @@ static inline bool expectation_holds(store_stream_t *stream, const append_t *app
                                      append_group_t *group, appended_t *out) {
     if (append->has_expected_subject_seq) {
         uint64_t actual = 0;
-        status_t status = newest_expected(stream, append, group, &actual);
-        if (status != STATUS_OK) {
-            out->verdict = status == STATUS_AGAIN ? APPEND_LATER : not_known(stream, append, group);
-            return false;
+        switch (newest_expected(stream, append, group, &actual)) {
+        case STEP_UNKNOWN: out->verdict = not_known(stream, append, group); return false;
+        case STEP_MORE: out->verdict = APPEND_LATER; return false;
+        case STEP_OVER: break;
         }
         if (actual != append->expected_subject_seq) {
             *out = (appended_t){.verdict = APPEND_WRONG_LAST_SEQ, .seq = actual};

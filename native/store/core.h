@@ -228,8 +228,8 @@ void head_change(store_stream_t *stream, head_entry_t *entry); /* after changing
 void heads_settle(store_t *store);                             /* changed heads into the batch */
 void heads_join(store_stream_t *stream);                       /* it is opened */
 void heads_leave(store_stream_t *stream);                      /* all of them, in memory and in the batch */
-/* Newest of the subjects that match, 0 = none. */
-LEAF_MUST_USE status_t subjects_last(store_stream_t *stream, bytes_t pattern, uint64_t *seq);
+/* Newest of the subjects that match; *seq 0 where there is none. */
+LEAF_MUST_USE read_outcome_t subjects_last(store_stream_t *stream, bytes_t pattern, uint64_t *seq);
 
 /* ---- ledger.c ---------------------------------------------------------------------------------------------------- */
 void ledgers_settle(store_t *store); /* how far they are applied, into the batch that closes */

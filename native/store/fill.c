@@ -191,7 +191,7 @@ static status_t look_at_stamps(const filling_t *filling, bool *fits) {
 static status_t seek_back(const filling_t *filling, uint64_t *at, message_row_t *above) {
     uint64_t seq = filling->append->force_seq;
     for (uint32_t steps = 0; steps < FILL_STEPS; steps++) {
-        status_t status = message_status(message_find(filling->stream, *at, true, above), above);
+        status_t status = message_status(message_judge(message_find(filling->stream, *at, true, above), above));
         if (status != STATUS_OK) {
             return status;
         }
@@ -210,7 +210,7 @@ static status_t seek_back(const filling_t *filling, uint64_t *at, message_row_t 
 }
 
 /* Forward over the stream, to a message of the subject from which the chain is short. */
-static status_t seek_forward(const filling_t *filling, uint64_t *at, uint64_t *near) {
+static seek_outcome_t seek_forward(const filling_t *filling, uint64_t *at, uint64_t *near) {
     uint32_t steps = FILL_STEPS;
     message_row_t found;
     while (steps > 0) {
@@ -218,16 +218,16 @@ static status_t seek_forward(const filling_t *filling, uint64_t *at, uint64_t *n
         switch (outcome) {
         case SEEK_UNKNOWN:
         case SEEK_NONE:
-        case SEEK_MORE: return seek_status(outcome);
+        case SEEK_MORE: return outcome;
         case SEEK_FOUND: break;
         }
         if (found.sound && bytes_equal(found.message.subject, filling->append->subject)) {
             *near = found.seq;
-            return STATUS_OK;
+            return SEEK_FOUND;
         }
         *at = found.seq + 1;
     }
-    return STATUS_AGAIN;
+    return SEEK_MORE;
 }
 
 /* STATUS_CORRUPT: the chain is broken, and where the message belongs cannot be known. */
@@ -247,9 +247,12 @@ static status_t find_neighbours(filling_t *filling) {
     status_t status = seek_back(filling, &back, &filling->above);
     if (status == STATUS_AGAIN && forward < back) {
         uint64_t near = back;
-        status = seek_forward(filling, &forward, &near);
-        back = near < back ? near : back;
-        status = status == STATUS_OK ? seek_back(filling, &back, &filling->above) : status;
+        switch (seek_forward(filling, &forward, &near)) {
+        case SEEK_UNKNOWN: status = STATUS_IO; break;
+        case SEEK_NONE: status = STATUS_CORRUPT; break;
+        case SEEK_MORE: break;
+        case SEEK_FOUND: back = near < back ? near : back; status = seek_back(filling, &back, &filling->above);
+        }
     }
     notes_seek(stream, status == STATUS_AGAIN ? seq : 0, back, forward);
     filling->message.previous = status == STATUS_OK ? filling->above.message.previous : 0;
@@ -381,7 +384,8 @@ status_t store_fill(store_stream_t *stream, uint64_t upto, const append_t *appen
     status = status == STATUS_OK && wanted ? find_room(&filling) : status;
     status = status == STATUS_OK && wanted ? head_fetch(stream, append->subject, &entry) : status;
     if (status == STATUS_OK && wanted && filling.above.seq != 0) { /* reading the head may have moved it in memory */
-        status = message_status(message_find(stream, filling.above.seq, true, &filling.above), &filling.above);
+        read_outcome_t above = message_find(stream, filling.above.seq, true, &filling.above);
+        status = message_status(message_judge(above, &filling.above));
     }
     /* The hole's record is written before the message: that write may fail, and the writes behind it do not. */
     status = status == STATUS_OK ? hole_advance(stream, &hole, append->force_seq) : status;

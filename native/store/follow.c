@@ -3,7 +3,7 @@
  *     among the last few messages --> known at once
  *     the walk of all subjects ends within its first slice --> known
  *     it does not --> the pattern is followed: each question goes on with the walk where the last one stopped
- *                     (STATUS_AGAIN), and from its end on the answer is there at once
+ *                     (STEP_MORE), and from its end on the answer is there at once
  *
  * What comes in while a pattern is followed is held against it (follows_appended), whether the walk has come to that
  * subject or not. When the newest goes, the walk begins again with the next question. A pattern that nobody asks for
@@ -113,52 +113,56 @@ static follow_t *follow_begin(store_stream_t *stream, bytes_t pattern) {
     return follow;
 }
 
-/* One slice. STATUS_NOT_FOUND is an answer, too. */
-static status_t follow_search(store_stream_t *stream, store_newest_t *search, bytes_t pattern, uint64_t *seq) {
+/* One slice. */
+static seek_outcome_t follow_search(store_stream_t *stream, store_newest_t *search, bytes_t pattern, uint64_t *seq) {
     bool first = !search->begun;
-    status_t status = store_newest(stream, search, pattern, UINT64_MAX, FOLLOW_STEPS, seq);
-    if (status == STATUS_AGAIN && first) {
-        status = store_newest(stream, search, pattern, UINT64_MAX, FOLLOW_STEPS, seq);
+    seek_outcome_t outcome = store_newest(stream, search, pattern, UINT64_MAX, FOLLOW_STEPS, seq);
+    switch (outcome) {
+    case SEEK_UNKNOWN:
+    case SEEK_NONE:
+    case SEEK_FOUND: return outcome;
+    case SEEK_MORE: break;
     }
-    return status;
+    return first ? store_newest(stream, search, pattern, UINT64_MAX, FOLLOW_STEPS, seq) : outcome;
 }
 
-static status_t follow_on(store_stream_t *stream, follow_t *follow) {
+static step_outcome_t follow_on(store_stream_t *stream, follow_t *follow) {
     uint64_t seq = 0;
-    status_t status = follow_search(stream, &follow->search, follow->pattern, &seq);
-    if (status == STATUS_OK || status == STATUS_NOT_FOUND || status == STATUS_AGAIN) {
-        follow->newest = seq > follow->newest ? seq : follow->newest;
-    }
-    if (status == STATUS_OK || status == STATUS_NOT_FOUND) {
+    step_outcome_t step = STEP_UNKNOWN;
+    switch (follow_search(stream, &follow->search, follow->pattern, &seq)) {
+    case SEEK_UNKNOWN: store_newest_end(&follow->search); return step;
+    case SEEK_MORE: step = STEP_MORE; break;
+    case SEEK_NONE:
+    case SEEK_FOUND:
+        step = STEP_OVER;
         follow->known = true;
-        status = STATUS_OK;
-    }
-    if (status != STATUS_AGAIN) {
         store_newest_end(&follow->search);
+        break;
     }
-    return status;
+    follow->newest = seq > follow->newest ? seq : follow->newest;
+    return step;
 }
 
-status_t follow_newest(store_stream_t *stream, bytes_t pattern, uint32_t *searches, bool keep, uint64_t *seq) {
+step_outcome_t follow_newest(store_stream_t *stream, bytes_t pattern, uint32_t *searches, bool keep, uint64_t *seq) {
     follow_t *follow = follow_find(stream, pattern);
     bool begins = follow == NULL;
-    status_t status = STATUS_OK;
+    step_outcome_t step = STEP_OVER;
     *seq = 0;
     if (begins || !follow->known) {
         if (*searches == 0) {
-            return STATUS_AGAIN;
+            return STEP_MORE;
         }
         --*searches;
         follow = begins ? follow_begin(stream, pattern) : follow;
         if (follow == NULL) {
-            return STATUS_NO_MEMORY;
+            return STEP_UNKNOWN;
         }
-        status = follow_on(stream, follow);
+        step = follow_on(stream, follow);
     }
     follow->idle = 0;
     *seq = follow->newest;
     if (begins && follow->known && !keep) {
         follow_drop(&stream->follows);
     }
-    return status;
+    return step;
 }

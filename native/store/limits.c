@@ -22,7 +22,7 @@
 static uint64_t link_end(store_stream_t *stream, uint64_t seq) {
     message_row_t found;
     for (uint32_t hop = 0; hop < LINK_HOPS; hop++) {
-        if (message_status(message_find(stream, seq, true, &found), &found) != STATUS_OK
+        if (!message_usable(message_find(stream, seq, true, &found), &found)
             || (found.message.flags & MESSAGE_GONE) == 0 || found.message.previous >= seq) {
             break;
         }
@@ -93,8 +93,8 @@ static status_t newest_by_search(store_stream_t *stream, const message_row_t *fo
     seek_outcome_t outcome = newest_back(stream, found->message.subject, floor, &left, seq);
     *steps = (uint32_t)number_less(*steps, SEEK_STEPS - left);
     switch (outcome) {
-    case SEEK_UNKNOWN:
-    case SEEK_MORE: return seek_status(outcome);
+    case SEEK_UNKNOWN: return STATUS_IO;
+    case SEEK_MORE: return STATUS_AGAIN;
     case SEEK_NONE: *seq = floor; break;
     case SEEK_FOUND: break;
     }
@@ -115,7 +115,7 @@ static status_t newest_below(store_stream_t *stream, const message_row_t *found,
     case SEEK_UNKNOWN: return STATUS_IO;
     case SEEK_NONE: return newest_by_search(stream, found, head.first, steps, seq);
     case SEEK_MORE:
-        if (message_status(message_find(stream, found->message.previous, true, &nearest), &nearest) == STATUS_OK) {
+        if (message_usable(message_find(stream, found->message.previous, true, &nearest), &nearest)) {
             write_link(stream, &nearest, before.message.previous);
         }
         return STATUS_AGAIN;
@@ -223,7 +223,7 @@ seek_outcome_t subject_oldest(store_stream_t *stream, head_t *head, bytes_t subj
     uint64_t left = head->count;
     uint64_t floor = head->first;
     uint32_t back_steps = *steps;
-    bool back_alive = message_status(message_find(stream, head->last, false, &back), &back) == STATUS_OK;
+    bool back_alive = message_usable(message_find(stream, head->last, false, &back), &back);
     while (*steps > 0) {
         left -= left > 0;
         if (back_alive && left == 0) {
@@ -282,6 +282,21 @@ static status_t subject_surplus(store_stream_t *stream, bytes_t subject, uint64_
     return head->count > most ? STATUS_OK : STATUS_NOT_FOUND;
 }
 
+/* Takes a subject's oldest message out, which is at head->first then. */
+static status_t oldest_remove(store_stream_t *stream, head_t *head, bytes_t subject, uint32_t *steps) {
+    message_row_t found;
+    if (!overlay_fits(stream->store, REMOVAL_NEED)) {
+        return STATUS_AGAIN;
+    }
+    switch (subject_oldest(stream, head, subject, steps, &found)) {
+    case SEEK_UNKNOWN: return STATUS_IO;
+    case SEEK_NONE: return STATUS_NOT_FOUND;
+    case SEEK_MORE: return STATUS_AGAIN;
+    case SEEK_FOUND: break;
+    }
+    return message_remove(stream, &found, true, steps);
+}
+
 void limits_subject(store_stream_t *stream, bytes_t subject, uint32_t own) {
     head_t head;
     uint32_t steps = steps_begin(stream->store, own);
@@ -289,13 +304,8 @@ void limits_subject(store_stream_t *stream, bytes_t subject, uint32_t own) {
     uint64_t most = (uint64_t)stream->config.max_msgs_per_subject;
     status_t status = subject_surplus(stream, subject, most, &head);
     while (status == STATUS_OK) {
-        message_row_t found;
-        bool room = overlay_fits(stream->store, REMOVAL_NEED);
-        status = room ? seek_status(subject_oldest(stream, &head, subject, &steps, &found)) : STATUS_AGAIN;
+        status = oldest_remove(stream, &head, subject, &steps);
         from = head.first;
-        if (status == STATUS_OK) {
-            status = message_remove(stream, &found, true, &steps);
-        }
         if (status == STATUS_OK) {
             status = subject_surplus(stream, subject, most, &head);
         }

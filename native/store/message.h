@@ -33,14 +33,23 @@ LEAF_MUST_USE seek_outcome_t message_chain(store_stream_t *stream, const message
  * keeps it. READ_UNKNOWN: or more damaged ones than the budget lie before it. */
 LEAF_MUST_USE read_outcome_t message_stamp(store_stream_t *stream, uint64_t from, uint64_t upto, uint32_t *budget,
                                            message_row_t *found);
-/* For who hands up what message_find said; STATUS_CORRUPT: it is damaged. */
-static inline status_t message_status(read_outcome_t outcome, const message_row_t *found) {
+/* What message_find said of a row, and what the row says of its bytes. */
+static inline message_outcome_t message_judge(read_outcome_t outcome, const message_row_t *found) {
     switch (outcome) {
-    case READ_UNKNOWN: return STATUS_IO;
-    case READ_NONE: return STATUS_NOT_FOUND;
+    case READ_UNKNOWN: return MESSAGE_UNKNOWN;
+    case READ_NONE: return MESSAGE_NONE;
     case READ_FOUND: break;
     }
-    return found->sound ? STATUS_OK : STATUS_CORRUPT;
+    return found->sound ? MESSAGE_FOUND : MESSAGE_DAMAGED;
+}
+/* For who can use no other. */
+static inline bool message_usable(read_outcome_t outcome, const message_row_t *found) {
+    switch (outcome) {
+    case READ_UNKNOWN:
+    case READ_NONE: return false;
+    case READ_FOUND: break;
+    }
+    return found->sound;
 }
 
 void read_filled(store_stream_t *stream); /* a message is where none was */
@@ -49,8 +58,8 @@ void read_forget(store_t *store);         /* LMDB's cursor stands nowhere: its s
 /* ---- scan.c ------------------------------------------------------------------------------------------------------ */
 void message_row_out(const message_row_t *found, stored_message_t *out);
 /* store_next, with what is left of the budget. */
-LEAF_MUST_USE status_t next_counted(store_stream_t *stream, filters_t filters, uint64_t *from, uint64_t upto,
-                                    uint32_t *budget, stored_message_t *out);
+LEAF_MUST_USE seek_outcome_t next_counted(store_stream_t *stream, filters_t filters, uint64_t *from, uint64_t upto,
+                                          uint32_t *budget, stored_message_t *out);
 
 /* ---- limits.c ---------------------------------------------------------------------------------------------------- */
 #define REMOVAL_NEED 2048 /* of one message, in the batch: a GONE link, a changed head, a touched stream */

@@ -125,7 +125,7 @@ static bool chain_known(store_stream_t *stream, const store_purge_t *purge, uint
     case READ_FOUND: break;
     }
     if (head.count > CHAIN_MAX || head.last - head.first < head.count * CHAIN_COST
-        || message_status(message_find(stream, head.last, false, &found), &found) != STATUS_OK) {
+        || !message_usable(message_find(stream, head.last, false, &found), &found)) {
         return false;
     }
     for (uint64_t left = head.count; left > 0; left--) {

@@ -190,7 +190,7 @@ static void recount_forget(store_stream_t *stream, recount_t *recount) {
 /* false: there is no room for it now. */
 static bool recount_write(store_stream_t *stream, recount_t *recount) {
     message_row_t newest;
-    if (message_status(message_find(stream, recount->head.last, true, &newest), &newest) != STATUS_OK) {
+    if (!message_usable(message_find(stream, recount->head.last, true, &newest), &newest)) {
         recount_end(stream); /* who asks again begins anew */
         return false;
     }

@@ -12,20 +12,20 @@ void message_row_out(const message_row_t *found, stored_message_t *out) {
                               .payload = found->message.payload};
 }
 
-status_t store_read(store_stream_t *stream, uint64_t seq, stored_message_t *out) {
+message_outcome_t store_read(store_stream_t *stream, uint64_t seq, stored_message_t *out) {
     message_row_t found;
-    status_t status = message_status(message_find(stream, seq, true, &found), &found);
-    if (status == STATUS_CORRUPT) {
-        store_corrupt(stream->store, stream, stream->id, seq, "a message");
-    }
-    if (status != STATUS_OK) {
-        return status;
+    message_outcome_t outcome = message_judge(message_find(stream, seq, true, &found), &found);
+    switch (outcome) {
+    case MESSAGE_UNKNOWN:
+    case MESSAGE_NONE: return outcome;
+    case MESSAGE_DAMAGED: store_corrupt(stream->store, stream, stream->id, seq, "a message"); return outcome;
+    case MESSAGE_FOUND: break;
     }
     if ((found.message.flags & MESSAGE_GONE) != 0) {
-        return STATUS_NOT_FOUND;
+        return MESSAGE_NONE;
     }
     message_row_out(&found, out);
-    return STATUS_OK;
+    return MESSAGE_FOUND;
 }
 
 /* Finds the range in which a filter's messages can lie: narrows [from, upto] by the heads of literal filters. false:
@@ -55,11 +55,11 @@ static bool filters_narrow(store_stream_t *stream, filters_t filters, uint64_t *
     return *from <= *upto;
 }
 
-status_t next_counted(store_stream_t *stream, filters_t filters, uint64_t *from, uint64_t upto, uint32_t *budget,
-                      stored_message_t *out) {
+seek_outcome_t next_counted(store_stream_t *stream, filters_t filters, uint64_t *from, uint64_t upto, uint32_t *budget,
+                            stored_message_t *out) {
     uint64_t last = upto;
     if (!filters_narrow(stream, filters, from, &last)) {
-        return STATUS_NOT_FOUND;
+        return SEEK_NONE;
     }
     while (*budget > 0) {
         message_row_t found;
@@ -67,7 +67,7 @@ status_t next_counted(store_stream_t *stream, filters_t filters, uint64_t *from,
         switch (outcome) {
         case SEEK_UNKNOWN:
         case SEEK_NONE:
-        case SEEK_MORE: return seek_status(outcome);
+        case SEEK_MORE: return outcome;
         case SEEK_FOUND: break;
         }
         *from = found.seq;
@@ -75,22 +75,22 @@ status_t next_counted(store_stream_t *stream, filters_t filters, uint64_t *from,
             store_corrupt(stream->store, stream, stream->id, found.seq, "a message");
         } else if (filters_match(filters, found.message.subject)) {
             message_row_out(&found, out);
-            return STATUS_OK;
+            return SEEK_FOUND;
         }
         *from = found.seq + 1;
     }
-    return STATUS_AGAIN;
+    return SEEK_MORE;
 }
 
-status_t store_next(store_stream_t *stream, filters_t filters, uint64_t *from, uint64_t upto, uint32_t budget,
-                    stored_message_t *out) {
+seek_outcome_t store_next(store_stream_t *stream, filters_t filters, uint64_t *from, uint64_t upto, uint32_t budget,
+                          stored_message_t *out) {
     return next_counted(stream, filters, from, upto, &budget, out);
 }
 
 /* Stamps never run backwards within a stream, whatever the clock does (append.c), and what a deleted message leaves has
  * its stamp, so the place is found by halves, by the first message of a half whose stamp can be read. What may be long
  * is the row of deleted messages behind it. */
-status_t store_seq_at_time(store_stream_t *stream, int64_t ts, uint32_t budget, uint64_t *seq) {
+seek_outcome_t store_seq_at_time(store_stream_t *stream, int64_t ts, uint32_t budget, uint64_t *seq) {
     uint64_t high = stream->log.last_seq + 1;
     *seq = stream->log.first_seq; /* below it all is older; the place is in [*seq, high] */
     while (*seq < high) {
@@ -98,7 +98,7 @@ status_t store_seq_at_time(store_stream_t *stream, int64_t ts, uint32_t budget, 
         message_row_t found;
         bool later = true;
         switch (message_stamp(stream, middle, high - 1, &budget, &found)) {
-        case READ_UNKNOWN: return STATUS_IO;
+        case READ_UNKNOWN: return SEEK_UNKNOWN;
         case READ_NONE: break;
         case READ_FOUND: later = found.message.ts >= ts; break;
         }
@@ -114,20 +114,20 @@ status_t store_seq_at_time(store_stream_t *stream, int64_t ts, uint32_t budget, 
         switch (outcome) {
         case SEEK_UNKNOWN:
         case SEEK_NONE:
-        case SEEK_MORE: return seek_status(outcome);
+        case SEEK_MORE: return outcome;
         case SEEK_FOUND: break;
         }
         *seq = found.seq;
         if (found.sound && found.message.ts >= ts) {
-            return STATUS_OK;
+            return SEEK_FOUND;
         }
         ++*seq;
     }
-    return STATUS_AGAIN;
+    return SEEK_MORE;
 }
 
-status_t store_deleted(store_stream_t *stream, uint64_t *from, uint64_t upto, uint32_t budget,
-                       bool (*visit)(void *context, uint64_t seq), void *context) {
+step_outcome_t store_deleted(store_stream_t *stream, uint64_t *from, uint64_t upto, uint32_t budget,
+                             bool (*visit)(void *context, uint64_t seq), void *context) {
     upto = upto > stream->log.last_seq ? stream->log.last_seq : upto;
     *from = *from < stream->log.first_seq ? stream->log.first_seq : *from;
     uint32_t looks = budget; /* apart from visits: a row of links that is longer than the budget must still end */
@@ -137,7 +137,7 @@ status_t store_deleted(store_stream_t *stream, uint64_t *from, uint64_t upto, ui
         uint64_t alive = upto + 1;
         bool more = false;
         switch (message_next_some(stream, &at, upto, false, &looks, &found)) {
-        case SEEK_UNKNOWN: return STATUS_IO;
+        case SEEK_UNKNOWN: return STEP_UNKNOWN;
         case SEEK_NONE: break;
         case SEEK_MORE:
             alive = at;
@@ -147,16 +147,16 @@ status_t store_deleted(store_stream_t *stream, uint64_t *from, uint64_t upto, ui
         }
         for (; *from < alive; ++*from) {
             if (budget-- == 0) {
-                return STATUS_AGAIN;
+                return STEP_MORE;
             }
             if (!visit(context, *from)) {
-                return STATUS_OK;
+                return STEP_OVER;
             }
         }
         if (more) {
-            return STATUS_AGAIN;
+            return STEP_MORE;
         }
         *from = alive + 1;
     }
-    return STATUS_OK;
+    return STEP_OVER;
 }

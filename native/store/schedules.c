@@ -98,7 +98,7 @@ void schedules_forget(store_stream_t *stream) {
 
 status_t store_schedule(store_stream_t *stream, uint64_t seq, int64_t due_ts, moment_t now) {
     message_row_t found;
-    status_t status = message_status(message_find(stream, seq, false, &found), &found);
+    status_t status = message_status(message_judge(message_find(stream, seq, false, &found), &found));
     if (status != STATUS_OK || (found.message.flags & MESSAGE_SCHEDULE) == 0) {
         return status == STATUS_OK ? STATUS_NOT_FOUND : status;
     }

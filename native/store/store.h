@@ -180,12 +180,12 @@ typedef struct stored_message {
     bytes_t payload;
 } stored_message_t;
 
-/* STATUS_NOT_FOUND: deleted or never there. STATUS_CORRUPT: failed its checksum (counted, alarmed, never served). */
-LEAF_MUST_USE status_t store_read(store_stream_t *stream, uint64_t seq, stored_message_t *out);
-/* First message at or after *from that matches; looks at most `budget` messages: STATUS_AGAIN with *from moved on when
- * that was not enough, STATUS_NOT_FOUND when there is none up to `upto`. Corrupt ones are stepped over (alarmed). */
-LEAF_MUST_USE status_t store_next(store_stream_t *stream, filters_t filters, uint64_t *from, uint64_t upto,
-                                  uint32_t budget, stored_message_t *out);
+/* MESSAGE_NONE: deleted or never there. MESSAGE_DAMAGED: failed its checksum (counted, alarmed, never served). */
+LEAF_MUST_USE message_outcome_t store_read(store_stream_t *stream, uint64_t seq, stored_message_t *out);
+/* First message at or after *from that matches; looks at most `budget` messages: SEEK_MORE with *from moved on when
+ * that was not enough, SEEK_NONE when there is none up to `upto`. Damaged ones are stepped over (alarmed). */
+LEAF_MUST_USE seek_outcome_t store_next(store_stream_t *stream, filters_t filters, uint64_t *from, uint64_t upto,
+                                        uint32_t budget, stored_message_t *out);
 /* The same for who goes on and on from where it was; faster where the messages of the filters' subjects, which are few,
  * lie far apart. Begun with zeros, for one stream and its filters; 3 KB of memory while that helps; ended before the
  * stream goes, and when the filters are others. */
@@ -194,16 +194,16 @@ typedef struct store_ahead {
     uint64_t read_upto; /* up to here store_next does it */
     bool sparse;
 } store_ahead_t;
-LEAF_MUST_USE status_t store_next_ahead(store_stream_t *stream, store_ahead_t *ahead, filters_t filters, uint64_t *from,
-                                        uint64_t upto, uint32_t budget, stored_message_t *out);
+LEAF_MUST_USE seek_outcome_t store_next_ahead(store_stream_t *stream, store_ahead_t *ahead, filters_t filters,
+                                              uint64_t *from, uint64_t upto, uint32_t budget, stored_message_t *out);
 void store_ahead_end(store_ahead_t *ahead);
 /* Newest message at or below `upto` whose subject matches (wildcards). Looks at every subject when it must: see
  * store_newest. */
-LEAF_MUST_USE status_t store_last_by_subject(store_stream_t *stream, bytes_t pattern, uint64_t upto,
-                                             stored_message_t *out);
-/* The first message with stamp >= ts. STATUS_AGAIN: it is not below *seq, but more than `budget` deleted ones lie
- * before it. STATUS_NOT_FOUND: there is none. STATUS_IO: it is not known, nor where more than that are damaged. */
-LEAF_MUST_USE status_t store_seq_at_time(store_stream_t *stream, int64_t ts, uint32_t budget, uint64_t *seq);
+LEAF_MUST_USE message_outcome_t store_last_by_subject(store_stream_t *stream, bytes_t pattern, uint64_t upto,
+                                                      stored_message_t *out);
+/* The first message with stamp >= ts. SEEK_MORE: it is not below *seq, but more than `budget` deleted ones lie before
+ * it. SEEK_UNKNOWN: also where more than that are damaged. */
+LEAF_MUST_USE seek_outcome_t store_seq_at_time(store_stream_t *stream, int64_t ts, uint32_t budget, uint64_t *seq);
 
 /* Walks through many subjects or messages come in slices, which may lie ticks apart, with whatever is written in
  * between. budget: about so many steps over a message. What was opened has to be closed before its stream goes. NULL:
@@ -236,15 +236,15 @@ typedef struct store_newest {
     uint64_t names_at;
     uint64_t chain_at; /* of the first of them */
 } store_newest_t;
-LEAF_MUST_USE status_t store_newest(store_stream_t *stream, store_newest_t *newest, bytes_t pattern, uint64_t upto,
-                                    uint32_t budget, uint64_t *seq);
+LEAF_MUST_USE seek_outcome_t store_newest(store_stream_t *stream, store_newest_t *newest, bytes_t pattern,
+                                          uint64_t upto, uint32_t budget, uint64_t *seq);
 void store_newest_end(store_newest_t *newest);
 /* The newest of one subject at or below upto, by its chain. *at: 0 at first, then as left; *budget: less each step. */
-LEAF_MUST_USE status_t store_newest_of(store_stream_t *stream, bytes_t subject, uint64_t upto, uint32_t *budget,
-                                       uint64_t *at);
+LEAF_MUST_USE seek_outcome_t store_newest_of(store_stream_t *stream, bytes_t subject, uint64_t upto, uint32_t *budget,
+                                             uint64_t *at);
 
 /* Deleted sequences in [*from, upto], ascending, in slices as above; false from visit ends it. */
-LEAF_MUST_USE status_t store_deleted(store_stream_t *stream, uint64_t *from, uint64_t upto, uint32_t budget,
-                                     bool (*visit)(void *context, uint64_t seq), void *context);
+LEAF_MUST_USE step_outcome_t store_deleted(store_stream_t *stream, uint64_t *from, uint64_t upto, uint32_t budget,
+                                           bool (*visit)(void *context, uint64_t seq), void *context);
 
 #endif

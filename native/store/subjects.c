@@ -183,16 +183,17 @@ static bool is_on(const message_row_t *found, bytes_t subject) {
 
 /* The link at *at is damaged, or leads to another subject: from there down, message by message. A damaged one counts
  * for nobody. */
-static status_t newest_by_steps(store_stream_t *stream, bytes_t subject, uint64_t upto, uint32_t *budget,
-                                uint64_t *at) {
+static seek_outcome_t newest_by_steps(store_stream_t *stream, bytes_t subject, uint64_t upto, uint32_t *budget,
+                                      uint64_t *at) {
     uint64_t from = *at - 1 < upto ? *at - 1 : upto;
     uint32_t sound = 0;
     while (sound < BACK_SCAN) {
         message_row_t found;
-        switch (message_back_some(stream, &from, budget, &found)) {
-        case SEEK_UNKNOWN: return STATUS_IO;
-        case SEEK_NONE: return STATUS_NOT_FOUND;
-        case SEEK_MORE: return sound == 0 ? STATUS_IO : STATUS_AGAIN;
+        seek_outcome_t outcome = message_back_some(stream, &from, budget, &found);
+        switch (outcome) {
+        case SEEK_UNKNOWN:
+        case SEEK_NONE: return outcome;
+        case SEEK_MORE: return sound == 0 ? SEEK_UNKNOWN : outcome;
         case SEEK_FOUND: break;
         }
         if (!found.sound) {
@@ -201,20 +202,20 @@ static status_t newest_by_steps(store_stream_t *stream, bytes_t subject, uint64_
         }
         *at = found.seq;
         if (bytes_equal(found.message.subject, subject)) {
-            return STATUS_OK;
+            return SEEK_FOUND;
         }
         sound++;
     }
-    return STATUS_AGAIN;
+    return SEEK_MORE;
 }
 
 /* *at is the sequence to look at next. The one that stood there may have gone since, without a link if it was its
  * subject's newest: then from the head again. */
-status_t store_newest_of(store_stream_t *stream, bytes_t subject, uint64_t upto, uint32_t *budget, uint64_t *at) {
+seek_outcome_t store_newest_of(store_stream_t *stream, bytes_t subject, uint64_t upto, uint32_t *budget, uint64_t *at) {
     head_t head;
     switch (head_look(stream, subject, &head)) {
-    case READ_UNKNOWN: return STATUS_IO;
-    case READ_NONE: return STATUS_NOT_FOUND;
+    case READ_UNKNOWN: return SEEK_UNKNOWN;
+    case READ_NONE: return SEEK_NONE;
     case READ_FOUND: break;
     }
     *at = *at == 0 || *at > head.last ? head.last : *at;
@@ -222,15 +223,15 @@ status_t store_newest_of(store_stream_t *stream, bytes_t subject, uint64_t upto,
         message_row_t found;
         --*budget;
         if (*at == head.last && *at <= upto) {
-            return STATUS_OK; /* whatever its checksum says: whoever reads it is told */
+            return SEEK_FOUND; /* whatever its checksum says: whoever reads it is told */
         }
         read_outcome_t outcome =
             *at < head.first || *at < stream->log.first_seq ? READ_NONE : message_link(stream, *at, &found);
         switch (outcome) {
-        case READ_UNKNOWN: return STATUS_IO;
+        case READ_UNKNOWN: return SEEK_UNKNOWN;
         case READ_NONE:
             if (!first || *at == head.last) {
-                return STATUS_NOT_FOUND;
+                return SEEK_NONE;
             }
             *at = head.last;
             continue;
@@ -239,21 +240,21 @@ status_t store_newest_of(store_stream_t *stream, bytes_t subject, uint64_t upto,
         if (!found.sound) {
             store_corrupt(stream->store, stream, stream->id, *at, "a message");
             if (*at <= upto) {
-                return STATUS_OK; /* likewise */
+                return SEEK_FOUND; /* likewise */
             }
         }
         if (!found.sound || !is_on(&found, subject) || found.message.previous >= *at) {
             return newest_by_steps(stream, subject, upto, budget, at);
         }
         if (*at <= upto && (found.message.flags & MESSAGE_GONE) == 0) {
-            return STATUS_OK;
+            return SEEK_FOUND;
         }
         *at = found.message.previous;
         if (*at == 0) {
-            return STATUS_NOT_FOUND;
+            return SEEK_NONE;
         }
     }
-    return STATUS_AGAIN;
+    return SEEK_MORE;
 }
 
 typedef struct newest {
@@ -277,26 +278,26 @@ static bool visit_newest(void *context, bytes_t subject, uint64_t count, uint64_
     return !newest->failed;
 }
 
-/* Behind `upto` lies what is not on disk yet: if the disk lags, very much, on one subject perhaps. STATUS_AGAIN: there
- * is more. */
-static status_t newest_behind(store_stream_t *stream, store_newest_t *search, uint64_t upto, uint32_t *budget) {
+/* Behind `upto` lies what is not on disk yet: if the disk lags, very much, on one subject perhaps. */
+static step_outcome_t newest_behind(store_stream_t *stream, store_newest_t *search, uint64_t upto, uint32_t *budget) {
     while (search->names_at < search->names.size) {
         const uint8_t *at = search->names.at + search->names_at;
         bytes_t subject = bytes_of(at + 4, load_be32(at));
-        status_t status = store_newest_of(stream, subject, upto, budget, &search->chain_at);
-        if (status_unknown(status)) {
-            return status;
+        switch (store_newest_of(stream, subject, upto, budget, &search->chain_at)) {
+        case SEEK_UNKNOWN: return STEP_UNKNOWN;
+        case SEEK_MORE: return STEP_MORE;
+        case SEEK_FOUND: search->seq = number_most(search->seq, search->chain_at); break;
+        case SEEK_NONE: break;
         }
-        search->seq = status == STATUS_OK ? number_most(search->seq, search->chain_at) : search->seq;
         search->chain_at = 0;
         search->names_at += 4 + (uint64_t)subject.size;
     }
     search->names.size = search->names_at = 0;
-    return STATUS_OK;
+    return STEP_OVER;
 }
 
-/* Among the last few messages of the stream? STATUS_AGAIN: not there. */
-static status_t newest_near(store_stream_t *stream, bytes_t pattern, uint64_t upto, uint64_t *seq) {
+/* Among the last few messages of the stream? SEEK_MORE: not there. */
+static seek_outcome_t newest_near(store_stream_t *stream, bytes_t pattern, uint64_t upto, uint64_t *seq) {
     uint64_t at = upto > stream->log.last_seq ? stream->log.last_seq : upto;
     uint32_t steps = BACK_STEPS;
     for (int looked = 0; looked < BACK_SCAN; looked++) {
@@ -305,52 +306,59 @@ static status_t newest_near(store_stream_t *stream, bytes_t pattern, uint64_t up
         switch (outcome) {
         case SEEK_UNKNOWN:
         case SEEK_NONE:
-        case SEEK_MORE: return seek_status(outcome);
+        case SEEK_MORE: return outcome;
         case SEEK_FOUND: break;
         }
         if (found.sound && (subject_is_everything(pattern) || subject_matches(found.message.subject, pattern))) {
             *seq = found.seq;
-            return STATUS_OK;
+            return SEEK_FOUND;
         }
         at = found.seq - 1;
     }
-    return STATUS_AGAIN;
+    return SEEK_MORE;
 }
 
-status_t store_newest(store_stream_t *stream, store_newest_t *newest, bytes_t pattern, uint64_t upto, uint32_t budget,
-                      uint64_t *seq) {
-    if (!subject_is_everything(pattern) && !subject_has_wildcard(pattern)) {
-        status_t status = store_newest_of(stream, pattern, upto, &budget, &newest->seq);
-        *seq = newest->seq;
-        return status;
+/* One slice of the walk of all subjects that match, behind the names that the one before has left. */
+static step_outcome_t newest_by_walk(store_stream_t *stream, store_newest_t *newest, uint64_t upto, uint32_t budget) {
+    newest_t found = {.search = newest, .upto = upto};
+    step_outcome_t step = newest_behind(stream, newest, upto, &budget);
+    switch (step) {
+    case STEP_UNKNOWN:
+    case STEP_MORE: return step;
+    case STEP_OVER: break;
     }
-    status_t status = newest->begun ? STATUS_AGAIN : newest_near(stream, pattern, upto, seq);
+    step = budget > 0 ? store_walk_step(newest->walk, budget, visit_newest, &found) : STEP_MORE;
+    return found.failed ? STEP_UNKNOWN : step;
+}
+
+seek_outcome_t store_newest(store_stream_t *stream, store_newest_t *newest, bytes_t pattern, uint64_t upto,
+                            uint32_t budget, uint64_t *seq) {
+    if (!subject_is_everything(pattern) && !subject_has_wildcard(pattern)) {
+        seek_outcome_t outcome = store_newest_of(stream, pattern, upto, &budget, &newest->seq);
+        *seq = newest->seq;
+        return outcome;
+    }
+    seek_outcome_t near = newest->begun ? SEEK_MORE : newest_near(stream, pattern, upto, seq);
     newest->begun = true;
-    if (status != STATUS_AGAIN) {
-        return status;
+    switch (near) {
+    case SEEK_UNKNOWN:
+    case SEEK_NONE:
+    case SEEK_FOUND: return near;
+    case SEEK_MORE: break;
     }
     if (newest->walk == NULL) {
         buffer_init(&newest->names, NAMES_BYTES_MAX);
         newest->walk = store_walk_open(stream, pattern);
-        return newest->walk == NULL ? STATUS_NO_MEMORY : STATUS_AGAIN;
+        return newest->walk == NULL ? SEEK_UNKNOWN : SEEK_MORE;
     }
-    newest_t found = {.search = newest, .upto = upto};
-    status = newest_behind(stream, newest, upto, &budget);
-    if (status != STATUS_OK) {
-        *seq = newest->seq;
-        return status;
-    }
-    step_outcome_t step = budget > 0 ? store_walk_step(newest->walk, budget, visit_newest, &found) : STEP_MORE;
+    step_outcome_t step = newest_by_walk(stream, newest, upto, budget);
     *seq = newest->seq;
-    if (found.failed) {
-        return STATUS_NO_MEMORY;
-    }
     switch (step) {
-    case STEP_UNKNOWN: return STATUS_IO;
-    case STEP_MORE: return STATUS_AGAIN;
+    case STEP_UNKNOWN: return SEEK_UNKNOWN;
+    case STEP_MORE: return SEEK_MORE;
     case STEP_OVER: break;
     }
-    return newest->names.size > 0 ? STATUS_AGAIN : newest->seq == 0 ? STATUS_NOT_FOUND : STATUS_OK;
+    return newest->names.size > 0 ? SEEK_MORE : newest->seq == 0 ? SEEK_NONE : SEEK_FOUND;
 }
 
 void store_newest_end(store_newest_t *newest) {
@@ -359,27 +367,39 @@ void store_newest_end(store_newest_t *newest) {
     *newest = (store_newest_t){0};
 }
 
-static status_t newest_matching(store_stream_t *stream, bytes_t pattern, uint64_t upto, uint64_t *seq) {
+/* However many turns that would be. */
+static read_outcome_t newest_matching(store_stream_t *stream, bytes_t pattern, uint64_t upto, uint64_t *seq) {
     store_newest_t newest = {0};
-    status_t status;
-    do {
-        status = store_newest(stream, &newest, pattern, upto, UINT32_MAX, seq);
-    } while (status == STATUS_AGAIN);
-    store_newest_end(&newest);
-    return status;
-}
-
-status_t subjects_last(store_stream_t *stream, bytes_t pattern, uint64_t *seq) {
-    status_t status = stream->log.messages == 0 ? STATUS_NOT_FOUND : newest_matching(stream, pattern, UINT64_MAX, seq);
-    if (status == STATUS_OK) {
-        return STATUS_OK;
+    read_outcome_t outcome = READ_UNKNOWN;
+    for (bool more = stream->log.messages > 0; more;) {
+        more = false;
+        switch (store_newest(stream, &newest, pattern, upto, UINT32_MAX, seq)) {
+        case SEEK_MORE: more = true; break;
+        case SEEK_NONE: outcome = READ_NONE; break;
+        case SEEK_FOUND: outcome = READ_FOUND; break;
+        case SEEK_UNKNOWN: break;
+        }
     }
-    *seq = 0;
-    return status_unknown(status) ? status : STATUS_OK;
+    store_newest_end(&newest);
+    return stream->log.messages == 0 ? READ_NONE : outcome;
 }
 
-status_t store_last_by_subject(store_stream_t *stream, bytes_t pattern, uint64_t upto, stored_message_t *out) {
+read_outcome_t subjects_last(store_stream_t *stream, bytes_t pattern, uint64_t *seq) {
+    read_outcome_t outcome = newest_matching(stream, pattern, UINT64_MAX, seq);
+    switch (outcome) {
+    case READ_UNKNOWN:
+    case READ_NONE: *seq = 0; break;
+    case READ_FOUND: break;
+    }
+    return outcome;
+}
+
+message_outcome_t store_last_by_subject(store_stream_t *stream, bytes_t pattern, uint64_t upto, stored_message_t *out) {
     uint64_t seq = 0;
-    status_t status = stream->log.messages == 0 ? STATUS_NOT_FOUND : newest_matching(stream, pattern, upto, &seq);
-    return status == STATUS_OK ? store_read(stream, seq, out) : status;
+    switch (newest_matching(stream, pattern, upto, &seq)) {
+    case READ_UNKNOWN: return MESSAGE_UNKNOWN;
+    case READ_NONE: return MESSAGE_NONE;
+    case READ_FOUND: break;
+    }
+    return store_read(stream, seq, out);
 }

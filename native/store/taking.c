@@ -30,17 +30,14 @@ static status_t take_out(store_stream_t *stream, taking_t *taking, uint64_t upto
             return STATUS_AGAIN;
         }
         (*steps)--;
-        status_t status = store_next(stream, all, &from, upto, 1, &message);
-        if (status == STATUS_NOT_FOUND) {
-            taking->clean_seq = upto;
-            return STATUS_OK;
-        }
-        if (status == STATUS_AGAIN) {
-            taking->clean_seq = from - 1;
-            continue;
+        switch (store_next(stream, all, &from, upto, 1, &message)) {
+        case SEEK_UNKNOWN: return STATUS_IO;
+        case SEEK_NONE: taking->clean_seq = upto; return STATUS_OK;
+        case SEEK_MORE: taking->clean_seq = from - 1; continue;
+        case SEEK_FOUND: break;
         }
         uint64_t seq = message.seq;
-        status = status == STATUS_OK ? store_delete(stream, seq) : status;
+        status_t status = store_delete(stream, seq);
         if (status != STATUS_OK && status != STATUS_NOT_FOUND) {
             return status == STATUS_FULL ? STATUS_AGAIN : status;
         }

@@ -127,7 +127,7 @@ static void report_reads(bench_t *bench) {
     for (uint64_t i = 0; i < bench->streams; i++) {
         uint64_t from = 0;
         stored_message_t message;
-        while (store_next(bench->stream[i], (filters_t){0}, &from, UINT64_MAX, 1000, &message) == STATUS_OK) {
+        while (store_next(bench->stream[i], (filters_t){0}, &from, UINT64_MAX, 1000, &message) == SEEK_FOUND) {
             from++;
             if (++read % 1000 == 0) {
                 store_tick(bench->store, clock_now());

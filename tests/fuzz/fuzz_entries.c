@@ -119,7 +119,7 @@ static uint64_t digest_of(const member_t *member) {
     for (uint64_t seq = state.first_seq; state.messages > 0 && seq <= state.last_seq && seq < state.first_seq + 100;
          seq++) {
         stored_message_t message;
-        if (store_read(member->stream, seq, &message) == STATUS_OK) {
+        if (store_read(member->stream, seq, &message) == MESSAGE_FOUND) {
             hash = hash * 31 + seq + (uint64_t)message.ts;
             hash = hash * 31 + hash_bytes(message.subject.at, message.subject.size);
             hash = hash * 31 + hash_bytes(message.header.at, message.header.size);

@@ -241,30 +241,30 @@ HELPER bool fake_matches(const fake_message_t *message, filters_t filters) {
     return filters.count == 0;
 }
 
-status_t store_read(store_stream_t *stream, uint64_t seq, stored_message_t *out) {
-    if (seq == 0 || seq > stream->last || !stream->messages[seq].there) return STATUS_NOT_FOUND;
+message_outcome_t store_read(store_stream_t *stream, uint64_t seq, stored_message_t *out) {
+    if (seq == 0 || seq > stream->last || !stream->messages[seq].there) return MESSAGE_NONE;
     fake_fill(stream, seq, out);
-    return STATUS_OK;
+    return MESSAGE_FOUND;
 }
 
-status_t store_next(store_stream_t *stream, filters_t filters, uint64_t *from, uint64_t upto, uint32_t budget,
-                    stored_message_t *out) {
+seek_outcome_t store_next(store_stream_t *stream, filters_t filters, uint64_t *from, uint64_t upto, uint32_t budget,
+                          stored_message_t *out) {
     uint64_t end = upto < stream->last ? upto : stream->last;
     for (uint64_t seq = *from > 0 ? *from : 1; seq <= end; seq++) {
         if (budget-- == 0) {
             *from = seq;
-            return STATUS_AGAIN;
+            return SEEK_MORE;
         }
         if (!fake_matches(&stream->messages[seq], filters)) continue;
         fake_fill(stream, seq, out);
         *from = seq;
-        return STATUS_OK;
+        return SEEK_FOUND;
     }
-    return STATUS_NOT_FOUND;
+    return SEEK_NONE;
 }
 
-status_t store_next_ahead(store_stream_t *stream, store_ahead_t *ahead, filters_t filters, uint64_t *from,
-                          uint64_t upto, uint32_t budget, stored_message_t *out) {
+seek_outcome_t store_next_ahead(store_stream_t *stream, store_ahead_t *ahead, filters_t filters, uint64_t *from,
+                                uint64_t upto, uint32_t budget, stored_message_t *out) {
     (void)ahead;
     return store_next(stream, filters, from, upto, budget, out);
 }
@@ -273,22 +273,22 @@ void store_ahead_end(store_ahead_t *ahead) {
     (void)ahead;
 }
 
-status_t store_last_by_subject(store_stream_t *stream, bytes_t pattern, uint64_t upto, stored_message_t *out) {
+message_outcome_t store_last_by_subject(store_stream_t *stream, bytes_t pattern, uint64_t upto, stored_message_t *out) {
     filters_t filters = {.patterns = &pattern, .count = 1};
     for (uint64_t seq = upto < stream->last ? upto : stream->last; seq > 0; seq--) {
         if (!fake_matches(&stream->messages[seq], filters)) continue;
         fake_fill(stream, seq, out);
-        return STATUS_OK;
+        return MESSAGE_FOUND;
     }
-    return STATUS_NOT_FOUND;
+    return MESSAGE_NONE;
 }
 
-status_t store_seq_at_time(store_stream_t *stream, int64_t ts, uint32_t budget, uint64_t *seq) {
+seek_outcome_t store_seq_at_time(store_stream_t *stream, int64_t ts, uint32_t budget, uint64_t *seq) {
     (void)budget;
     for (*seq = 1; *seq <= stream->last; ++*seq) {
-        if (stream->messages[*seq].there && stream->messages[*seq].ts >= ts) return STATUS_OK;
+        if (stream->messages[*seq].there && stream->messages[*seq].ts >= ts) return SEEK_FOUND;
     }
-    return STATUS_NOT_FOUND;
+    return SEEK_NONE;
 }
 
 HELPER uint64_t store_count(store_stream_t *stream, filters_t filters, uint64_t from) {
@@ -388,14 +388,14 @@ void store_walk_close(store_walk_t *walk) {
     free(walk);
 }
 
-status_t store_newest(store_stream_t *stream, store_newest_t *newest, bytes_t pattern, uint64_t upto, uint32_t budget,
-                      uint64_t *seq) {
+seek_outcome_t store_newest(store_stream_t *stream, store_newest_t *newest, bytes_t pattern, uint64_t upto,
+                            uint32_t budget, uint64_t *seq) {
     (void)budget;
     stored_message_t message;
-    if (newest->seq++ < stream->tally_steps) return STATUS_AGAIN;
-    status_t status = store_last_by_subject(stream, pattern, upto, &message);
-    *seq = status == STATUS_OK ? message.seq : 0;
-    return status;
+    if (newest->seq++ < stream->tally_steps) return SEEK_MORE;
+    bool found = store_last_by_subject(stream, pattern, upto, &message) == MESSAGE_FOUND;
+    *seq = found ? message.seq : 0;
+    return found ? SEEK_FOUND : SEEK_NONE;
 }
 
 void store_newest_end(store_newest_t *newest) {

@@ -542,7 +542,7 @@ static inline void node_agrees(const node_t *node, uint32_t group) {
         if (token == 0 || is_lacking(pairs, ++nth)) {
             continue;
         }
-        CHECK_EQ_I64(STATUS_OK, store_read(node->stream[group], ++seq, &message));
+        CHECK_EQ_I64(MESSAGE_FOUND, store_read(node->stream[group], ++seq, &message));
         CHECK_EQ_U64(token, load_be64(message.payload.at));
     }
     CHECK_EQ_U64(seq, rig_state(node->stream[group]).messages);

@@ -110,9 +110,9 @@ static inline uint64_t digest_of(uint32_t at) {
     uint64_t digest = hash_bytes((const uint8_t *)numbers, sizeof numbers) | 1;
     for (uint64_t seq = state.first_seq; seq != 0 && seq <= state.last_seq; seq++) {
         stored_message_t message;
-        status_t status = store_read(stream, seq, &message);
-        CHECK(status == STATUS_OK || status == STATUS_NOT_FOUND);
-        if (status == STATUS_OK) {
+        message_outcome_t status = store_read(stream, seq, &message);
+        CHECK(status == MESSAGE_FOUND || status == MESSAGE_NONE);
+        if (status == MESSAGE_FOUND) {
             digest = digest * 31 + message.seq * 7 + (uint64_t)message.ts;
             digest = digest * 31 + hash_bytes(message.subject.at, message.subject.size);
             digest = digest * 31 + hash_bytes(message.header.at, message.header.size);

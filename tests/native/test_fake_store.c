@@ -105,9 +105,9 @@ static void same(void) {
     seen_size[0] = seen_size[1] = 0;
 }
 
-static void say_message(int side, status_t status, const stored_message_t *message) {
-    if (status != STATUS_OK) {
-        SAY(side, "none %d\n", (int)status);
+static void say_message(int side, int outcome, const stored_message_t *message) {
+    if (outcome != MESSAGE_FOUND) {
+        SAY(side, "none %d\n", outcome);
         return;
     }
     SAY(side, "%" PRIu64 " %" PRId64 " %.*s|%.*s|%.*s\n", message->seq, message->ts, (int)message->subject.size,
@@ -210,38 +210,38 @@ static void ask_states(void) {
 static void ask_messages(bytes_t pattern, filters_t filters) {
     stored_message_t message = {0};
     uint64_t seq = below(fake_stream->last + 3), upto = below(fake_stream->last + 3);
-    say_message(0, store_read(real_stream, seq, &message), &message);
-    say_message(1, fake_store_read(fake_stream, seq, &message), &message);
+    say_message(0, (int)store_read(real_stream, seq, &message), &message);
+    say_message(1, (int)fake_store_read(fake_stream, seq, &message), &message);
     uint64_t from = seq;
-    status_t status;
-    while ((status = store_next(real_stream, filters, &from, upto, 3, &message)) == STATUS_AGAIN) {
+    seek_outcome_t outcome;
+    while ((outcome = store_next(real_stream, filters, &from, upto, 3, &message)) == SEEK_MORE) {
     }
-    say_message(0, status, &message);
+    say_message(0, (int)outcome, &message);
     from = seq;
-    while ((status = fake_store_next(fake_stream, filters, &from, upto, 3, &message)) == STATUS_AGAIN) {
+    while ((outcome = fake_store_next(fake_stream, filters, &from, upto, 3, &message)) == SEEK_MORE) {
     }
-    say_message(1, status, &message);
-    say_message(0, store_last_by_subject(real_stream, pattern, upto, &message), &message);
-    say_message(1, fake_store_last_by_subject(fake_stream, pattern, upto, &message), &message);
+    say_message(1, (int)outcome, &message);
+    say_message(0, (int)store_last_by_subject(real_stream, pattern, upto, &message), &message);
+    say_message(1, (int)fake_store_last_by_subject(fake_stream, pattern, upto, &message), &message);
     store_newest_t search = {0};
-    while ((status = store_newest(real_stream, &search, pattern, upto, 3, &seq)) == STATUS_AGAIN) {
+    while ((outcome = store_newest(real_stream, &search, pattern, upto, 3, &seq)) == SEEK_MORE) {
     }
     store_newest_end(&search);
-    SAY(0, "newest %d %" PRIu64 "\n", (int)status, status == STATUS_OK ? seq : 0);
+    SAY(0, "newest %d %" PRIu64 "\n", (int)outcome, outcome == SEEK_FOUND ? seq : 0);
     search = (store_newest_t){0};
-    while ((status = fake_store_newest(fake_stream, &search, pattern, upto, 3, &seq)) == STATUS_AGAIN) {
+    while ((outcome = fake_store_newest(fake_stream, &search, pattern, upto, 3, &seq)) == SEEK_MORE) {
     }
     fake_store_newest_end(&search);
-    SAY(1, "newest %d %" PRIu64 "\n", (int)status, status == STATUS_OK ? seq : 0);
+    SAY(1, "newest %d %" PRIu64 "\n", (int)outcome, outcome == SEEK_FOUND ? seq : 0);
 }
 
 static void ask_times(void) {
     int64_t ts = rig.now.wall_ns - (int64_t)below(200) * 1000000 + 1000000;
     uint64_t seq = 0;
-    status_t status = store_seq_at_time(real_stream, ts, UINT32_MAX, &seq);
-    SAY(0, "at %d %" PRIu64 "\n", (int)status, status == STATUS_OK ? seq : 0);
+    seek_outcome_t status = store_seq_at_time(real_stream, ts, UINT32_MAX, &seq);
+    SAY(0, "at %d %" PRIu64 "\n", (int)status, status == SEEK_FOUND ? seq : 0);
     status = fake_store_seq_at_time(fake_stream, ts, UINT32_MAX, &seq);
-    SAY(1, "at %d %" PRIu64 "\n", (int)status, status == STATUS_OK ? seq : 0);
+    SAY(1, "at %d %" PRIu64 "\n", (int)status, status == SEEK_FOUND ? seq : 0);
 }
 
 static void ask_counts(bytes_t pattern, filters_t filters) {

@@ -92,8 +92,8 @@ static void removals(void) {
         stored_message_t message;
         CHECK_EQ_I64(STATUS_OK, changes_apply(stream, all()));
         CHECK_EQ_U64(2, rig_state(stream).messages);
-        CHECK_EQ_I64(STATUS_OK, store_read(stream, 1, &message));
-        CHECK_EQ_I64(STATUS_OK, store_read(stream, 4, &message));
+        CHECK_EQ_I64(MESSAGE_FOUND, store_read(stream, 1, &message));
+        CHECK_EQ_I64(MESSAGE_FOUND, store_read(stream, 4, &message));
         has(RECORD_CONSUMER_STATE, 1, 0, "all");
     }
     static const struct {

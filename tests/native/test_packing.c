@@ -63,7 +63,7 @@ static void check_all(store_stream_t *stream) {
     for (uint32_t i = 1; i <= COUNT; i++) {
         char text[SIZE];
         stored_message_t message;
-        CHECK_EQ_I64(STATUS_OK, store_read(stream, i, &message));
+        CHECK_EQ_I64(MESSAGE_FOUND, store_read(stream, i, &message));
         CHECK(bytes_equal(telemetry(text, sizeof text, i), message.payload));
     }
 }
@@ -276,10 +276,10 @@ static uint32_t check_readings(store_stream_t *stream, uint64_t seq, uint32_t ki
     for (uint32_t i = 1; i <= count; i++) {
         char text[200];
         stored_message_t message;
-        status_t status = store_read(stream, seq + i - 1, &message);
-        CHECK(status == STATUS_OK || status == STATUS_CORRUPT);
-        CHECK(status != STATUS_OK || bytes_equal(reading(text, sizeof text, kind, i), message.payload));
-        lost += status != STATUS_OK;
+        message_outcome_t status = store_read(stream, seq + i - 1, &message);
+        CHECK(status == MESSAGE_FOUND || status == MESSAGE_DAMAGED);
+        CHECK(status != MESSAGE_FOUND || bytes_equal(reading(text, sizeof text, kind, i), message.payload));
+        lost += status != MESSAGE_FOUND;
     }
     return lost;
 }

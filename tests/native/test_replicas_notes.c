@@ -57,7 +57,7 @@ static void find_messages(uint32_t at, bool there[OPS_MAX]) {
     memset(there, 0, OPS_MAX * sizeof *there);
     for (uint64_t seq = 1; seq <= rig_state(stream).last_seq; seq++) {
         stored_message_t message;
-        CHECK_EQ_I64(STATUS_OK, store_read(stream, seq, &message));
+        CHECK_EQ_I64(MESSAGE_FOUND, store_read(stream, seq, &message));
         uint64_t number = load_be64(message.payload.at);
         CHECK(number > 0 && number < OPS_MAX && !there[number]);
         there[number] = true;

@@ -42,7 +42,7 @@ static bool on_end(void *context, const append_t *append) {
     if (below(8) == 0) {
         return false; /* not now */
     }
-    status_t status = store_last_by_subject(stream, append->header, UINT64_MAX, &last);
+    status_t status = message_status(store_last_by_subject(stream, append->header, UINT64_MAX, &last));
     status = status == STATUS_OK ? store_delete(stream, last.seq) : status;
     return status == STATUS_OK || status == STATUS_NOT_FOUND;
 }
@@ -66,9 +66,9 @@ static void fire(uint32_t at, const ripe_t *one) {
     stored_message_t schedule;
     uint8_t payload[8];
     uint8_t subject[24];
-    status_t status = store_read(node->stream[0], one->seq, &schedule);
-    if (status != STATUS_OK) {
-        CHECK(!status_unknown(status));
+    message_outcome_t status = store_read(node->stream[0], one->seq, &schedule);
+    if (status != MESSAGE_FOUND) {
+        CHECK(status != MESSAGE_UNKNOWN);
         return;
     }
     append_t append = {.subject = bytes_of(subject, schedule.subject.size), .payload = bytes_of(payload, 8)};
@@ -137,9 +137,9 @@ static uint32_t made_of(uint64_t number) {
     snprintf(subject, sizeof subject, "t.%llu", (unsigned long long)number);
     for (uint64_t seq = state.first_seq; seq != 0 && seq <= state.last_seq; seq++) {
         stored_message_t message;
-        status_t status = store_read(stream, seq, &message);
-        CHECK(status == STATUS_OK || status == STATUS_NOT_FOUND);
-        if (status == STATUS_OK && bytes_equal(message.subject, text(subject))) {
+        message_outcome_t status = store_read(stream, seq, &message);
+        CHECK(status == MESSAGE_FOUND || status == MESSAGE_NONE);
+        if (status == MESSAGE_FOUND && bytes_equal(message.subject, text(subject))) {
             for (uint32_t i = 0; i < count; i++) {
                 CHECK(times[i] != (int64_t)load_be64(message.payload.at));
             }
@@ -154,9 +154,9 @@ static bool is_there(uint64_t number) {
     char subject[24];
     stored_message_t last;
     snprintf(subject, sizeof subject, "p.%llu", (unsigned long long)number);
-    status_t status = store_last_by_subject(world.node[0].stream[0], text(subject), UINT64_MAX, &last);
-    CHECK(status == STATUS_OK || status == STATUS_NOT_FOUND);
-    return status == STATUS_OK;
+    message_outcome_t status = store_last_by_subject(world.node[0].stream[0], text(subject), UINT64_MAX, &last);
+    CHECK(status == MESSAGE_FOUND || status == MESSAGE_NONE);
+    return status == MESSAGE_FOUND;
 }
 
 /* The times that a member has for its schedules. */

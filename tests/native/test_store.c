@@ -45,7 +45,7 @@ static void all_of_a_message(bool crash, bool checkpoint) {
     }
     stream = rig_stream(&rig, 1, rig_config());
     stored_message_t message;
-    CHECK_EQ_I64(STATUS_OK, store_read(stream, done.seq, &message));
+    CHECK_EQ_I64(MESSAGE_FOUND, store_read(stream, done.seq, &message));
     CHECK_EQ_I64(RIG_START, message.ts);
     CHECK_TEXT("box.temp", message.subject.at, message.subject.size);
     CHECK_TEXT("NATS/1.0\r\nA: b\r\n\r\n", message.header.at, message.header.size);
@@ -112,7 +112,7 @@ static void journal_laps(void) {
     CHECK_EQ_U64(300, rig_state(stream).messages);
     for (uint64_t i = 1; i <= 300; i++) {
         stored_message_t message;
-        CHECK_EQ_I64(STATUS_OK, store_read(stream, i, &message));
+        CHECK_EQ_I64(MESSAGE_FOUND, store_read(stream, i, &message));
         CHECK_EQ_U64(sizeof payload - 1, message.payload.size);
     }
     rig_close(&rig);
@@ -233,7 +233,7 @@ static void mirror_keeps_sequences(void) {
     rig_checkpoint(&rig);
     stored_message_t message;
     uint64_t from = 6;
-    CHECK_EQ_I64(STATUS_OK, store_next(stream, (filters_t){0}, &from, UINT64_MAX, 4, &message));
+    CHECK_EQ_I64(SEEK_FOUND, store_next(stream, (filters_t){0}, &from, UINT64_MAX, 4, &message));
     CHECK_EQ_U64(9, message.seq);
     CHECK_EQ_I64(12346, message.ts);
     rig_close(&rig);
@@ -294,7 +294,7 @@ static void memory_store(void) {
     CHECK_EQ_U64(100, store_stream_visible(stream));
     rig_checkpoint(&rig);
     stored_message_t message;
-    CHECK_EQ_I64(STATUS_OK, store_read(stream, 50, &message));
+    CHECK_EQ_I64(MESSAGE_FOUND, store_read(stream, 50, &message));
     rig_reopen(&rig);
     stream = rig_stream(&rig, 1, config);
     CHECK_EQ_U64(0, rig_state(stream).messages);

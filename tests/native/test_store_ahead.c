@@ -64,20 +64,20 @@ static void read_on(reader_t *reader, uint64_t upto) {
     for (;;) {
         uint64_t plain = reader->from;
         uint32_t slices = 0;
-        status_t status;
+        seek_outcome_t status;
         while ((status = store_next_ahead(stream, &reader->ahead, filters_of(reader), &reader->from, upto,
                                           (uint32_t)below(4000) + 1, &message))
-               == STATUS_AGAIN) {
+               == SEEK_MORE) {
             CHECK(slices++ < MESSAGES);
             if (below(4) == 0) {
                 put_some((uint32_t)below(200)); /* behind upto; the oldest ones go */
             }
         }
-        status_t wanted;
-        while ((wanted = store_next(stream, filters_of(reader), &plain, upto, 5000, &expected)) == STATUS_AGAIN) {
+        seek_outcome_t wanted;
+        while ((wanted = store_next(stream, filters_of(reader), &plain, upto, 5000, &expected)) == SEEK_MORE) {
         }
         CHECK_EQ_I64(wanted, status);
-        if (status != STATUS_OK) {
+        if (status != SEEK_FOUND) {
             return;
         }
         CHECK_EQ_U64(expected.seq, message.seq);
@@ -99,7 +99,7 @@ static void change_something(reader_t readers[READERS]) {
     reader_t *reader = &readers[below(READERS)];
     stored_message_t message;
     uint64_t from = reader->from;
-    for (int i = 0; i < 3 && store_next(stream, filters_of(reader), &from, UINT64_MAX, 50000, &message) == STATUS_OK;
+    for (int i = 0; i < 3 && store_next(stream, filters_of(reader), &from, UINT64_MAX, 50000, &message) == SEEK_FOUND;
          i++) {
         CHECK_EQ_I64(STATUS_OK, store_delete(stream, message.seq)); /* one that it has found already */
         from = message.seq + 1;
@@ -168,10 +168,10 @@ static void far_ones_come(const char *filter, const char *const one[2]) {
     stored_message_t message;
     uint32_t calls = 0;
     for (uint64_t found = 0; found < COUNT; calls++) {
-        status_t status =
+        seek_outcome_t status =
             store_next_ahead(stream, &reader.ahead, filters_of(&reader), &reader.from, UINT64_MAX, BUDGET, &message);
-        CHECK(status == STATUS_OK || status == STATUS_AGAIN);
-        if (status == STATUS_OK) {
+        CHECK(status == SEEK_FOUND || status == SEEK_MORE);
+        if (status == SEEK_FOUND) {
             CHECK_EQ_U64(++found * APART, message.seq);
             reader.from = message.seq + 1;
         }
@@ -202,13 +202,13 @@ static void none_is_passed_over_by_a_newer_one(void) {
         }
         reader_t reader = {.filters = {text("dev.*")}, .from = 1};
         uint32_t count = 0;
-        status_t status = STATUS_AGAIN;
-        for (uint32_t calls = 0; status != STATUS_NOT_FOUND || calls <= when + 1; calls++) {
+        seek_outcome_t status = SEEK_MORE;
+        for (uint32_t calls = 0; status != SEEK_NONE || calls <= when + 1; calls++) {
             stored_message_t message = {0};
             status = store_next_ahead(stream, &reader.ahead, filters_of(&reader), &reader.from, UINT64_MAX,
                                       calls == 0 ? 200 : 1, &message);
             CHECK(calls < 9000);
-            if (status == STATUS_OK) {
+            if (status == SEEK_FOUND) {
                 CHECK_EQ_U64(count < 4 ? expected[count] : 0, message.seq);
                 count++;
                 reader.from = message.seq + 1;

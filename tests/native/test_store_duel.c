@@ -158,7 +158,7 @@ static void compare_messages(store_stream_t *stream) {
     stored_message_t message;
     for (uint64_t seq = model.first > 20 ? model.first - 20 : 1; seq <= model.last + 2; seq++) {
         bool alive = seq >= model.first && seq <= model.last && model.at[seq].alive;
-        CHECK_EQ_I64(alive ? STATUS_OK : STATUS_NOT_FOUND, store_read(stream, seq, &message));
+        CHECK_EQ_I64(alive ? MESSAGE_FOUND : MESSAGE_NONE, store_read(stream, seq, &message));
         if (alive) {
             compare_message(&message, seq);
         }
@@ -179,18 +179,18 @@ static void compare_walk(store_stream_t *stream, const char *pattern) {
         }
         counted++;
         if (seq <= upto) {
-            status_t status;
-            while ((status = store_next(stream, filters, &start, upto, 7, &message)) == STATUS_AGAIN) {
+            seek_outcome_t status;
+            while ((status = store_next(stream, filters, &start, upto, 7, &message)) == SEEK_MORE) {
             }
-            CHECK_EQ_I64(STATUS_OK, status);
+            CHECK_EQ_I64(SEEK_FOUND, status);
             compare_message(&message, seq);
             start = seq + 1;
         }
     }
-    status_t status;
-    while ((status = store_next(stream, filters, &start, upto, 7, &message)) == STATUS_AGAIN) {
+    seek_outcome_t status;
+    while ((status = store_next(stream, filters, &start, upto, 7, &message)) == SEEK_MORE) {
     }
-    CHECK_EQ_I64(STATUS_NOT_FOUND, status);
+    CHECK_EQ_I64(SEEK_NONE, status);
     CHECK_EQ_U64(counted, store_count(stream, filters, from));
 }
 
@@ -202,7 +202,7 @@ static void compare_newest(store_stream_t *stream, const char *pattern) {
     for (uint64_t seq = model.first; seq <= model.last && seq <= upto; seq++) {
         newest = model.at[seq].alive && matches(seq, filter) ? seq : newest;
     }
-    CHECK_EQ_I64(newest > 0 ? STATUS_OK : STATUS_NOT_FOUND, store_last_by_subject(stream, filter, upto, &message));
+    CHECK_EQ_I64(newest > 0 ? MESSAGE_FOUND : MESSAGE_NONE, store_last_by_subject(stream, filter, upto, &message));
     if (newest > 0) {
         compare_message(&message, newest);
     }
@@ -268,11 +268,11 @@ static void compare_all(store_stream_t *stream) {
     }
     uint64_t next = model.first;
     uint64_t from = 0;
-    status_t status;
+    step_outcome_t step;
     do {
-        status = store_deleted(stream, &from, UINT64_MAX, 1 + (uint32_t)chance_below(50), visit_deleted, &next);
-    } while (status == STATUS_AGAIN);
-    CHECK_EQ_I64(STATUS_OK, status);
+        step = store_deleted(stream, &from, UINT64_MAX, 1 + (uint32_t)chance_below(50), visit_deleted, &next);
+    } while (step == STEP_MORE);
+    CHECK_EQ_I64(STEP_OVER, step);
     CHECK(next != UINT64_MAX);
     uint64_t seq = 0;
     uint64_t at = model.last > 0 ? 1 + chance_below(model.last) : 0;
@@ -281,7 +281,7 @@ static void compare_all(store_stream_t *stream) {
         want++;
     }
     if (model.messages > 0 && at >= model.first) {
-        CHECK_EQ_I64(want <= model.last ? STATUS_OK : STATUS_NOT_FOUND,
+        CHECK_EQ_I64(want <= model.last ? SEEK_FOUND : SEEK_NONE,
                      store_seq_at_time(stream, model.at[at].ts, UINT32_MAX, &seq));
         CHECK_EQ_U64(want, want <= model.last ? seq : want);
     }

@@ -79,10 +79,10 @@ static void delete_the_newest(void) {
     stored_message_t message;
     delete(5);
     delete(4);
-    status_t status = store_last_by_subject(stream, text("s.a"), UINT64_MAX, &message);
-    SCENE_CHECK(status != STATUS_NOT_FOUND && (status != STATUS_OK || message.seq == 3));
+    message_outcome_t status = store_last_by_subject(stream, text("s.a"), UINT64_MAX, &message);
+    SCENE_CHECK(status != MESSAGE_NONE && (status != MESSAGE_FOUND || message.seq == 3));
     status = store_last_by_subject(stream, text("s.*"), UINT64_MAX, &message);
-    SCENE_CHECK(status != STATUS_NOT_FOUND && (status != STATUS_OK || message.seq == 3));
+    SCENE_CHECK(status != MESSAGE_NONE && (status != MESSAGE_FOUND || message.seq == 3));
 }
 
 static void the_newest_of_a_subject_is_known_after_deletions(void) {
@@ -232,9 +232,9 @@ static void read_and_put_more(void) {
     char text_of[READING_SIZE];
     for (unsigned i = 1; i <= READINGS; i += 7) {
         stored_message_t message;
-        status_t status = store_read(stream, i, &message);
-        SCENE_CHECK(status != STATUS_NOT_FOUND && status != STATUS_CORRUPT);
-        SCENE_CHECK(status != STATUS_OK || bytes_equal(message.payload, text(reading(text_of, i))));
+        message_outcome_t status = store_read(stream, i, &message);
+        SCENE_CHECK(status != MESSAGE_NONE && status != MESSAGE_DAMAGED);
+        SCENE_CHECK(status != MESSAGE_FOUND || bytes_equal(message.payload, text(reading(text_of, i))));
     }
     put_readings(READINGS + 1, READINGS + 10);
 }
@@ -320,10 +320,10 @@ static void put_and_delete(void) {
 static void ask(void) {
     unsigned count = 0;
     uint64_t at = 1;
-    status_t status = store_deleted(stream, &at, 8, 100, count_one, &count);
-    SCENE_CHECK(status != STATUS_OK || count == 2);
+    step_outcome_t step = store_deleted(stream, &at, 8, 100, count_one, &count);
+    SCENE_CHECK(step != STEP_OVER || count == 2);
     count = 0;
-    status = store_subjects(stream, text("s.*"), count_subject, &count);
+    status_t status = store_subjects(stream, text("s.*"), count_subject, &count);
     SCENE_CHECK(status != STATUS_OK || count == 3);
     count = 0;
     status = store_record_each(rig.store, RECORD_CONTROL, BYTES_NONE, BYTES_NONE, count_record, &count);
@@ -334,14 +334,14 @@ static void ask(void) {
     at = 1;
     stored_message_t message;
     bytes_t pattern = text("s.c");
-    status = store_next(stream, (filters_t){.patterns = &pattern, .count = 1}, &at, 8, 100, &message);
-    SCENE_CHECK(status != STATUS_NOT_FOUND && (status != STATUS_OK || message.seq == 5));
-    status = store_seq_at_time(stream, RIG_START - 1, 100, &at);
-    SCENE_CHECK(status != STATUS_NOT_FOUND && (status != STATUS_OK || at == 1));
+    seek_outcome_t seek = store_next(stream, (filters_t){.patterns = &pattern, .count = 1}, &at, 8, 100, &message);
+    SCENE_CHECK(seek != SEEK_NONE && (seek != SEEK_FOUND || message.seq == 5));
+    seek = store_seq_at_time(stream, RIG_START - 1, 100, &at);
+    SCENE_CHECK(seek != SEEK_NONE && (seek != SEEK_FOUND || at == 1));
     store_ahead_t ahead = {.sparse = true};
     at = 1;
-    status = store_next_ahead(stream, &ahead, (filters_t){.patterns = &pattern, .count = 1}, &at, 8, 100, &message);
-    SCENE_CHECK(status != STATUS_NOT_FOUND && (status != STATUS_OK || message.seq == 5));
+    seek = store_next_ahead(stream, &ahead, (filters_t){.patterns = &pattern, .count = 1}, &at, 8, 100, &message);
+    SCENE_CHECK(seek != SEEK_NONE && (seek != SEEK_FOUND || message.seq == 5));
     store_ahead_end(&ahead);
     store_tally_t *tally = store_tally_open(stream, (filters_t){.patterns = &pattern, .count = 1}, 3);
     for (unsigned tries = 0; tally != NULL && store_tally_step(tally, UINT32_MAX) != STEP_OVER;) {

@@ -195,9 +195,9 @@ static void check_by_sequence(store_stream_t *stream) {
     uint64_t first = 0;
     stored_message_t found;
     for (uint64_t seq = 1; seq <= last; seq++) {
-        status_t status = store_read(stream, seq, &found);
-        CHECK_EQ_I64(model[seq].there ? STATUS_OK : STATUS_NOT_FOUND, status);
-        if (status == STATUS_OK) {
+        message_outcome_t status = store_read(stream, seq, &found);
+        CHECK_EQ_I64(model[seq].there ? MESSAGE_FOUND : MESSAGE_NONE, status);
+        if (status == MESSAGE_FOUND) {
             check_message(&found, seq);
         }
         first = first == 0 && model[seq].there ? seq : first;
@@ -206,7 +206,7 @@ static void check_by_sequence(store_stream_t *stream) {
     uint64_t from = 1;
     for (uint64_t seq = first; seq != 0 && seq <= last; seq++) {
         if (model[seq].there) {
-            CHECK_EQ_I64(STATUS_OK, store_next(stream, (filters_t){0}, &from, UINT64_MAX, UINT32_MAX, &found));
+            CHECK_EQ_I64(SEEK_FOUND, store_next(stream, (filters_t){0}, &from, UINT64_MAX, UINT32_MAX, &found));
             check_message(&found, seq);
             from = seq + 1;
         }
@@ -229,8 +229,8 @@ static void check_subject(store_stream_t *stream, unsigned number) {
     CHECK_EQ_U64(count, store_count(stream, filters, 0));
     for (uint64_t upto = last; upto > 0; upto -= upto > 97 ? 97 : upto) {
         uint64_t newest = newest_in_model(number, upto);
-        status_t status = store_last_by_subject(stream, pattern, upto, &found);
-        CHECK_EQ_I64(newest != 0 ? STATUS_OK : STATUS_NOT_FOUND, status);
+        message_outcome_t status = store_last_by_subject(stream, pattern, upto, &found);
+        CHECK_EQ_I64(newest != 0 ? MESSAGE_FOUND : MESSAGE_NONE, status);
         if (newest != 0) {
             check_message(&found, newest);
         }
@@ -239,11 +239,11 @@ static void check_subject(store_stream_t *stream, unsigned number) {
     uint64_t from = 1;
     for (uint64_t seq = 1; seq <= last; seq++) {
         if (model[seq].there && subject_number(seq) == number) {
-            status_t status;
+            seek_outcome_t status;
             do {
                 status = store_next_ahead(stream, &ahead, filters, &from, UINT64_MAX, 100, &found);
-            } while (status == STATUS_AGAIN);
-            CHECK_EQ_I64(STATUS_OK, status);
+            } while (status == SEEK_MORE);
+            CHECK_EQ_I64(SEEK_FOUND, status);
             check_message(&found, seq);
             from = seq + 1;
         }
@@ -503,7 +503,7 @@ static void by_subject(void) {
     store_stream_t *stream = rig_stream(&rig, 1, config);
     for (uint64_t seq = 1; seq <= MESSAGES; seq++) {
         stored_message_t found;
-        model[seq].there = store_read(stream, seq, &found) == STATUS_OK;
+        model[seq].there = store_read(stream, seq, &found) == MESSAGE_FOUND;
     }
     store_close(rig.store);
     spoil(MESSAGES - 30, 0);
@@ -514,7 +514,7 @@ static void by_subject(void) {
     stream = fill_all(start(), false);
     for (uint64_t seq = 1; seq <= MESSAGES; seq++) {
         stored_message_t found;
-        model[seq].there = store_read(stream, seq, &found) == STATUS_OK;
+        model[seq].there = store_read(stream, seq, &found) == MESSAGE_FOUND;
         CHECK_EQ_U64(before[seq], model[seq].there);
     }
     check_all(stream);

@@ -24,11 +24,11 @@ static void spoil_messages(uint64_t from, uint64_t upto) {
     env_close(env);
 }
 
-static void newest_at(store_stream_t *stream, const char *subject, uint64_t upto, status_t status, uint64_t seq) {
+static void newest_at(store_stream_t *stream, const char *subject, uint64_t upto, seek_outcome_t status, uint64_t seq) {
     uint64_t at = 0;
     uint32_t budget = 100;
     CHECK_EQ_I64(status, store_newest_of(stream, text(subject), upto, &budget, &at));
-    CHECK_EQ_U64(seq, status == STATUS_OK ? at : 0);
+    CHECK_EQ_U64(seq, status == SEEK_FOUND ? at : 0);
 }
 
 static void older_ones_are_found_behind_a_damaged_one(void) {
@@ -45,10 +45,10 @@ static void older_ones_are_found_behind_a_damaged_one(void) {
     spoil_messages(4, 4);
     rig_start(&rig);
     stream = rig_stream(&rig, 1, rig_config());
-    newest_at(stream, "dam.a", 5, STATUS_OK, 5);
-    newest_at(stream, "dam.a", 4, STATUS_OK, 4); /* who reads it is told that it is damaged */
-    newest_at(stream, "dam.a", 3, STATUS_OK, 2);
-    newest_at(stream, "dam.a", 1, STATUS_NOT_FOUND, 0);
+    newest_at(stream, "dam.a", 5, SEEK_FOUND, 5);
+    newest_at(stream, "dam.a", 4, SEEK_FOUND, 4); /* who reads it is told that it is damaged */
+    newest_at(stream, "dam.a", 3, SEEK_FOUND, 2);
+    newest_at(stream, "dam.a", 1, SEEK_NONE, 0);
     CHECK(rig_alarmed(&rig, "fails its checksum"));
     rig_close(&rig);
 }
@@ -90,12 +90,13 @@ static bool is_spoiled(uint64_t seq) {
 static void find_each_time(store_stream_t *stream, uint32_t budget, bool known) {
     for (uint64_t wanted = 1; wanted <= TIMED; wanted++) {
         uint64_t seq = 0;
-        status_t status = store_seq_at_time(stream, RIG_START + (int64_t)(wanted - 1) * NS_PER_SECOND, budget, &seq);
+        seek_outcome_t status =
+            store_seq_at_time(stream, RIG_START + (int64_t)(wanted - 1) * NS_PER_SECOND, budget, &seq);
         uint64_t right = is_spoiled(wanted) ? SPOILED_UPTO + 1 : wanted;
-        CHECK(status == STATUS_OK || status == STATUS_AGAIN || (!known && status == STATUS_IO));
-        if (status == STATUS_OK) {
+        CHECK(status == SEEK_FOUND || status == SEEK_MORE || (!known && status == SEEK_UNKNOWN));
+        if (status == SEEK_FOUND) {
             CHECK_EQ_U64(right, seq);
-        } else if (status == STATUS_AGAIN) {
+        } else if (status == SEEK_MORE) {
             CHECK(seq == right || (seq < right && is_spoiled(seq) && is_spoiled(right - 1)));
         }
     }

@@ -156,7 +156,7 @@ static picture_t take_picture(store_stream_t *stream) {
     uint64_t from = 0;
     uint64_t seen = 0;
     stored_message_t message;
-    while (store_next(stream, (filters_t){0}, &from, UINT64_MAX, 100000, &message) == STATUS_OK) {
+    while (store_next(stream, (filters_t){0}, &from, UINT64_MAX, 100000, &message) == SEEK_FOUND) {
         uint64_t place[] = {message.seq, (uint64_t)message.ts};
         picture.digest = crc32c(picture.digest, (const uint8_t *)place, sizeof place);
         picture.digest = crc32c(picture.digest, message.subject.at, message.subject.size);

@@ -103,14 +103,14 @@ static bool compare_subject(void *context, bytes_t subject, uint64_t count, uint
     uint64_t last = 0;
     stored_message_t message;
     filters_t only = {.patterns = &subject, .count = 1};
-    while (store_next(stream, only, &from, UINT64_MAX, 100000, &message) == STATUS_OK) {
+    while (store_next(stream, only, &from, UINT64_MAX, 100000, &message) == SEEK_FOUND) {
         seen++;
         last = message.seq;
         from = message.seq + 1;
     }
     CHECK_EQ_U64(seen, count);
     CHECK_EQ_U64(last, last_seq);
-    CHECK_EQ_I64(STATUS_OK, store_last_by_subject(stream, subject, UINT64_MAX, &message));
+    CHECK_EQ_I64(MESSAGE_FOUND, store_last_by_subject(stream, subject, UINT64_MAX, &message));
     CHECK_EQ_U64(last, message.seq);
     ++*subjects;
     return true;
@@ -123,7 +123,7 @@ static uint64_t check_agrees(void) {
     uint64_t seen = 0;
     uint64_t subjects = 0;
     store_stream_state(stream, &state);
-    while (store_next(stream, (filters_t){0}, &from, UINT64_MAX, 100000, &message) == STATUS_OK) {
+    while (store_next(stream, (filters_t){0}, &from, UINT64_MAX, 100000, &message) == SEEK_FOUND) {
         char payload[64];
         snprintf(payload, sizeof payload, "payload-%llu", (unsigned long long)message.seq);
         CHECK(bytes_equal(text(payload), message.payload));
@@ -179,7 +179,7 @@ static void several_bits(void) {
     start_with(journal);
     CHECK_EQ_U64(EARLIER + MESSAGES - 1, check_agrees());
     stored_message_t message;
-    CHECK_EQ_I64(STATUS_NOT_FOUND, store_read(stream, 35, &message));
+    CHECK_EQ_I64(MESSAGE_NONE, store_read(stream, 35, &message));
     CHECK(alarms() > 1); /* the journal, and the stream with its sequence */
     append_t again = {.subject = text("sal.a"), .msg_id = text("id-60")};
     CHECK_EQ_U64(APPEND_DUPLICATE, store_append(stream, &again, rig.now).verdict);
@@ -311,7 +311,8 @@ static void every_flip(void) {
             journal[at] = pristine[at];
             stored_message_t message;
             bytes_t value;
-            if (check_agrees() != expected || alarms() == 0 || store_read(stream, EARLIER + 4, &message) != STATUS_OK
+            if (check_agrees() != expected || alarms() == 0
+                || store_read(stream, EARLIER + 4, &message) != MESSAGE_FOUND
                 || store_record_get(rig.store, RECORD_CONTROL, text("k"), &value) != STATUS_OK) {
                 FAIL("batch %llu, byte %zu, bit %zu", (unsigned long long)batch, bit / 8, bit % 8);
             }

@@ -256,17 +256,17 @@ static void newest_step(void) {
         finder = (finder_t){.open = true, .pattern = patterns[below(PATTERNS)], .start = model_last};
     }
     uint64_t seq = 0;
-    status_t status =
+    seek_outcome_t outcome =
         store_newest(stream, &finder.newest, text(finder.pattern), UINT64_MAX, 1 + (uint32_t)below(300), &seq);
-    if (status == STATUS_AGAIN) {
+    if (outcome == SEEK_MORE) {
         return;
     }
-    CHECK(status == STATUS_OK || status == STATUS_NOT_FOUND);
+    CHECK(outcome == SEEK_FOUND || outcome == SEEK_NONE);
     uint64_t there = finder.start; /* alive all the while: nothing comes back to life */
     while (there > 0 && !(model[there].alive && matches(model[there].subject, finder.pattern))) {
         there--;
     }
-    if (status == STATUS_OK) {
+    if (outcome == SEEK_FOUND) {
         CHECK(seq > 0 && seq <= model_last && seq >= there);
         CHECK(matches(model[seq].subject, finder.pattern));
     } else {
@@ -481,7 +481,7 @@ static void slices_are_bounded(void) {
     }
     stored_message_t message;
     uint64_t from = 2;
-    CHECK_EQ_I64(STATUS_AGAIN, store_next(stream, (filters_t){0}, &from, UINT64_MAX, 100, &message));
+    CHECK_EQ_I64(SEEK_MORE, store_next(stream, (filters_t){0}, &from, UINT64_MAX, 100, &message));
     CHECK(from > 100 && from < 30000); /* deleted ones are steps, too */
     rig_close(&rig);
 }

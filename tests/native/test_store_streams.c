@@ -85,11 +85,11 @@ static void removed_stream_leaves_nothing(void) {
     store_append(stream, &skip, rig.now);
     CHECK_EQ_U64(APPEND_STORED, rig_put_id(&rig, stream, "a.b", "even").verdict);
     stored_message_t message;
-    CHECK_EQ_I64(STATUS_NOT_FOUND, store_read(stream, 1, &message));
-    CHECK_EQ_I64(STATUS_OK, store_read(stream, 2, &message));
+    CHECK_EQ_I64(MESSAGE_NONE, store_read(stream, 1, &message));
+    CHECK_EQ_I64(MESSAGE_FOUND, store_read(stream, 2, &message));
     CHECK_EQ_U64(1, store_count(stream, (filters_t){0}, 0));
     rig_checkpoint(&rig);
-    CHECK_EQ_I64(STATUS_NOT_FOUND, store_read(stream, 1, &message));
+    CHECK_EQ_I64(MESSAGE_NONE, store_read(stream, 1, &message));
     CHECK_EQ_U64(1, rig_state(stream).subjects);
     CHECK_EQ_U64(100, rig_state(other).messages);
     rig_crash(&rig);
@@ -142,7 +142,7 @@ static void long_subjects(void) {
     rig_checkpoint(&rig);
     stored_message_t message;
     for (uint64_t i = 0; i < 3; i++) {
-        CHECK_EQ_I64(STATUS_OK, store_last_by_subject(stream, text(subject[i]), UINT64_MAX, &message));
+        CHECK_EQ_I64(MESSAGE_FOUND, store_last_by_subject(stream, text(subject[i]), UINT64_MAX, &message));
         CHECK_EQ_U64(i + 1, message.seq);
     }
     CHECK_EQ_U64(3, rig_state(stream).subjects);
@@ -173,9 +173,9 @@ static void many_subjects(void) {
     for (uint32_t i = 0; i < 75000; i += 371) {
         stored_message_t message;
         snprintf(subject, sizeof subject, "s.%u", i);
-        CHECK_EQ_I64(STATUS_OK, store_last_by_subject(stream, text(subject), UINT64_MAX, &message));
+        CHECK_EQ_I64(MESSAGE_FOUND, store_last_by_subject(stream, text(subject), UINT64_MAX, &message));
         CHECK_EQ_U64(75000 + i + 1, message.seq);
-        CHECK_EQ_I64(STATUS_OK, store_last_by_subject(stream, text(subject), 75000, &message));
+        CHECK_EQ_I64(MESSAGE_FOUND, store_last_by_subject(stream, text(subject), 75000, &message));
         CHECK_EQ_U64(i + 1, message.seq);
     }
     rig_close(&rig);
@@ -221,7 +221,7 @@ static void streams_side_by_side(void) {
         stored_message_t message;
         uint64_t from = 0;
         for (uint64_t seq = 1; open[i] && seq <= last[i]; seq++) {
-            CHECK_EQ_I64(STATUS_OK, store_next(streams[i], (filters_t){0}, &from, UINT64_MAX, 1, &message));
+            CHECK_EQ_I64(SEEK_FOUND, store_next(streams[i], (filters_t){0}, &from, UINT64_MAX, 1, &message));
             CHECK_EQ_U64(seq, message.seq);
             from++;
         }

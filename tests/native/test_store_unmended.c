@@ -142,8 +142,8 @@ static void starts_and_serves(const char *database, damage_t damage) {
         rig_start(&rig);
         CHECK(rig_alarmed(&rig, "cannot be made anew"));
         definitions_are_there();
-        CHECK_EQ_I64(STATUS_OK, store_read(rig_stream(&rig, 1, rig_config()), 1, &message));
-        CHECK_EQ_I64(STATUS_OK, store_read(rig_stream(&rig, 2, rig_config()), EARLIER + LATER, &message));
+        CHECK_EQ_I64(MESSAGE_FOUND, store_read(rig_stream(&rig, 1, rig_config()), 1, &message));
+        CHECK_EQ_I64(MESSAGE_FOUND, store_read(rig_stream(&rig, 2, rig_config()), EARLIER + LATER, &message));
         rig_kill(&rig);
         rig_write_at(&rig, "mending", "in the way", 10, 0);
     }
@@ -151,7 +151,7 @@ static void starts_and_serves(const char *database, damage_t damage) {
     rig_start(&rig);
     CHECK(rig_alarmed(&rig, "it was made anew"));
     stored_message_t message;
-    CHECK_EQ_I64(STATUS_OK, store_read(rig_stream(&rig, 2, rig_config()), EARLIER + LATER, &message));
+    CHECK_EQ_I64(MESSAGE_FOUND, store_read(rig_stream(&rig, 2, rig_config()), EARLIER + LATER, &message));
     rig_close(&rig);
 }
 
@@ -196,7 +196,7 @@ static void main_page(void) {
         stored_message_t message;
         rig_start(&rig);
         CHECK(rig_alarmed(&rig, "it was made anew"));
-        CHECK_EQ_I64(STATUS_OK, store_read(rig_stream(&rig, 2, rig_config()), EARLIER + LATER, &message));
+        CHECK_EQ_I64(MESSAGE_FOUND, store_read(rig_stream(&rig, 2, rig_config()), EARLIER + LATER, &message));
         rig_close(&rig);
     }
 }
