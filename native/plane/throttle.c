@@ -70,16 +70,19 @@ static bool subject_feeds(const account_t *account, bytes_t subject) {
     return false;
 }
 
-/* Where mappings choose by chance they may choose differently when the message is published: such a message waits. */
-static bool operation_feeds(plane_t *plane, const account_t *account, const op_t *op) {
+static bool publishes(const op_t *op) {
     switch (op->kind) {
     case OP_PUB:
     case OP_HPUB:
     case OP_LEAF_MSG:
     case OP_LEAF_HMSG:
-    case OP_ROUTE_MSG: break;
+    case OP_ROUTE_MSG: return true;
     default: return false;
     }
+}
+
+/* Where mappings choose by chance they may choose differently when the message is published: such a message waits. */
+static bool operation_feeds(plane_t *plane, const account_t *account, const op_t *op) {
     if (!may_be_mapped(account, op->subject)) {
         return subject_feeds(account, op->subject);
     }
@@ -88,7 +91,10 @@ static bool operation_feeds(plane_t *plane, const account_t *account, const op_t
 }
 
 bool throttle_holds(plane_t *plane, peer_t *peer, const op_t *op) {
-    const account_t *account = plane->throttling ? operation_account(plane, peer, op) : NULL;
+    if (!plane->throttling || !publishes(op)) {
+        return false; /* a PING of a route has no account: nobody has written one there */
+    }
+    const account_t *account = operation_account(plane, peer, op);
     if (account == NULL || !operation_feeds(plane, account, op)) {
         return false;
     }

@@ -1,5 +1,7 @@
 /* test_plane_route.c: routes, the connections to other servers of the cluster: what they are told, what crosses, what
  * never does. The bytes are those of nats-server (tests/wire/route.md). */
+#include "plane/throttle.h"
+
 #include "route_rig.h"
 
 /* ---- what a route is told ---------------------------------------------------------------------------------------- */
@@ -540,6 +542,17 @@ static void a_slow_one_holds_up_nobody(void) {
     CHECK_EQ_U64(1, plane->stats.slow_consumers);
 }
 
+/* Each operation is looked at then, and the account of one that has none is whatever was there before. */
+static void what_has_no_account_while_the_store_lags(void) {
+    peer_t *route = routed();
+    op_t op = {.account = bytes_of((const uint8_t *)(uintptr_t)1, 264)};
+    plane->throttling = true;
+    for (op.kind = OP_NONE; op.kind < OP_PUB; op.kind++) CHECK(!throttle_holds(plane, route, &op));
+    rig_heard(route);
+    rig_feed(plane, route, "PING\r\n");
+    RIG_HEARD("PONG\r\n", route);
+}
+
 static void promises(void) {
     RUN_CLUSTERED("a route is told of what clients want, in each account", told_of_clients);
     RUN_CLUSTERED("and of what leafs want, by their cluster", told_of_leafs_by_cluster);
@@ -562,6 +575,7 @@ static void promises(void) {
     RUN_CLUSTERED("groups that are behind leafs come last", groups_behind_leafs_come_last);
     RUN_CLUSTERED("control hears of its first PONG, its INFO, its errors and its requests", control_hears_of_it);
     RUN_CLUSTERED("control hears of a domain's API that has come into reach of another server", apis_in_reach);
+    RUN_CLUSTERED("what has no account is taken while the store lags", what_has_no_account_while_the_store_lags);
     RUN_CLUSTERED("it ends by what is no line of a route", ends_by_what_is_no_line);
 }
 
