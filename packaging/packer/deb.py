@@ -59,7 +59,10 @@ def changelog(declaration: Declaration, epoch: int) -> bytes:
     return gzip.compress(text.encode(), 9, mtime=0)
 
 
-def pack(declaration: Declaration, architecture: Architecture, tree: Path, directory: Path, epoch: int) -> Path:
+def pack(
+    declaration: Declaration, architecture: Architecture, tree: Path, directory: Path, epoch: int, level: int
+) -> Path:
+    """The package's file. level: of its compression."""
     trees.put(tree, "usr/share/doc/leafd/changelog.gz", changelog(declaration, epoch))
     trees.put(tree, "usr/share/lintian/overrides/leafd", (PACKAGING / "deb" / "lintian-overrides").read_bytes())
     place = tree / "DEBIAN"
@@ -76,5 +79,6 @@ def pack(declaration: Declaration, architecture: Architecture, tree: Path, direc
             path.chmod(0o755)
         os.utime(path, (epoch, epoch))
     package = directory / f"{declaration.name}_{version()}_{architecture.deb}.deb"
-    run("dpkg-deb", "--root-owner-group", "-Zxz", "--build", tree, package, SOURCE_DATE_EPOCH=str(epoch))
+    how = ("--root-owner-group", "-Zxz", f"-z{level}")
+    run("dpkg-deb", *how, "--build", tree, package, SOURCE_DATE_EPOCH=str(epoch))
     return package

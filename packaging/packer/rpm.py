@@ -21,7 +21,6 @@ MACROS = {
     "use_source_date_epoch_as_buildtime": "1",
     "clamp_mtime_to_source_date_epoch": "1",
     "source_date_epoch_from_changelog": "0",
-    "_binary_payload": "w6.xzdio",
     "_build_id_links": "none",
     "debug_package": "%{nil}",
     "__os_install_post": "%{nil}",
@@ -86,14 +85,17 @@ cp -a "{tree}/." "%{{buildroot}}/"
 """
 
 
-def pack(declaration: Declaration, architecture: Architecture, tree: Path, directory: Path, epoch: int) -> Path:
+def pack(
+    declaration: Declaration, architecture: Architecture, tree: Path, directory: Path, epoch: int, level: int
+) -> Path:
+    """The package's file. level: of its compression."""
     for path in [tree, *tree.rglob("*")]:
         os.utime(path, (epoch, epoch))
     top = WORK / architecture.deb / "rpmbuild"
     shutil.rmtree(top, ignore_errors=True)
     top.mkdir()
     (top / "leafd.spec").write_text(spec(declaration, architecture, tree))
-    macros = {**MACROS, "_topdir": str(top), "_rpmdir": str(top / "made")}
+    macros = {**MACROS, "_binary_payload": f"w{level}.xzdio", "_topdir": str(top), "_rpmdir": str(top / "made")}
     defined = [word for name, value in macros.items() for word in ("--define", f"{name} {value}")]
     run(
         *("rpmbuild", "-bb", "--quiet", "--target", f"{architecture.rpm}-linux", *defined, str(top / "leafd.spec")),

@@ -63,9 +63,10 @@ def bring_tools(tools: dict[str, str] = TOOLS) -> None:
 
 
 def built(directory: Path) -> dict[str, Path]:
-    """The packages for this kind of machine, built by the one command: deb and rpm."""
+    """The packages for this kind of machine, built by the one command: deb and rpm, larger than those of a release."""
     bring_tools()
-    made = sh(sys.executable, ROOT / "packaging" / "build", "--kind", "deb", "--kind", "rpm", directory).splitlines()
+    command = (sys.executable, ROOT / "packaging" / "build", "--light", "--kind", "deb", "--kind", "rpm", directory)
+    made = sh(*command).splitlines()
     return {Path(line).suffix[1:]: Path(line) for line in made}
 
 

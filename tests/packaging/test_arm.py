@@ -31,7 +31,16 @@ def client(box: machine.Machine, *arguments: str) -> int:
 
 def build(directory: Path, architecture: str, kind: str) -> Path:
     machine.bring_tools(arm.TOOLS)
-    command = (sys.executable, ROOT / "packaging" / "build", "--arch", architecture, "--kind", kind, directory)
+    command = (
+        sys.executable,
+        ROOT / "packaging" / "build",
+        "--light",
+        "--arch",
+        architecture,
+        "--kind",
+        kind,
+        directory,
+    )
     return Path(machine.sh(*command).splitlines()[-1])
 
 
