@@ -264,6 +264,9 @@ void core_settle(plane_t *plane) {
     if (LEAF_UNLIKELY(plane->carried_go)) {
         mqtt_carried_go_on(plane);
     }
+    if (LEAF_UNLIKELY(plane->reads_go)) {
+        mqtt_retain_turn(plane);
+    }
     sweep_and_flush(plane);
     event_pump(&plane->exchange, plane->now.mono_ns);
     memory_tick(plane);

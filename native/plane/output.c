@@ -179,6 +179,10 @@ static bool flush_some(plane_t *plane, peer_t *peer, uint64_t room) {
         plane->drained = true;
         plane->more = true;
     }
+    if (LEAF_UNLIKELY(peer->refills) && waiting <= OUTPUT_REFILL) {
+        peer->refills = false;
+        peer->protocol->drained(plane, peer);
+    }
     return status == STATUS_AGAIN && waiting != 0 && !peer->conn.writing;
 }
 

@@ -22,6 +22,7 @@ typedef struct peer peer_t;
 #define OUTPUT_PIECE (256u * 1024u)        /* written of one, then the next has its turn */
 #define OUTPUT_TURN (8u * 1024u * 1024u)   /* written of them in one turn of the loop, .. */
 #define OUTPUT_TIME_NS (4 * NS_PER_MS)     /* .. or as many as that time is enough for */
+#define OUTPUT_REFILL (64u * 1024u)        /* with no more waiting a connection gets what its protocol has for it */
 #define OUTPUT_CALL 4096u                  /* what a call costs, in bytes of OUTPUT_TURN */
 #define OUTPUT_UNREAD_NS (250 * NS_PER_MS) /* its socket took nothing for so long: nobody is to wait for it */
 

@@ -118,6 +118,7 @@ struct peer {
     bool producer;               /* published into a stream: waits when the journal lags */
     uint8_t waits;               /* WAITS_*: why it is not read; 0: it is, where its state says so */
     bool full;                   /* a consumer was told DELIVERED_FULL */
+    bool refills;                /* its protocol has more for it, once no more than OUTPUT_REFILL waits */
     bool excess;                 /* over max_connections: told so behind its INFO */
     bool greeted;                /* its listener has a greeting, or it needs none */
     bool silent;                 /* closed, and told nothing */

@@ -166,6 +166,7 @@ struct plane {
     uint32_t carried;                   /* peers with a socket at another server .. */
     bool carried_wait;                  /* .. of which some wait for a route that is behind .. */
     bool carried_go;                    /* .. which has room again */
+    bool reads_go;                      /* a device has room for more of what is retained */
     gateway_replies_t *gateway_replies; /* NULL until a request comes whose answer goes back to another one */
     bool drained;                       /* a full receiver has room again */
     const flow_t *flow;     /* of the consumer whose delivery or status is being published; NULL: it is neither */

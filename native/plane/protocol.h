@@ -66,6 +66,8 @@ typedef struct protocol {
     void (*beat)(plane_t *plane, peer_t *peer);
     /* Tells, for a subscription with SUBSCRIPTION_ASKS, before emit: does it get the message? */
     bool (*takes)(plane_t *plane, subscription_t *one, const publication_t *publication, const message_t *shown);
+    /* Its queue has the room that peer->refills waits for. What comes is for the next turn. */
+    void (*drained)(plane_t *plane, peer_t *peer);
     void (*left)(plane_t *plane, peer_t *peer); /* it goes, and its subscriptions have gone */
     /* The bytes that wait for it beside its queue, counted in the share of output: the buffer, whose memory may be
      * taken when it has been closed for being slow. */

@@ -62,7 +62,8 @@ typedef struct session {
     bool waits;        /* it is not read until an answer has gone */
     bool waits_keeper; /* or until it is known whether messages are retained */
     bool far_placed;   /* a stream that it waits for is none of ours (far_since_ns) */
-    bool reads_pause;  /* what is retained is sent on when it has room */
+    bool reads_pause;  /* what is retained is sent on when it has room .. */
+    bool reads_ready;  /* .. which it has */
     bool clears;       /* it waits until another server has ended what was kept of it .. */
     bool cleared;      /* .. or has waited long enough */
     bool clean;
@@ -82,6 +83,7 @@ typedef struct session {
     retained_read_t *reads; /* the first one is under way */
     retained_read_t *reads_last;
     struct session *next_waiting; /* the caller's */
+    struct session *next_ready;   /* likewise, with reads_ready */
     uint64_t stamp;               /* the caller's: when it came, among those of all servers; 0: it is alone */
     uint64_t cost;                /* of memory, for the caller */
     int64_t far_since_ns;         /* since when it has waited for another server's stream; 0: it does not */

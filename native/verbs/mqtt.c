@@ -10,6 +10,7 @@
  */
 #include "verbs/mqtt.h"
 #include "verbs/mqtt_carry.h"
+#include "verbs/mqtt_retain.h"
 #include "verbs/mqtt_lasting.h"
 #include "verbs/mqtt_names.h"
 #include "verbs/mqtt_share.h"
@@ -287,6 +288,7 @@ const protocol_t protocol_mqtt = {.input = mqtt_input,
                                   .farewell = mqtt_farewell,
                                   .beat = mqtt_beat,
                                   .takes = mqtt_takes,
+                                  .drained = mqtt_retain_go_on,
                                   .left = mqtt_left,
                                   .waiting = waits_for_window,
                                   .wire = WIRE_CLIENT};

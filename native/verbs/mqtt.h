@@ -125,6 +125,7 @@ typedef struct mqtt_desk {
     uint64_t open;    /* likewise where control does: who listens to all requests sees it */
     uint64_t far;     /* likewise where another server's streams do: that server sees it */
     uint32_t mark;    /* of the last message that another server was to store */
+    session_t *ready; /* with room for more of what is retained */
     bool untold;      /* somebody waits to know which streams other servers have */
     uint32_t marks_at;
     uint32_t marks[MQTT_MARKS]; /* the latest of such messages that were stored here */

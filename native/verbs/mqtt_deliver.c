@@ -18,6 +18,7 @@
 #include "verbs/mqtt.h"
 #include "verbs/mqtt_far.h"
 #include "verbs/mqtt_lasting.h"
+#include "verbs/mqtt_retain.h"
 #include "verbs/mqtt_share.h"
 
 /* ---- who gets a message, and how --------------------------------------------------------------------------------- */
@@ -411,4 +412,5 @@ void mqtt_answered(plane_t *plane, peer_t *peer, const mqtt_packet_t *packet) {
         settle_stored(plane, session, share, seq);
     }
     mqtt_send_waiting(plane, peer);
+    mqtt_retain_go_on(plane, peer);
 }

@@ -542,9 +542,7 @@ void mqtt_left(plane_t *plane, peer_t *peer) {
     if (session->listed) {
         map_take(((mqtt_desk_t *)session->shared)->here, &session->client.link);
     }
-    if (session->waits_keeper) {
-        mqtt_retain_forget(peer);
-    }
+    mqtt_retain_forget(peer);
     mqtt_will_left(plane, peer);
     if (session->kept != NULL) {
         mqtt_kept_leave(plane, session->kept);

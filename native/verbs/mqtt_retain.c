@@ -14,6 +14,7 @@
 #include "net/outq.h"
 #include "plane/account.h"
 #include "plane/keeping.h"
+#include "plane/output.h"
 #include "route/permissions.h"
 #include "text/decimal.h"
 #include "text/headers.h"
@@ -114,7 +115,7 @@ void mqtt_retain_made(plane_t *plane, mqtt_account_t *keeper, bytes_t payload) {
     mqtt_wake(plane, keeper);
 }
 
-void mqtt_retain_forget(peer_t *peer) {
+static void forget_waiting(peer_t *peer) {
     mqtt_account_t *keeper = keeper_of(peer);
     session_t **at = keeper == NULL ? NULL : &keeper->waiting;
     while (at != NULL && *at != NULL && *at != peer->session) {
@@ -122,6 +123,23 @@ void mqtt_retain_forget(peer_t *peer) {
     }
     if (at != NULL && *at != NULL) {
         *at = peer->session->next_waiting;
+    }
+}
+
+void mqtt_retain_forget(peer_t *peer) {
+    session_t *session = peer->session;
+    if (session->waits_keeper) {
+        forget_waiting(peer);
+    }
+    if (!session->reads_ready) {
+        return;
+    }
+    session_t **at = &((mqtt_desk_t *)session->shared)->ready;
+    while (*at != NULL && *at != session) {
+        at = &(*at)->next_ready;
+    }
+    if (*at != NULL) {
+        *at = session->next_ready;
     }
 }
 
@@ -302,6 +320,10 @@ static void send_found(plane_t *plane, peer_t *peer, const message_t *message) {
     }
 }
 
+static bool reads_have_room(const peer_t *peer) {
+    return outq_pending(&peer->conn.out) + flight_waiting(&peer->session->flight) <= OUTPUT_REFILL;
+}
+
 /* A part is over: the next one, when the client has room for it. */
 static void end_part(plane_t *plane, peer_t *peer, bytes_t header) {
     session_t *session = peer->session;
@@ -316,9 +338,9 @@ static void end_part(plane_t *plane, peer_t *peer, bytes_t header) {
         return;
     }
     session->reads->from = sequence + 1;
-    if (outq_pending(&peer->conn.out) + flight_waiting(&session->flight) > PART_BYTES) {
-        session->reads_pause = true;
-        peer->next_ping_ns = plane->now.mono_ns; /* mqtt_beat goes on with it */
+    if (!reads_have_room(peer)) {
+        session->reads_pause = peer->refills = true;
+        peer->next_ping_ns = plane->now.mono_ns; /* or mqtt_beat goes on with it */
         return;
     }
     ask_part(plane, peer);
@@ -330,9 +352,32 @@ void mqtt_retain_again(plane_t *plane, peer_t *peer) {
 
 void mqtt_retain_go_on(plane_t *plane, peer_t *peer) {
     session_t *session = peer->session;
-    if (session->reads_pause && outq_pending(&peer->conn.out) + flight_waiting(&session->flight) <= PART_BYTES) {
-        session->reads_pause = false;
-        ask_part(plane, peer);
+    if (session == NULL || !session->reads_pause || session->reads_ready) {
+        return;
+    }
+    if (!reads_have_room(peer)) {
+        peer->refills = true;
+        return;
+    }
+    mqtt_desk_t *desk = session->shared;
+    session->reads_ready = true;
+    session->next_ready = desk->ready;
+    desk->ready = session;
+    plane->reads_go = plane->more = true;
+}
+
+void mqtt_retain_turn(plane_t *plane) {
+    mqtt_desk_t *desk = plane->mqtt_desk;
+    session_t *ready = desk->ready;
+    plane->reads_go = false;
+    desk->ready = NULL;
+    while (ready != NULL) { /* who has to wait again is not ready before it is written to */
+        session_t *session = ready;
+        ready = session->next_ready;
+        session->reads_ready = session->reads_pause = false;
+        if (((const peer_t *)session->owner)->state == PEER_ADMITTED) {
+            ask_part(plane, session->owner);
+        }
     }
 }
 

@@ -23,6 +23,7 @@ void mqtt_retain_durable(plane_t *plane, peer_t *peer); /* it is on disk, and ca
 /* Takes the answer. */
 void mqtt_retain_found(plane_t *plane, peer_t *peer, const message_t *message);
 void mqtt_retain_forget(peer_t *peer); /* it goes, and waits no more */
+/* It may have room for more: then it gets that in the next turn. */
 void mqtt_retain_go_on(plane_t *plane, peer_t *peer);
 void mqtt_retain_again(plane_t *plane, peer_t *peer); /* no answer has come */
 

@@ -22,6 +22,7 @@ bool mqtt_far_take_in(plane_t *plane, peer_t *peer, account_t *account, const op
 /* mqtt_carry.c: what is said for a client whose session another server has; false: it is none of that. */
 bool mqtt_carry_take_in(plane_t *plane, peer_t *route, const account_t *account, const op_t *op);
 void mqtt_carried_go_on(plane_t *plane); /* plane->carried_go */
+void mqtt_retain_turn(plane_t *plane);   /* plane->reads_go */
 void mqtt_route_left(plane_t *plane, peer_t *route);
 void mqtt_route_came(plane_t *plane); /* mqtt_names.c: it is up */
 /* Tells sessions: a stream was opened, or is about to go; a delivery to one (kept_t); now and then. */

@@ -7,6 +7,7 @@ one segment always meets it. Not here: what retained messages carry, expiry, bou
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from typing import Final
 
@@ -15,7 +16,7 @@ import pytest
 from tests import mqtt, servers
 from tests.interop.mqtt_walks import reload
 from tests.interop.test_mqtt_sessions import CONFIGURATION, KINDS, broker
-from tests.mqtt import LEVELS, PUBLISH, SUBACK, Peer
+from tests.mqtt import LEVELS, PUBACK, PUBLISH, SUBACK, Peer
 from tests.rig.waiting import eventually
 
 KEEPS: Final = [kind for kind in KINDS if kind != servers.REFERENCE]
@@ -131,3 +132,31 @@ authorization { users: [
         for before, after in (('"kept"', '"other"'), ('"other"', '"kept"')):
             reload(server, before, after)
             eventually(lambda: heard() == left)
+
+
+@pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("qos", [0, 1])
+def test_what_is_retained_comes_as_fast_as_its_device_reads(port: int, level: int, qos: int) -> None:
+    """Each part of it is more than may wait in a queue, and goes when the one before has gone. With one part in each
+    look at all connections, two a second, it took 32 s."""
+    size, count, top = 20_000, 200, f"large-{level}-{qos}"
+    topics = [f"{top}/{number}" for number in range(count)]
+    with Peer(port, level=level, client="says") as says:
+        for topic in topics:
+            says.publish(topic, bytes(size), qos=1, retain=True)
+            says.expect(PUBACK)
+        with Peer(port, level=level, client="reads") as peer:
+            began = time.monotonic()
+            peer.send(mqtt.subscribe(1, (f"{top}/#", qos), level=level))
+            assert qos == peer.expect(SUBACK).reason
+            found = set()
+            while len(found) < count:
+                one = peer.expect(PUBLISH)
+                assert (True, size) == (one.retain, len(one.payload))
+                found.add(one.topic)
+                if one.qos:
+                    peer.send(mqtt.acknowledge(PUBACK, one.id))
+            assert time.monotonic() - began < 10
+        for topic in topics:
+            says.publish(topic, b"", qos=1, retain=True)
+            says.expect(PUBACK)
