@@ -8,6 +8,7 @@
 #include "jetstream/publish.h"
 #include "jetstream/replicated.h"
 #include "jetstream/binding.h"
+#include "store/alarms.h"
 
 #define CONSUMERS_FROM UINT32_C(0x80000000) /* control counts up from 1 */
 #define NEVER_AGAIN_NS (INT64_C(10) * 365 * 24 * 3600 * NS_PER_SECOND)
@@ -57,23 +58,30 @@ status_t keeping_drop(plane_t *plane, const stream_t *stream, uint32_t kind, byt
     return keeping_change(plane, stream, &change);
 }
 
-typedef struct visit {
-    bool (*visit)(void *context, bytes_t key, bytes_t value);
-    void *context;
-} visit_t;
+static bool visit_found(void *context, bytes_t key, bytes_t value) {
+    const record_visit_t *visit = context;
+    return visit->found(visit->context, bytes_after(key, PREFIX), value);
+}
 
-static bool visit_record(void *context, bytes_t key, bytes_t value) {
-    const visit_t *visit = context;
-    return visit->visit(visit->context, bytes_after(key, PREFIX), value);
+static bool visit_lost(void *context, bytes_t key) {
+    const record_visit_t *visit = context;
+    return visit->lost(visit->context, bytes_after(key, PREFIX));
 }
 
 status_t keeping_each(plane_t *plane, const stream_t *stream, uint32_t kind, bytes_t after,
-                      bool (*visit)(void *context, bytes_t key, bytes_t value), void *context) {
+                      const record_visit_t *visit) {
     uint8_t prefix[PREFIX], whole[PREFIX + KEEPING_KEY_MAX];
-    visit_t own = {.visit = visit, .context = context};
+    record_visit_t given = *visit;
+    const record_visit_t own = {
+        .found = visit_found, .lost = visit->lost != NULL ? visit_lost : NULL, .context = &given};
     store_be32(prefix, stream->id);
-    return store_record_each(keeping_store(plane, stream), kind, bytes_of(prefix, PREFIX),
-                             after.size == 0 ? BYTES_NONE : whole_key(stream, after, whole), visit_record, &own);
+    return store_record_visit(keeping_store(plane, stream), kind, bytes_of(prefix, PREFIX),
+                              after.size == 0 ? BYTES_NONE : whole_key(stream, after, whole), &own);
+}
+
+void keeping_tell_lost(const plane_t *plane, const stream_t *stream, uint32_t number, const char *what) {
+    store_alarm(keeping_store(plane, stream), ALARM_CORRUPT, stream->id, 0,
+                "of session %u of MQTT both copies of %s are damaged: all other sessions go on", number, what);
 }
 
 status_t keeping_hold_here(plane_t *plane, const stream_t *stream, bytes_t subject, bytes_t payload) {
@@ -175,6 +183,14 @@ void keeping_bound(plane_t *plane, uint32_t most) {
         consume_bound(plane->js.consume, most);
         plane->js.more = true;
     }
+}
+
+status_t keeping_forget_consumer(plane_t *plane, const stream_t *stream, uint32_t number) {
+    uint8_t key[4];
+    store_be32(key, CONSUMERS_FROM + number);
+    status_t status = keeping_drop(plane, stream, RECORD_CONSUMER_STATE, bytes_of(key, sizeof key), false);
+    return status == STATUS_OK ? keeping_drop(plane, stream, RECORD_CONSUMER_PENDING, bytes_of(key, sizeof key), true)
+                               : status;
 }
 
 void keeping_end(plane_t *plane, consumer_binding_t **binding) {

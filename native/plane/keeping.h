@@ -25,10 +25,11 @@
 LEAF_MUST_USE status_t keeping_put(plane_t *plane, const stream_t *stream, uint32_t kind, bytes_t key, bytes_t value);
 /* all: those whose keys begin so. */
 LEAF_MUST_USE status_t keeping_drop(plane_t *plane, const stream_t *stream, uint32_t kind, bytes_t key, bool all);
-/* In key order, behind `after` (empty: all); false from visit ends it. The keys that it gets are without the stream's
- * number. */
+/* In key order, behind `after` (empty: all). The keys that it gets are without the stream's number. */
 LEAF_MUST_USE status_t keeping_each(plane_t *plane, const stream_t *stream, uint32_t kind, bytes_t after,
-                                    bool (*visit)(void *context, bytes_t key, bytes_t value), void *context);
+                                    const record_visit_t *visit);
+/* Damage took what the client with that number had in the stream, in both places: says so. */
+void keeping_tell_lost(const plane_t *plane, const stream_t *stream, uint32_t number, const char *what);
 /* The same of a shared stream, in one entry with the message that is published to it next, or not at all; keeping_sent
  * when that was. Where one server keeps the stream alone what is written in a tick is in one batch. */
 LEAF_MUST_USE status_t keeping_ride(const stream_t *stream, uint32_t kind, bytes_t key, bytes_t value);
@@ -64,6 +65,8 @@ typedef struct keeping_consumer {
 LEAF_MUST_USE status_t keeping_consume(plane_t *plane, stream_t *stream, const keeping_consumer_t *wanted, bool loading,
                                        consumer_binding_t **binding);
 void keeping_bound(plane_t *plane, uint32_t most); /* messages that wait for one of these; it gives up the oldest */
+/* What is on the disk of a consumer with that number, which is not there. */
+LEAF_MUST_USE status_t keeping_forget_consumer(plane_t *plane, const stream_t *stream, uint32_t number);
 void keeping_end(plane_t *plane, consumer_binding_t **binding); /* with what it knows; fine if there is none */
 /* The receiver is there, and gets again what it has not acknowledged; ack_wait_ns 0: then, and not before. */
 void keeping_attend(plane_t *plane, const consumer_binding_t *binding, uint32_t max_ack_pending, int64_t ack_wait_ns);

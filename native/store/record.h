@@ -47,6 +47,15 @@ LEAF_MUST_USE status_t store_record_change(store_t *store, const record_change_t
  * Any other but STATUS_OK: it ended early. */
 LEAF_MUST_USE status_t store_record_each(store_t *store, uint32_t kind, bytes_t prefix, bytes_t after,
                                          bool (*visit)(void *context, bytes_t key, bytes_t value), void *context);
+/* The same, with a word of each that could be read in neither place: `lost` gets its key, in its place among the
+ * others, and the walk's status does not speak of it. (A page that cannot be read ends the walk.) */
+typedef struct record_visit {
+    bool (*found)(void *context, bytes_t key, bytes_t value); /* false ends it */
+    bool (*lost)(void *context, bytes_t key);                 /* likewise; NULL: as in store_record_each */
+    void *context;
+} record_visit_t;
+LEAF_MUST_USE status_t store_record_visit(store_t *store, uint32_t kind, bytes_t prefix, bytes_t after,
+                                          const record_visit_t *visit);
 /* The definitions that are lost, by the whole key of their record (its kind first), behind the key `after`: visit gets
  * what env_names.c kept of each, or nothing. Each is alarmed. Between the store's start and its first op. */
 LEAF_MUST_USE status_t store_lost_each(store_t *store, bytes_t after,

@@ -109,9 +109,10 @@ typedef struct merge {
     uint64_t recent_count;
     uint64_t recent_room;
     uint64_t recent_at;
-    store_db_t db;        /* whose keys are walked: the records, or, from damage on, their copies */
-    bool hidden;          /* LMDB's keys are among the overlay's */
-    bool lost;            /* one was left out */
+    store_db_t db; /* whose keys are walked: the records, or, from damage on, their copies */
+    bool hidden;   /* LMDB's keys are among the overlay's */
+    bool lost;     /* one was left out, and nobody was told its key */
+    record_visit_t visit;
     status_t lmdb_status; /* STATUS_OK: `lmdb` is the next one; STATUS_NOT_FOUND: there is none */
     bytes_t lmdb;
 } merge_t;
@@ -260,32 +261,52 @@ static bool merge_looks_again(merge_t *merge, bytes_t last) {
         lmdb_begin(merge, last);
         return true;
     }
-    merge->lost = true;
     return false;
 }
 
-static status_t merge_visit(merge_t *merge, bool (*visit)(void *context, bytes_t key, bytes_t value), void *context) {
+/* false: the walk is to end. */
+static bool merge_lose(merge_t *merge, bytes_t key) {
+    const record_visit_t *visit = &merge->visit;
+    if (visit->lost != NULL) {
+        return visit->lost(visit->context, bytes_of(key.at + 1, key.size - 1));
+    }
+    merge->lost = true;
+    return true;
+}
+
+static status_t merge_visit(merge_t *merge) {
+    const record_visit_t *visit = &merge->visit;
     bytes_t last = merge->after;
     bytes_t key;
     status_t status;
     while ((status = merge_next(merge, &key)) == STATUS_OK) {
         bytes_t value = BYTES_NONE;
         status = overlay_get(merge->store, DB_RECORDS, key, &value);
-        if (status == STATUS_OK && !visit(context, bytes_of(key.at + 1, key.size - 1), value)) {
+        if (status == STATUS_OK && !visit->found(visit->context, bytes_of(key.at + 1, key.size - 1), value)) {
             break;
         }
         if (status_unknown(status)) {
             break;
         }
-        if (status != STATUS_CORRUPT || !merge_looks_again(merge, last)) {
-            last = key;
+        if (status == STATUS_CORRUPT && merge_looks_again(merge, last)) {
+            continue;
         }
+        if (status == STATUS_CORRUPT && !merge_lose(merge, key)) {
+            status = STATUS_OK;
+            break;
+        }
+        last = key;
     }
     return status;
 }
 
 status_t store_record_each(store_t *store, uint32_t kind, bytes_t prefix, bytes_t after,
                            bool (*visit)(void *context, bytes_t key, bytes_t value), void *context) {
+    const record_visit_t own = {.found = visit, .context = context};
+    return store_record_visit(store, kind, prefix, after, &own);
+}
+
+status_t store_record_visit(store_t *store, uint32_t kind, bytes_t prefix, bytes_t after, const record_visit_t *visit) {
     store_key_t full_prefix;
     store_key_t full_after;
     if (!fits_key(prefix) || !fits_key(after)) {
@@ -296,15 +317,19 @@ status_t store_record_each(store_t *store, uint32_t kind, bytes_t prefix, bytes_
     /* Without `after` even the record with an empty key is behind it. */
     bytes_t behind = after.size > 0 ? key_bytes(&full_after) : BYTES_NONE;
     bool hidden = env_hides(store->env) && (kind == RECORD_CONTROL || kind == RECORD_SOURCE);
-    merge_t merge = {
-        .store = store, .db = DB_RECORDS, .prefix = key_bytes(&full_prefix), .after = behind, .hidden = hidden};
+    merge_t merge = {.store = store,
+                     .db = DB_RECORDS,
+                     .prefix = key_bytes(&full_prefix),
+                     .after = behind,
+                     .hidden = hidden,
+                     .visit = *visit};
     status_t status = merge_gather(&merge);
     if (status != STATUS_OK) {
         free(merge.recent);
         return status;
     }
     lmdb_begin(&merge, merge.after);
-    status = merge_visit(&merge, visit, context);
+    status = merge_visit(&merge);
     free(merge.recent);
     return status_unknown(status) ? status : merge.lost ? STATUS_CORRUPT : STATUS_OK;
 }

@@ -224,6 +224,18 @@ status_t mqtt_kept_end(plane_t *plane, kept_t *kept) {
     return status;
 }
 
+status_t mqtt_kept_lose(plane_t *plane, mqtt_account_t *keeper, uint32_t number) {
+    static const uint32_t records[] = {RECORD_SESSION, RECORD_SESSION_IN, RECORD_SESSION_OUT, RECORD_SESSION_SHARED};
+    uint8_t key[4];
+    store_be32(key, number);
+    status_t status = STATUS_OK;
+    for (uint32_t i = 0; i < 4 && status == STATUS_OK; i++) {
+        status = keeping_drop(plane, keeper->messages, records[i], bytes_of(key, sizeof key), i > 0);
+    }
+    keeper->last_number = number > keeper->last_number && number <= NUMBER_MAX ? number : keeper->last_number;
+    return status == STATUS_OK ? keeping_forget_consumer(plane, keeper->messages, number) : status;
+}
+
 /* Or, where the batch has no room for that, soon: false. */
 static bool end_sometime(plane_t *plane, kept_t *kept) {
     mqtt_desk_t *desk = kept->shared;

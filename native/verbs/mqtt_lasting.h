@@ -25,6 +25,8 @@ kept_t *mqtt_kept_find(const mqtt_desk_t *desk, uint32_t account, bytes_t client
 /* One that was read from its record, or is new: with a place in the tables, and whoever delivers to it. */
 LEAF_MUST_USE status_t mqtt_kept_add(plane_t *plane, mqtt_account_t *keeper, kept_t *kept, bool loading);
 void mqtt_kept_forget(plane_t *plane, kept_t *kept); /* its memory alone */
+/* Removes what is left of one whose record is lost. Its number is nobody else's, and its will comes all the same. */
+LEAF_MUST_USE status_t mqtt_kept_lose(plane_t *plane, mqtt_account_t *keeper, uint32_t number);
 /* Ends a kept session, and removes its records. STATUS_FULL: no room in the batch, and it is as it was. */
 LEAF_MUST_USE status_t mqtt_kept_end(plane_t *plane, kept_t *kept);
 LEAF_MUST_USE status_t mqtt_kept_store(plane_t *plane, kept_t *kept);

@@ -10,6 +10,11 @@
  *                              and leads no more    --> its sessions are the next one's, where whoever has one is sent
  *
  * Nobody publishes there who did not wait until the records are read, so no message passes a session by.
+ *
+ * A record that fails its checksum in both of its places is lost, and no start will have it. It costs what it says and
+ * no other session: where it was the session's own record, its client hears that there is no session. Of a stream that
+ * several servers keep another one has it: then nothing is given up here (store/store.c, take_shared).
+ *
  * Not here: one session (mqtt_kept.c), what it gets (mqtt_receive.c).
  */
 #include <stdlib.h>
@@ -29,6 +34,7 @@
 #define READ_STEP 512u /* records in one step */
 #define READ_BYTES (256u * 1024u)
 #define GATHERED_HEAD 8u
+#define LOST UINT32_MAX /* in place of a value's size */
 #define READ_TRIES 100u /* steps that may fail before clients hear of it */
 #define KEY_SIZE 4u     /* number of the session */
 #define ID_KEY_SIZE 6u  /* and a packet identifier */
@@ -158,6 +164,18 @@ typedef struct reading {
     buffer_t gathered; /* records of this step: sizes of key and value, 4 bytes each, key, value */
 } reading_t;
 
+static bool gives_up(const reading_t *reading) {
+    return !keeping_shared(reading->job.stream);
+}
+
+static status_t lose_session(const reading_t *reading, uint32_t number, const char *what) {
+    status_t status = mqtt_kept_lose(reading->plane, reading->keeper, number);
+    if (status == STATUS_OK) {
+        keeping_tell_lost(reading->plane, reading->job.stream, number, what);
+    }
+    return status;
+}
+
 static status_t read_session(reading_t *reading, uint32_t number, bytes_t value) {
     bool damaged;
     kept_t *kept = kept_read(value, &damaged);
@@ -165,7 +183,8 @@ static status_t read_session(reading_t *reading, uint32_t number, bytes_t value)
         return damaged ? STATUS_CORRUPT : STATUS_NO_MEMORY;
     }
     kept->number = number;
-    return mqtt_kept_add(reading->plane, reading->keeper, kept, true);
+    status_t status = mqtt_kept_add(reading->plane, reading->keeper, kept, true);
+    return status == STATUS_CORRUPT && gives_up(reading) ? lose_session(reading, number, "where it stood") : status;
 }
 
 /* A session that ended, but for its last record, is not there. */
@@ -178,8 +197,7 @@ static status_t read_identifier(const reading_t *reading, uint32_t number, uint1
 }
 
 /* Copied, since acting on one reads the store, too, and so would take this walk to another place. */
-static bool gather_record(void *context, bytes_t key, bytes_t value) {
-    reading_t *reading = context;
+static bool gather(reading_t *reading, bytes_t key, bytes_t value, bool lost) {
     uint8_t *to;
     visits_add(1);
     if (key.size > ID_KEY_SIZE) {
@@ -190,10 +208,39 @@ static bool gather_record(void *context, bytes_t key, bytes_t value) {
         return false;
     }
     store_be32(to, key.size);
-    store_be32(to + 4, value.size);
+    store_be32(to + 4, lost ? LOST : value.size);
     (void)bytes_write(bytes_write(to + GATHERED_HEAD, key), value);
     reading->gathered.size += GATHERED_HEAD + (uint64_t)key.size + value.size;
     return --reading->left != 0 && reading->gathered.size < READ_BYTES;
+}
+
+static bool gather_record(void *context, bytes_t key, bytes_t value) {
+    return gather(context, key, value, false);
+}
+
+static bool gather_lost(void *context, bytes_t key) {
+    return gather(context, key, BYTES_NONE, true);
+}
+
+/* The value of an identifier says nothing that its key does not. */
+static status_t read_lost(const reading_t *reading, bytes_t key) {
+    bool pair = reading->kind != RECORD_SESSION && reading->kind != RECORD_SESSION_WILL;
+    if (key.size != (pair ? ID_KEY_SIZE : KEY_SIZE)) {
+        return STATUS_OK;
+    }
+    uint32_t number = load_be32(key.at);
+    bool will = reading->kind == RECORD_SESSION_WILL;
+    if (reading->kind == RECORD_SESSION) {
+        return lose_session(reading, number, "what it subscribed to");
+    }
+    if (!will && reading->kind != RECORD_SESSION_SHARED) {
+        return read_identifier(reading, number, load_be16(key.at + 4));
+    }
+    status_t status = keeping_drop(reading->plane, reading->job.stream, reading->kind, key, false);
+    if (status == STATUS_OK) {
+        keeping_tell_lost(reading->plane, reading->job.stream, number, will ? "its will" : "what it has of a share");
+    }
+    return status;
 }
 
 static status_t read_record(reading_t *reading, bytes_t key, bytes_t value) {
@@ -214,9 +261,10 @@ static void read_gathered(reading_t *reading) {
     bytes_t rest = bytes_of(reading->gathered.at, (uint32_t)reading->gathered.size);
     while (rest.size != 0 && reading->status == STATUS_OK) {
         bytes_t key = bytes_of(rest.at + GATHERED_HEAD, load_be32(rest.at));
-        bytes_t value = bytes_of(key.at + key.size, load_be32(rest.at + 4));
+        uint32_t size = load_be32(rest.at + 4);
+        bytes_t value = bytes_of(key.at + key.size, size == LOST ? 0 : size);
         rest = bytes_after(rest, GATHERED_HEAD + key.size + value.size);
-        reading->status = read_record(reading, key, value);
+        reading->status = size == LOST ? read_lost(reading, key) : read_record(reading, key, value);
         if (reading->status == STATUS_OK) {
             (void)bytes_write(reading->after, key);
             reading->after_size = key.size;
@@ -248,8 +296,10 @@ static bool reading_step(js_t *js, job_t *job) {
     reading->left = READ_STEP;
     reading->status = STATUS_OK;
     reading->gathered.size = 0;
-    status_t status = keeping_each(reading->plane, job->stream, reading->kind,
-                                   bytes_of(reading->after, reading->after_size), gather_record, reading);
+    const record_visit_t visit = {
+        .found = gather_record, .lost = gives_up(reading) ? gather_lost : NULL, .context = reading};
+    status_t status =
+        keeping_each(reading->plane, job->stream, reading->kind, bytes_of(reading->after, reading->after_size), &visit);
     reading->status = status != STATUS_OK ? status : reading->status;
     read_gathered(reading);
     if (reading->status != STATUS_OK) {
