@@ -79,7 +79,27 @@ LEAF_MUST_USE status_t env_view_seek(env_view_t *view, store_db_t db, bytes_t ke
 LEAF_MUST_USE status_t env_view_next(env_view_t *view, store_db_t db, bytes_t *found, bytes_t *value);
 
 /* Was a damaged page met since *seen? Which one, and what is wrong with it. */
-bool env_wrong(env_t *env, uint64_t *seen, uint64_t *page, const char **what);
+typedef struct env_wrong {
+    uint64_t page;
+    const char *what;
+    uint32_t stream; /* it is a leaf of this one's own messages, and has, or should have, .. */
+    uint64_t seq;    /* .. this one. 0: it is another page */
+} env_wrong_t;
+bool env_wrong(env_t *env, uint64_t *seen, env_wrong_t *wrong);
+
+/* A damaged leaf of a stream's own messages is made anew in its place, by the plane: what its page still has stays, and
+ * each other one of its sequences gets an entry that proves nothing, which is a damaged message to all who read it
+ * (env_patch.c). begin: STATUS_NOT_FOUND: it is no such leaf; STATUS_EXISTS: it is not damaged any more. step: until
+ * that time (thread_elapsed_ns); STATUS_AGAIN: there is more to do; STATUS_CORRUPT: it may be another's page. */
+typedef struct env_patch env_patch_t;
+LEAF_MUST_USE status_t env_patch_begin(env_t *env, const env_wrong_t *wrong, env_patch_t **out);
+LEAF_MUST_USE status_t env_patch_step(env_patch_t *patch, int64_t until_ns);
+/* Sequences that may be on it: from low on (0: that is not known), and below high. */
+void env_patch_range(const env_patch_t *patch, uint64_t *low, uint64_t *high);
+/* Each sequence from `from` on and before `below` had a message. *kept: so many are there still. STATUS_FULL: their
+ * entries do not fit. */
+LEAF_MUST_USE status_t env_patch_write(env_patch_t *patch, uint64_t from, uint64_t below, uint32_t *kept);
+void env_patch_end(env_patch_t *patch); /* NULL is fine */
 /* A damaged page stands in the way of what is to be written. */
 bool env_blocked(const env_t *env);
 uint64_t env_unread(const env_t *env); /* reads so far of which it was not known */

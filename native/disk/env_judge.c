@@ -26,26 +26,43 @@
 
 #define AGAIN_NS (50 * NS_PER_MS)
 
-void env_tell_page(env_t *env, size_t page, const char *what) {
+static void tell_page(env_t *env, size_t page, const char *what, uint32_t stream, uint64_t seq) {
+    atomic_store(&env->wrong.stream, stream);
+    atomic_store(&env->wrong.seq, seq);
     atomic_store(&env->wrong.page, page);
     atomic_store(&env->wrong.what, what);
     atomic_fetch_add(&env->wrong.count, 1);
 }
 
-void env_tell_wrong(env_t *env, trees_t *trees) {
+void env_tell_page(env_t *env, size_t page, const char *what) {
+    tell_page(env, page, what, 0, 0);
+}
+
+/* A sequence whose place is on that leaf; 0: the pages above do not say. */
+static uint64_t seq_on(const tree_lost_t *lost) {
+    return lost->low.size == MESSAGE_KEY_SIZE    ? load_be64(lost->low.at + 4)
+           : lost->high.size == MESSAGE_KEY_SIZE ? load_be64(lost->high.at + 4) - 1
+                                                 : 0;
+}
+
+void env_tell_wrong(env_t *env, trees_t *trees, uint32_t index) {
     if (trees->wrong != NULL) {
-        env_tell_page(env, trees->where, trees->wrong);
+        bool leaf = index >= DB_COUNT && index < DBS_MAX && trees->lost.page != 0 && trees->lost.page == trees->where;
+        uint64_t seq = leaf ? seq_on(&trees->lost) : 0;
+        tell_page(env, trees->where, trees->wrong, seq != 0 ? env->slots[index - DB_COUNT] : 0, seq);
         trees->wrong = NULL;
     }
 }
 
-bool env_wrong(env_t *env, uint64_t *seen, uint64_t *page, const char **what) {
+bool env_wrong(env_t *env, uint64_t *seen, env_wrong_t *wrong) {
     uint64_t count = atomic_load(&env->wrong.count);
     bool news = count != *seen;
     *seen = count;
-    *page = atomic_load(&env->wrong.page);
-    *what = atomic_load(&env->wrong.what);
-    return news && *what != NULL;
+    wrong->page = atomic_load(&env->wrong.page);
+    wrong->what = atomic_load(&env->wrong.what);
+    wrong->stream = atomic_load(&env->wrong.stream);
+    wrong->seq = atomic_load(&env->wrong.seq);
+    return news && wrong->what != NULL;
 }
 
 bool env_blocked(const env_t *env) {
@@ -53,13 +70,18 @@ bool env_blocked(const env_t *env) {
 }
 
 /* A failed judgement of the keeper's. */
-static status_t judged(env_t *env, status_t status) {
+static status_t judged_in(env_t *env, uint32_t index, status_t status) {
     if (LEAF_LIKELY(status == STATUS_OK || status == STATUS_NOT_FOUND)) {
         return STATUS_OK;
     }
-    env_tell_wrong(env, &env->judging.trees);
+    atomic_store(&env->blocked_by, env->judging.trees.where);
     atomic_store_explicit(&env->blocked, true, memory_order_release);
+    env_tell_wrong(env, &env->judging.trees, index);
     return STATUS_CORRUPT;
+}
+
+static status_t judged(env_t *env, status_t status) {
+    return judged_in(env, DBS_MAX, status);
 }
 
 /* ---- the first two pages ----------------------------------------------------------------------------------------- */
@@ -78,7 +100,7 @@ static status_t metas_judge(env_t *env) {
     }
     judging->trees.where = memcmp(map, judging->kept, size / 2) != 0 ? 0 : 1;
     judging->trees.wrong = "it changed by itself, and was put right";
-    env_tell_wrong(env, &judging->trees);
+    env_tell_wrong(env, &judging->trees, DBS_MAX);
     return pwrite(judging->trees.fd, judging->kept, size, 0) == (ssize_t)size ? STATUS_OK : STATUS_IO;
 }
 
@@ -246,7 +268,7 @@ status_t env_judge(env_t *env, uint32_t index, bytes_t lmdb) {
     if (status == STATUS_OK) {
         span_keep(span_of(judging, index), index, bounds);
     }
-    return judged(env, status);
+    return judged_in(env, index, status);
 }
 
 /* The sequence of a stream's own message; 0: the record is of another kind. */
@@ -263,7 +285,7 @@ static status_t judge_tail(env_t *env, uint32_t index, bytes_t lmdb) {
     status_t status = root_before(env, index, &db);
     status = status == STATUS_OK ? tree_judge_end(&judging->trees, db, &last) : status;
     if (status != STATUS_OK) {
-        return judged(env, status);
+        return judged_in(env, index, status);
     }
     if (last.size != 0 && bytes_compare(last, lmdb) >= 0) {
         return STATUS_NOT_FOUND;
@@ -294,7 +316,7 @@ static status_t judge_tree(env_t *env, uint32_t index, bool leaves) {
     page_db_t db;
     status_t status = root_before(env, index, &db);
     leaves = leaves || judging->large[index];
-    return judged(env, status == STATUS_OK ? tree_judge_all(&judging->trees, db, leaves) : status);
+    return judged_in(env, index, status == STATUS_OK ? tree_judge_all(&judging->trees, db, leaves) : status);
 }
 
 /* LMDB looks at the leaves of those only that have large values. */
@@ -317,7 +339,7 @@ status_t env_free_pages(env_t *env, uint64_t *pages) {
     trees->epoch++;
     status = status == STATUS_OK ? trees_judge_free(trees, pages) : status;
     if (status != STATUS_OK) {
-        env_tell_wrong(env, trees);
+        env_tell_wrong(env, trees, DBS_MAX);
     }
     return status;
 }

@@ -77,6 +77,8 @@ typedef struct wrong {
     atomic_uint_fast64_t count;
     atomic_uint_fast64_t page;
     _Atomic(const char *) what;
+    _Atomic uint32_t stream;  /* whose own messages were on it, 0: it is no leaf of such .. */
+    atomic_uint_fast64_t seq; /* .. with this one's place */
 } wrong_t;
 
 /* Of the list of free pages as it was opened: env_proof.c. */
@@ -107,7 +109,8 @@ struct env {
     uint64_t renewals;
     atomic_uint_fast64_t unread; /* of any thread */
     wrong_t wrong;
-    atomic_bool blocked; /* a write met a damaged page */
+    atomic_bool blocked;             /* a write met a damaged page, .. */
+    atomic_uint_fast64_t blocked_by; /* .. this one; 0: it is the list of free pages */
     slots_t read_slots;
     willneed_t read_ahead;
     unsealed_t read_values;
@@ -142,8 +145,11 @@ struct env {
 
 /* Finds the root of a database's tree; PAGE_NONE: the database is not there yet. */
 status_t env_find_root(const env_t *env, trees_t *trees, uint32_t index, page_db_t *db, bool *large);
-void env_tell_wrong(env_t *env, trees_t *trees);
+/* index: of the database whose tree was read, DBS_MAX: of none alone. */
+void env_tell_wrong(env_t *env, trees_t *trees, uint32_t index);
 void env_tell_page(env_t *env, size_t page, const char *what);
+/* NULL: it gives nothing any more. */
+trees_t *env_view_trees(env_view_t *view);
 /* env_proof.c: right behind LMDB's open, once judging.trees are; what is left is the keeper's / LMDB is closed. */
 status_t env_proof_begin(env_t *env);
 void env_proof_end(env_t *env);

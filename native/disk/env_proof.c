@@ -118,6 +118,7 @@ status_t env_proof_step(env_t *env, int64_t until_ns) {
     status_t status = reach_step(env->proof.reach, until_ns);
     const char *wrong = reach_wrong(env->proof.reach, &page);
     if (status == STATUS_CORRUPT) { /* who hears of the damage asks for this next */
+        atomic_store(&env->blocked_by, 0);
         atomic_store_explicit(&env->blocked, true, memory_order_release);
     }
     if (wrong != NULL) {

@@ -8,10 +8,10 @@
 
 /* The status of a read: STATUS_OK, STATUS_NOT_FOUND, or that it is not known. A damaged page is no entry whose checksum
  * fails (STATUS_CORRUPT, by who looks at it): what lies on it is not known either. */
-static inline status_t read_status(env_t *env, status_t status) {
+static inline status_t read_status(env_t *env, uint32_t index, status_t status) {
     if (LEAF_UNLIKELY(status_unknown(status))) {
         env_note_unread(env);
-        env_tell_wrong(env, &env->reading);
+        env_tell_wrong(env, &env->reading, index);
     }
     return status;
 }
@@ -36,7 +36,7 @@ status_t env_renew(env_t *env) {
     } else if (code == 0) {
         mdb_txn_abort(newest);
     }
-    return read_status(env, status);
+    return read_status(env, DBS_MAX, status);
 }
 
 void env_judge_again(env_t *env) {
@@ -84,7 +84,7 @@ static inline status_t root_of(env_t *env, uint32_t index, page_db_t *db) {
 static status_t get_stored(env_t *env, uint32_t index, bytes_t lmdb, bytes_t *value) {
     page_db_t db;
     status_t status = root_of(env, index, &db);
-    return read_status(env, status == STATUS_OK ? tree_get(&env->reading, db, lmdb, value) : status);
+    return read_status(env, index, status == STATUS_OK ? tree_get(&env->reading, db, lmdb, value) : status);
 }
 
 status_t env_get(env_t *env, store_db_t db, bytes_t key, bytes_t *value) {
@@ -150,7 +150,7 @@ static inline __attribute__((always_inline)) status_t cursor_move(env_t *env, ui
         }
         return STATUS_OK;
     }
-    return read_status(env, status);
+    return read_status(env, index, status);
 }
 
 status_t env_seek(env_t *env, store_db_t db, bytes_t key, bytes_t *found, bytes_t *value) {

@@ -10,6 +10,7 @@
 
 typedef struct view_place {
     bool known;
+    uint32_t index;
     page_db_t root;
     tree_cursor_t cursor;
 } view_place_t;
@@ -71,6 +72,10 @@ status_t env_view_open(env_t *env, env_view_t **out) {
     return STATUS_OK;
 }
 
+trees_t *env_view_trees(env_view_t *view) {
+    return view->txn != NULL ? &view->trees : NULL;
+}
+
 void env_view_close(env_view_t *view) {
     if (view == NULL) {
         return;
@@ -95,7 +100,8 @@ static status_t place_of(env_view_t *view, store_db_t db, bytes_t key, view_plac
     if (place->known) {
         return STATUS_OK;
     }
-    status_t status = env_find_root(env, &view->trees, env_index(env, &env->read_slots, db, key), &place->root, &large);
+    place->index = env_index(env, &env->read_slots, db, key);
+    status_t status = env_find_root(env, &view->trees, place->index, &place->root, &large);
     place->known = status == STATUS_OK;
     return status;
 }
@@ -109,7 +115,7 @@ static status_t view_found(env_view_t *view, store_db_t db, status_t status, con
     }
     if (status_unknown(status)) {
         env_note_unread(view->env);
-        env_tell_wrong(view->env, &view->trees);
+        env_tell_wrong(view->env, &view->trees, view->places[db].known ? view->places[db].index : DBS_MAX);
     }
     return status;
 }

@@ -129,3 +129,65 @@ const char *page_list_judge(bytes_t value, size_t last) {
     }
     return NULL;
 }
+
+/* ---- a leaf that is made anew ------------------------------------------------------------------------------------ */
+
+#define REFILL_KEY (PAGE_REFILL_PREFIX + 8u)
+#define REFILL_VALUE 4u
+
+static void put_u16(uint8_t *at, uint32_t value) {
+    uint16_t word = (uint16_t)value;
+    memcpy(at, &word, sizeof word);
+}
+
+static void find_kept(const uint8_t *damaged, uint32_t size, size_t number, page_refill_t *refill,
+                      const uint8_t *nodes[PAGE_REFILL_MAX]) {
+    bool headed = page_head_judge(damaged, size, number, true) == NULL;
+    for (uint32_t i = 0; headed && i < page_nodes(damaged); i++) {
+        const uint8_t *node = page_node(damaged, size, i, true);
+        bytes_t key = node != NULL ? page_node_key(node) : BYTES_NONE;
+        if (key.size != REFILL_KEY || memcmp(key.at, refill->prefix, PAGE_REFILL_PREFIX) != 0) {
+            continue;
+        }
+        uint64_t seq = load_be64(key.at + PAGE_REFILL_PREFIX);
+        if (seq >= refill->from && seq < refill->below && nodes[seq - refill->from] == NULL
+            && refill->keeps(refill->context, node)) {
+            nodes[seq - refill->from] = node;
+            refill->kept++;
+        }
+    }
+}
+
+bool page_refill(uint8_t *made, const uint8_t *damaged, uint32_t size, size_t number, page_refill_t *refill) {
+    const uint8_t *nodes[PAGE_REFILL_MAX] = {NULL};
+    uint64_t count = refill->below - refill->from;
+    uint64_t lower = PAGE_HEAD + 2 * count;
+    uint64_t upper = size;
+    refill->kept = 0;
+    if (refill->below <= refill->from || count > PAGE_REFILL_MAX) {
+        return false;
+    }
+    find_kept(damaged, size, number, refill, nodes);
+    for (uint64_t i = 0; i < count; i++) {
+        uint64_t long_as = nodes[i] != NULL ? node_end(nodes[i], 0, true) : PAGE_NODE_HEAD + REFILL_KEY + REFILL_VALUE;
+        long_as = (long_as + 1) & ~UINT64_C(1);
+        if (upper < lower + long_as) {
+            return false;
+        }
+        upper -= long_as;
+        if (nodes[i] != NULL) {
+            memcpy(made + upper, nodes[i], (size_t)node_end(nodes[i], 0, true));
+        } else {
+            put_u16(made + upper, REFILL_VALUE);
+            put_u16(made + upper + 6, REFILL_KEY);
+            memcpy(made + upper + PAGE_NODE_HEAD, refill->prefix, PAGE_REFILL_PREFIX);
+            store_be64(made + upper + PAGE_NODE_HEAD + PAGE_REFILL_PREFIX, refill->from + i);
+        }
+        put_u16(made + PAGE_HEAD + 2 * i, (uint32_t)upper);
+    }
+    memcpy(made, &number, PAGE_WORD);
+    put_u16(made + PAGE_WORD + 2, PAGE_LEAF);
+    put_u16(made + PAGE_WORD + 4, (uint32_t)lower);
+    put_u16(made + PAGE_WORD + 6, (uint32_t)upper);
+    return true;
+}

@@ -26,7 +26,8 @@ struct reach {
     uint8_t *listed; /* likewise */
     unsigned begun;  /* trees: the list, then the names */
     bool twice;
-    bool looked; /* a page was read, for which the disk may have taken its time */
+    bool doubtful; /* other damage was met than of leaves with large values */
+    bool looked;   /* a page was read, for which the disk may have taken its time */
     unsigned depth;
     level_t levels[LEVELS];
     size_t where;
@@ -66,9 +67,14 @@ const char *reach_wrong(const reach_t *reach, size_t *page) {
     return reach->wrong;
 }
 
+bool reach_is_apart(const reach_t *reach) {
+    return !reach->doubtful;
+}
+
 static void reach_tell(reach_t *reach, size_t page, const char *what) {
     reach->where = page;
     reach->wrong = what;
+    reach->doubtful = true;
 }
 
 /* ---- pages ------------------------------------------------------------------------------------------------------- */
@@ -125,7 +131,9 @@ static void reach_enter(reach_t *reach, size_t number, unsigned below, tree_kind
         wrong = "the disk does not give it";
     }
     if (wrong != NULL) {
+        bool doubtful = reach->doubtful || !leaf || kind != TREE_LARGE;
         reach_tell(reach, number, wrong);
+        reach->doubtful = doubtful;
         return;
     }
     reach->levels[reach->depth++] =

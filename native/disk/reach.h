@@ -24,6 +24,9 @@ void reach_close(reach_t *reach); /* NULL is fine */
 /* Goes on until that time (thread_elapsed_ns), or until there is damage to tell. STATUS_AGAIN: there is more to do.
  * STATUS_CORRUPT, at the end: a page is both. STATUS_OK: none is, of all that could be reached. */
 LEAF_MUST_USE status_t reach_step(reach_t *reach, int64_t until_ns);
+/* At the end: were the lists and all branches sound, and no page reached twice? Then a leaf that is damaged is that
+ * leaf, and no page of others to which damage leads. */
+bool reach_is_apart(const reach_t *reach);
 /* The damage that the last step met, and where; NULL: none. */
 const char *reach_wrong(const reach_t *reach, size_t *page);
 

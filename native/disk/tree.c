@@ -255,6 +255,19 @@ static status_t choose_node(trees_t *trees, const uint8_t *page, bool leaf, desc
     return descent == TO_KEY ? search(trees, page, key, leaf, index) : STATUS_OK;
 }
 
+static bytes_t lost_key(bytes_t key, uint8_t to[TREE_LOST_KEY]) {
+    bool fits = key.size > 0 && key.size <= TREE_LOST_KEY;
+    memcpy(to, fits ? key.at : to, fits ? key.size : 0);
+    return bytes_of(to, fits ? key.size : 0);
+}
+
+static void lose_leaf(trees_t *trees, size_t number, const uint8_t *page, page_bounds_t bounds) {
+    tree_lost_t *lost = &trees->lost;
+    lost->page = page != NULL && !covered(trees, page) ? number : 0;
+    lost->low = lost_key(bounds.low, lost->keys[0]);
+    lost->high = lost_key(bounds.high, lost->keys[1]);
+}
+
 /* From the root, or from the child that the cursor's level `from` leads to, down to a leaf. */
 static status_t descend(trees_t *trees, page_db_t db, unsigned from, descent_t descent, bytes_t key,
                         tree_cursor_t *cursor, page_bounds_t *bounds) {
@@ -267,6 +280,9 @@ static status_t descend(trees_t *trees, page_db_t db, unsigned from, descent_t d
         bool leaf = level + 1u == db.depth;
         uint32_t index = 0;
         status = enter(trees, number, leaf, *bounds, &cursor->page[level]);
+        if (LEAF_UNLIKELY(status != STATUS_OK) && leaf) {
+            lose_leaf(trees, number, cursor->page[level], *bounds);
+        }
         status = status == STATUS_OK ? choose_node(trees, cursor->page[level], leaf, descent, key, &index) : status;
         if (status == STATUS_OK && !leaf) {
             status = child_of(trees, cursor->page[level], index, bounds, &number);

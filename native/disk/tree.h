@@ -29,6 +29,15 @@ typedef struct page_run {
     uint32_t crc; /* of those that were noted */
 } page_run_t;
 
+/* A leaf that is damaged, and the keys of the pages above between which its own lie, up to so many bytes of each. */
+#define TREE_LOST_KEY 16u
+typedef struct tree_lost {
+    size_t page; /* 0: none */
+    bytes_t low; /* empty: none */
+    bytes_t high;
+    uint8_t keys[2][TREE_LOST_KEY];
+} tree_lost_t;
+
 /* One thread's view of the file. */
 typedef struct trees {
     const uint8_t *map; /* the file, as far as it may grow */
@@ -55,6 +64,7 @@ typedef struct trees {
     /* the last damage */
     size_t where;
     const char *wrong;
+    tree_lost_t lost;
 } trees_t;
 
 /* The place of a search. */

@@ -164,9 +164,9 @@ static status_t opening_identify(opening_t *opening) {
 
 /* True if the store met a damaged page, which the look before did not see: it looked only at what every start needs. */
 static bool met_damage(const store_t *store) {
-    uint64_t seen = 0, page;
-    const char *what;
-    return store->env != NULL && env_wrong(store->env, &seen, &page, &what);
+    uint64_t seen = 0;
+    env_wrong_t wrong;
+    return store->env != NULL && env_wrong(store->env, &seen, &wrong);
 }
 
 /* True if a write can wait for another start: there is no room, or a damaged page stands in its way that could not be

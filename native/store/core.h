@@ -13,7 +13,6 @@
 #include "base/outcome.h"
 #include "disk/batch.h"
 #include "disk/clockwork.h"
-#include "disk/env.h"
 #include "disk/journal.h"
 #include "disk/keeper.h"
 #include "disk/memtable.h"
@@ -26,9 +25,9 @@
 #include "store/heads.h"
 #include "store/ledger.h"
 #include "store/log.h"
+#include "store/mending.h"
 #include "store/notes.h"
 #include "store/room.h"
-#include "store/store.h"
 #include "store/timeline.h"
 
 /* of subject, header and payload; larger is refused, as by the reference */
@@ -116,7 +115,7 @@ typedef struct pipeline {   /* only store.c and lifecycle.c write to it */
     gather_t gather;
 } pipeline_t;
 
-typedef struct trouble { /* only store.c writes to it */
+typedef struct trouble { /* only store.c and mending.c write to it */
     bool space;
     bool io;
     bool unreadable; /* LMDB was closed and could not be opened again */
@@ -178,6 +177,7 @@ struct store {               /* only lifecycle.c writes to it */
     turn_t turn;
     cursor_t cursor;
     trouble_t trouble;
+    patching_t patching;
     ledgers_t ledgers;
     lingering_t linger;
     lazy_t lazy;

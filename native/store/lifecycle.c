@@ -1,5 +1,6 @@
 /* lifecycle.c: see lifecycle.h. What the files hold is brought in order before that, by native/recovery. */
 #include "store/lifecycle.h"
+#include "store/mending.h"
 
 #include <stdlib.h>
 #include <unistd.h>
@@ -90,6 +91,7 @@ status_t store_run(store_t *store, keeper_mark_t checkpoint, keeper_mark_t end) 
 }
 
 bool store_end(store_t *store) {
+    mending_end(store);
     if (!store_batch_empty(store)) {
         carried_forget(store);
         store_seal(store);

@@ -5,14 +5,13 @@
  * Not here: how a store begins and ends (lifecycle.c), its start over files (native/recovery).
  */
 #include "store/dedupe.h"
+#include "store/mending.h"
 #include "store/message.h"
 #include "store/overlay.h"
 #include "store/recount.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 #include "base/check.h"
 #include "base/number.h"
@@ -36,14 +35,9 @@
 #define HAND_BYTES (UINT64_C(256) << 10) /* the keeper is woken for so much, not for each batch */
 #define REST_NS (250 * NS_PER_MS)        /* without a batch: then memory that is worth it goes back */
 #define BACKGROUND_NS (100 * NS_PER_MS)  /* how soon after appends deadlines are looked at */
-#define MEND_AGAIN_NS (120 * NS_PER_SECOND)
-#define WAITS_NS (10 * NS_PER_SECOND)    /* so long consumers wait for a damaged page before a start is asked for .. */
-#define WAITS_GAP_NS (2 * NS_PER_SECOND) /* .. and tell it as often at least .. */
-#define WAITS_AGAIN_NS (3600 * NS_PER_SECOND) /* .. and it is not asked for again before */
-#define LEDGERS_OWN 1                         /* the log of the group of all servers; others are of streams */
-#define UNREAD_NS (10 * NS_PER_SECOND)        /* without a read that failed, until that is called over */
-#define POLL_NS (50 * NS_PER_MS)              /* a memory store's keeper is asked so often */
-#define LOOK_STREAMS 1024u                    /* in one turn: some tenths of a millisecond where nothing is due */
+#define UNREAD_NS (10 * NS_PER_SECOND)   /* without a read that failed, until that is called over */
+#define POLL_NS (50 * NS_PER_MS)         /* a memory store's keeper is asked so often */
+#define LOOK_STREAMS 1024u               /* in one turn: some tenths of a millisecond where nothing is due */
 
 void store_clock(store_t *store, moment_t now) {
     if (LEAF_LIKELY(now.mono_ns == store->clock.mono && now.wall_ns == store->clock.wall && store->clock.running)) {
@@ -227,13 +221,6 @@ void store_note_unknown(store_t *store) {
     store->trouble.unknown++;
 }
 
-void store_note_waiting(store_t *store) {
-    trouble_t *trouble = &store->trouble;
-    bool begins = store->turn.now_mono - trouble->waits_at > WAITS_GAP_NS;
-    trouble->waits_at = store->turn.now_mono;
-    trouble->waits_since = begins ? trouble->waits_at : trouble->waits_since;
-}
-
 uint64_t store_unknown(const store_t *store) {
     return env_unread(store->env) + store->trouble.unknown;
 }
@@ -254,81 +241,6 @@ static void take_unread(store_t *store) {
         store_alarm(store, now ? ALARM_IO : ALARM_DISK_OK, 0, 0,
                     now ? "reading %s fails: what needs what cannot be read waits or is refused, it is tried again"
                         : "reading %s works again",
-                    store->directory);
-    }
-}
-
-/* word: STORE_SUSPECT_AGAIN, or nothing. Where it is not written the start is as any other. */
-static void mark_suspect(const store_t *store, const char *word) {
-    char path[4096];
-    int size = snprintf(path, sizeof path, "%s/" STORE_SUSPECT, store->directory);
-    int fd = size > 0 && (size_t)size < sizeof path ? open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600) : -1;
-    if (fd >= 0) {
-        (void)!write(fd, word, strlen(word));
-        close(fd);
-    }
-}
-
-/* Not a second time at once: where a start does not help, what can be read is served. */
-static bool may_begin_again(store_t *store) {
-    bool may = store->turn.now_mono >= store->trouble.mend_at && !store->options.memory;
-    store->trouble.mend_at = may ? store->turn.now_mono + MEND_AGAIN_NS : store->trouble.mend_at;
-    return may;
-}
-
-/* A page that is damaged hides what is on it until a start mends the store. Nobody may be there to start it. Consumers
- * have waited from waits_since to waits_at; before waits_told none is asked for again for them. */
-static void ask_for_start(store_t *store) {
-    const trouble_t *trouble = &store->trouble;
-    int64_t now = store->turn.now_mono;
-    bool blocked = env_blocked(store->env);
-    bool waits = now - trouble->waits_at <= WAITS_GAP_NS && trouble->waits_at - trouble->waits_since >= WAITS_NS
-                 && now >= trouble->waits_told;
-    if ((!blocked && !waits) || !may_begin_again(store)) {
-        return;
-    }
-    store->trouble.waits_told = now + WAITS_AGAIN_NS;
-    mark_suspect(store, STORE_SUSPECT_AGAIN);
-    store_alarm(store, blocked ? ALARM_MEND : ALARM_WAITS, 0, 0,
-                blocked ? "a damaged page is in the way of what is to be written to %s: the store is opened anew and "
-                          "mended"
-                        : "consumers wait for messages on a damaged page of %s: the store is opened anew and mended, "
-                          "once a day at most",
-                store->directory);
-}
-
-/* LMDB's file has a page that is not sound. It is told once, and the next start reads all of the file first. Returns
- * whether one was met since. */
-static bool take_wrong(store_t *store) {
-    uint64_t page;
-    const char *what;
-    if (LEAF_LIKELY(!env_wrong(store->env, &store->trouble.wrongs, &page, &what))) {
-        return false;
-    }
-    if (page + 1 != store->trouble.wrong_page) {
-        store->trouble.wrong_page = page + 1;
-        store_damaged(store, 1);
-        store_alarm(store, ALARM_CORRUPT, 0, 0,
-                    "data.mdb, page %llu: %s: it is damaged, and what it holds cannot be read until a start mends it",
-                    (unsigned long long)page, what);
-        if (!store->options.memory) {
-            mark_suspect(store, "");
-        }
-    }
-    ask_for_start(store);
-    return true;
-}
-
-/* Streams of groups are whole at other servers. Who leads one of them must not stand still before what it cannot read,
- * nor leave it out. */
-static void take_shared(store_t *store, bool wrong) {
-    bool met = wrong || store->alarms.damage != store->trouble.damage;
-    store->trouble.damage = store->alarms.damage;
-    if (met && store->ledgers.count > LEDGERS_OWN && may_begin_again(store)) {
-        mark_suspect(store, STORE_SUSPECT_AGAIN);
-        store_alarm(store, ALARM_MEND, 0, 0,
-                    "damage was met in %s, where streams are that other servers have, too: the store is opened anew "
-                    "and mended, and they are copied from there",
                     store->directory);
     }
 }
@@ -474,7 +386,7 @@ static void take_news(store_t *store) {
     take_checkpoint(store);
     take_trouble(store);
     take_unread(store);
-    take_shared(store, take_wrong(store));
+    mending_tick(store);
 }
 
 void store_tick(store_t *store, moment_t now) {
@@ -515,6 +427,9 @@ bool store_gathers(const store_t *store) {
 }
 
 int64_t store_next_deadline(const store_t *store) {
+    if (LEAF_UNLIKELY(store->patching.patch != NULL)) {
+        return store->turn.now_mono;
+    }
     int64_t deadline = store->turn.background_at;
     if (store_gathers(store) && !store_batch_empty(store)) {
         int64_t until = lazy_waits(store) ? store->lazy.until : store->pipeline.gather.until;

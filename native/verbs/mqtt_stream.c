@@ -13,7 +13,7 @@
  *
  * A record that fails its checksum in both of its places is lost, and no start will have it. It costs what it says and
  * no other session: where it was the session's own record, its client hears that there is no session. Of a stream that
- * several servers keep another one has it: then nothing is given up here (store/store.c, take_shared).
+ * several servers keep another one has it: then nothing is given up here (store/mending.c).
  *
  * Not here: one session (mqtt_kept.c), what it gets (mqtt_receive.c).
  */
@@ -197,7 +197,7 @@ static status_t read_identifier(const reading_t *reading, uint32_t number, uint1
 }
 
 /* Copied, since acting on one reads the store, too, and so would take this walk to another place. */
-static bool gather(reading_t *reading, bytes_t key, bytes_t value, bool lost) {
+static bool gather_entry(reading_t *reading, bytes_t key, bytes_t value, bool lost) {
     uint8_t *to;
     visits_add(1);
     if (key.size > ID_KEY_SIZE) {
@@ -215,11 +215,11 @@ static bool gather(reading_t *reading, bytes_t key, bytes_t value, bool lost) {
 }
 
 static bool gather_record(void *context, bytes_t key, bytes_t value) {
-    return gather(context, key, value, false);
+    return gather_entry(context, key, value, false);
 }
 
 static bool gather_lost(void *context, bytes_t key) {
-    return gather(context, key, BYTES_NONE, true);
+    return gather_entry(context, key, BYTES_NONE, true);
 }
 
 /* The value of an identifier says nothing that its key does not. */

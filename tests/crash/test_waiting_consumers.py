@@ -1,7 +1,9 @@
-"""A page of a box's messages is damaged while the box runs, and a hub's copy of that stream comes to it: the box begins
-again by itself, and the copy goes on with all that is behind the page.
+"""A page of a box's messages is damaged while the box runs, and a hub's copy of that stream comes to it: the page is
+made anew while the box serves, and the copy goes on with all that is behind the page. Where messages had been removed
+from the stream's middle, nobody knows which ones were on the page, and the box begins again by itself.
 
-Nobody may be there to start the box. Not here: which page, and what is asked for how often (native/test_store_pages.c).
+Nobody may be there to start the box. Not here: which page, and what is asked for how often (native/test_store_pages.c,
+native/test_store_patch.c).
 """
 
 from __future__ import annotations
@@ -37,7 +39,7 @@ async def info(server: servers.Server, name: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", COPIES)
-def test_a_copy_gets_past_a_page_that_is_damaged_while_its_origin_runs(tmp_path: Path, name: str) -> None:
+def test_a_copy_gets_past_a_page_that_is_made_anew_while_its_origin_runs(tmp_path: Path, name: str) -> None:
     hub, box = pair(tmp_path, servers.LEAFD)
     hub.start()
     try:
@@ -48,13 +50,53 @@ def test_a_copy_gets_past_a_page_that_is_damaged_while_its_origin_runs(tmp_path:
         box.start()
         lose_a_page(box, random.Random(5))
         asyncio.run(make(hub, {name: COPIES[name]}))
+        eventually(lambda: "it was made anew" in box.log, lambda: box.log, seconds=PATIENCE_S)
+        found = asyncio.run(until_last(hub, name, box))
+        assert "The daemon begins again" not in box.log
+        assert 0 < len(words()) - len(found) < 100, "one page"
+        assert [one for one in words() if one in set(found)] == found, "in their order, each once"
+        assert box.stop() == 0
+        box.start()
+        assert "made anew" not in box.log.rpartition("Server is ready")[2]
+        asyncio.run(publish(box, [b"and one more"]))
+        eventually(lambda: asyncio.run(held(hub, name))[-1:] == [b"and one more"], lambda: hub.log)
+    finally:
+        box.stop()
+        hub.stop()
+
+
+async def remove_one(box: servers.Server) -> None:
+    client = await nats.connect(box.url)
+    await ask(client, "STREAM.MSG.DELETE.T", {"seq": 2})
+    await client.close()
+
+
+async def until_last(hub: servers.Server, name: str, box: servers.Server) -> list[bytes]:
+    """What the copy has, once it has the last one."""
+    deadline = time.monotonic() + PATIENCE_S
+    while (found := await held(hub, name))[-1:] != words()[-1:]:
+        assert time.monotonic() < deadline, f"{len(found)}\n{box.log}\n{hub.log}"
+        await asyncio.sleep(0.5)
+    return found
+
+
+@pytest.mark.parametrize("name", COPIES)
+def test_a_copy_gets_past_a_page_for_which_its_origin_begins_again(tmp_path: Path, name: str) -> None:
+    hub, box = pair(tmp_path, servers.LEAFD)
+    hub.start()
+    try:
+        box.start()
+        asyncio.run(make(box, {"T": {"subjects": ["t.>"]}}))
+        asyncio.run(publish(box, words()))
+        asyncio.run(remove_one(box))
+        assert box.stop() == 0
+        box.start()
+        lose_a_page(box, random.Random(5))
+        asyncio.run(make(hub, {name: COPIES[name]}))
         eventually(lambda: "The daemon begins again" in box.log, lambda: box.log, seconds=PATIENCE_S)
         assert "consumers wait for messages on a damaged page" in box.log
         eventually(lambda: "it was made anew" in box.log, lambda: box.log)
-        deadline = time.monotonic() + PATIENCE_S
-        while (found := asyncio.run(held(hub, name)))[-1:] != words()[-1:]:
-            assert time.monotonic() < deadline, f"{len(found)}\n{box.log}\n{hub.log}"
-            time.sleep(0.5)
+        found = asyncio.run(until_last(hub, name, box))
         left = asyncio.run(info(box, "T"))["state"]["messages"]
         assert 0 < len(words()) - left < 100, "one page"
         assert len(found) == left

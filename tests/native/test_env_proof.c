@@ -95,9 +95,8 @@ static void set_word(off_t at, size_t word) {
 
 static bool met_damage(env_t *env) {
     uint64_t seen = 0;
-    uint64_t page;
-    const char *what;
-    return env_wrong(env, &seen, &page, &what);
+    env_wrong_t wrong;
+    return env_wrong(env, &seen, &wrong);
 }
 
 /* By the proof, or by who judges the list before a write. */

@@ -1,0 +1,225 @@
+/* mending.c: a damaged page of data.mdb was met, by a read or by what is to be written.
+ *
+ *     a leaf of a stream's own messages     made anew in its place, in moments, by steps of a turn (disk/env_patch.c):
+ *     that has each of its sequences        what was on it is damaged messages from then on, or is still there
+ *     any other page                        what is on it is not known until a start mends the store (recovery/mend.c);
+ *                                           the start is asked for when writes or consumers stand before it
+ *     streams that other servers have       a start, too: it makes this disk another one, and they copy it
+ *
+ * Whether each sequence had a message is what the stream's numbers say: as many messages as there are sequences from
+ * the first to the last. Where some were removed from the middle, which ones is not known without their page, and what
+ * would be told as damaged may have been removed.
+ *
+ * A stream that has an origin fetches from there what was on the page: the hole is noted as a start would (fill.h).
+ */
+#include "store/mending.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/number.h"
+#include "disk/waiting.h"
+#include "store/core.h"
+#include "store/fill.h"
+#include "store/ledger.h"
+#include "store/record.h"
+
+#define MEND_AGAIN_NS (120 * NS_PER_SECOND)
+#define WAITS_NS (10 * NS_PER_SECOND)    /* so long consumers wait for a damaged page before a start is asked for .. */
+#define WAITS_GAP_NS (2 * NS_PER_SECOND) /* .. and tell it as often at least .. */
+#define WAITS_AGAIN_NS (3600 * NS_PER_SECOND) /* .. and it is not asked for again before */
+#define LEDGERS_OWN 1                         /* the log of the group of all servers; others are of streams */
+#define PATCH_STEP_NS (2 * NS_PER_MS)
+
+void store_note_waiting(store_t *store) {
+    trouble_t *trouble = &store->trouble;
+    bool begins = store->turn.now_mono - trouble->waits_at > WAITS_GAP_NS;
+    trouble->waits_at = store->turn.now_mono;
+    trouble->waits_since = begins ? trouble->waits_at : trouble->waits_since;
+}
+
+/* ---- a start that mends ------------------------------------------------------------------------------------------ */
+
+/* word: STORE_SUSPECT_AGAIN, or nothing. Where it is not written the start is as any other. */
+static void mark_suspect(const store_t *store, const char *word) {
+    char path[4096];
+    int size = snprintf(path, sizeof path, "%s/" STORE_SUSPECT, store->directory);
+    int fd = size > 0 && (size_t)size < sizeof path ? open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600) : -1;
+    if (fd >= 0) {
+        (void)!write(fd, word, strlen(word));
+        close(fd);
+    }
+}
+
+/* Not a second time at once: where a start does not help, what can be read is served. */
+static bool may_begin_again(store_t *store) {
+    bool may = store->turn.now_mono >= store->trouble.mend_at && !store->options.memory;
+    store->trouble.mend_at = may ? store->turn.now_mono + MEND_AGAIN_NS : store->trouble.mend_at;
+    return may;
+}
+
+/* A page that is damaged hides what is on it until a start mends the store. Nobody may be there to start it. Consumers
+ * have waited from waits_since to waits_at; before waits_told none is asked for again for them. */
+static void ask_for_start(store_t *store) {
+    const trouble_t *trouble = &store->trouble;
+    int64_t now = store->turn.now_mono;
+    bool blocked = env_blocked(store->env);
+    bool waits = now - trouble->waits_at <= WAITS_GAP_NS && trouble->waits_at - trouble->waits_since >= WAITS_NS
+                 && now >= trouble->waits_told;
+    if ((!blocked && !waits) || !may_begin_again(store)) {
+        return;
+    }
+    store->trouble.waits_told = now + WAITS_AGAIN_NS;
+    mark_suspect(store, STORE_SUSPECT_AGAIN);
+    store_alarm(store, blocked ? ALARM_MEND : ALARM_WAITS, 0, 0,
+                blocked ? "a damaged page is in the way of what is to be written to %s: the store is opened anew and "
+                          "mended"
+                        : "consumers wait for messages on a damaged page of %s: the store is opened anew and mended, "
+                          "once a day at most",
+                store->directory);
+}
+
+/* What is on the page cannot be read. It is told once, and the next start reads all of the file first. */
+static void tell_wrong(store_t *store, uint64_t page, const char *what) {
+    if (page + 1 != store->trouble.wrong_page) {
+        store->trouble.wrong_page = page + 1;
+        store_damaged(store, 1);
+        store_alarm(store, ALARM_CORRUPT, 0, 0,
+                    "data.mdb, page %llu: %s: it is damaged, and what it holds cannot be read until a start mends it",
+                    (unsigned long long)page, what);
+        if (!store->options.memory) {
+            mark_suspect(store, "");
+        }
+    }
+    ask_for_start(store);
+}
+
+/* ---- a leaf that is made anew ------------------------------------------------------------------------------------ */
+
+static store_stream_t *stream_with(const store_t *store, uint32_t id) {
+    for (uint32_t i = 0; id != 0 && i < store->streams.count; i++) {
+        if (store->streams.at[i]->id == id) {
+            return store->streams.at[i];
+        }
+    }
+    return NULL;
+}
+
+/* Has each sequence from the first to the last a message? */
+static bool is_dense(const store_stream_t *stream) {
+    const log_t *log = &stream->log;
+    return log->messages > 0 && !log->stopped && log->messages == log->last_seq - log->first_seq + 1
+           && stream->notes.fills.count == 0;
+}
+
+/* true: it is under way, or that page was made anew already. */
+static bool begin_patch(store_t *store, const env_wrong_t *wrong) {
+    patching_t *patching = &store->patching;
+    const store_stream_t *stream = stream_with(store, wrong->stream);
+    if (stream == NULL || store->options.memory || store->ledgers.count > LEDGERS_OWN || !is_dense(stream)
+        || wrong->page + 1 == store->trouble.wrong_page) {
+        return false;
+    }
+    status_t status = env_patch_begin(store->env, wrong, &patching->patch);
+    patching->page = wrong->page;
+    patching->what = wrong->what;
+    patching->stream = wrong->stream;
+    return status == STATUS_OK || status == STATUS_EXISTS;
+}
+
+/* Only sequences that are the stream's are damaged from then on; of what lies below its first one an entry is left. */
+static status_t write_patch(store_t *store, store_stream_t *stream, uint64_t *from, uint64_t *below, uint32_t *kept) {
+    uint64_t low, high;
+    env_patch_range(store->patching.patch, &low, &high);
+    *from = number_most(low, stream->log.first_seq);
+    *from = number_least(*from, high - 1);
+    *below = high;
+    if (!is_dense(stream) || high > stream->log.last_seq + 1) {
+        return STATUS_CORRUPT;
+    }
+    return env_patch_write(store->patching.patch, *from, high, kept);
+}
+
+/* Its origin is asked for what the hole had; nobody is, where there is none. Without room it stays damaged. */
+static void note_hole(store_stream_t *stream, uint64_t from, uint64_t below) {
+    uint8_t key[HOLE_KEY_SIZE];
+    uint8_t value[HOLE_SIZE];
+    const hole_t hole = {.from = from, .upto = below - 1, .certain = true};
+    hole_key(key, stream->id, hole.upto);
+    hole_write(value, &hole);
+    status_t status =
+        store_record_put(stream->store, RECORD_HOLE, bytes_of(key, sizeof key), bytes_of(value, HOLE_SIZE));
+    (void)status;
+}
+
+static void end_patch(store_t *store, status_t status) {
+    patching_t *patching = &store->patching;
+    store_stream_t *stream = stream_with(store, patching->stream);
+    uint64_t from = 0, below = 0;
+    uint32_t kept = 0;
+    status = status == STATUS_OK && stream == NULL ? STATUS_NOT_FOUND : status;
+    status = status == STATUS_OK ? write_patch(store, stream, &from, &below, &kept) : status;
+    mending_end(store);
+    if (status != STATUS_OK) {
+        tell_wrong(store, patching->page, patching->what);
+        return;
+    }
+    store_damaged(store, 1);
+    store_alarm(
+        store, ALARM_CORRUPT, stream->id, from,
+        "data.mdb, page %llu: %s: it was made anew; of messages %llu to %llu of stream %u, which were on it, %llu "
+        "are damaged from now on",
+        (unsigned long long)patching->page, patching->what, (unsigned long long)from, (unsigned long long)(below - 1),
+        stream->id, (unsigned long long)(below - from - kept));
+    if (kept < below - from) {
+        note_hole(stream, from, below);
+    }
+}
+
+void mending_end(store_t *store) {
+    env_patch_end(store->patching.patch);
+    store->patching.patch = NULL;
+}
+
+/* ---- each tick --------------------------------------------------------------------------------------------------- */
+
+/* LMDB's file has a page that is not sound. Returns whether one was met since that a start is to mend. */
+static bool take_wrong(store_t *store) {
+    env_wrong_t wrong;
+    bool news = env_wrong(store->env, &store->trouble.wrongs, &wrong);
+    if (LEAF_LIKELY(!news || (store->patching.patch != NULL && wrong.page == store->patching.page))) {
+        return false;
+    }
+    if (store->patching.patch == NULL && begin_patch(store, &wrong)) {
+        return false;
+    }
+    tell_wrong(store, wrong.page, wrong.what);
+    return true;
+}
+
+/* Streams of groups are whole at other servers. Who leads one of them must not stand still before what it cannot read,
+ * nor leave it out. */
+static void take_shared(store_t *store, bool wrong) {
+    bool met = wrong || store->alarms.damage != store->trouble.damage;
+    store->trouble.damage = store->alarms.damage;
+    if (met && store->ledgers.count > LEDGERS_OWN && may_begin_again(store)) {
+        mark_suspect(store, STORE_SUSPECT_AGAIN);
+        store_alarm(store, ALARM_MEND, 0, 0,
+                    "damage was met in %s, where streams are that other servers have, too: the store is opened anew "
+                    "and mended, and they are copied from there",
+                    store->directory);
+    }
+}
+
+void mending_tick(store_t *store) {
+    bool wrong = take_wrong(store);
+    if (LEAF_UNLIKELY(store->patching.patch != NULL)) {
+        status_t status = env_patch_step(store->patching.patch, thread_elapsed_ns() + PATCH_STEP_NS);
+        if (status != STATUS_AGAIN) {
+            end_patch(store, status);
+        }
+    }
+    take_shared(store, wrong);
+}
