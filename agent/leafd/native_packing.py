@@ -288,20 +288,22 @@ def _value(place: str, form: str) -> str:
 
 def _compiled(record: type[Any], members: tuple[tuple[str, str, str], ...]) -> Reader:
     scope: dict[str, Any] = {"record": record, "buffer": ffi.buffer, "slice_of": slice_of}
-    values = []
+    values, lines = [], []
     for name, place, form in members:
         if form.endswith("_t"):
             scope[form] = layout(form)
-            values.append(f"**{form}.unpack(slice_of(event, {place!r}))")
+            lines.append(f"of_{form} = {form}.members_at(slice_of(event, {place!r}), 0)")
+            values += [f"{one}=of_{form}[{at}]" for at, one in enumerate(layout(form).names)]
         else:
             values.append(f"{name}={_value(place, form)}")
-    exec(f"def read(event): return record({', '.join(values)})", scope)
+    lines.append(f"return record({', '.join(values)})")
+    exec("def read(event):\n " + "\n ".join(lines), scope)
     reader: Reader = scope["read"]
     return reader
 
 
 def _reader(record: type[Any], members: tuple[tuple[str, str, str], ...]) -> Reader:
-    """A row as one expression, which a login that comes and goes costs four times; compiled when the first event of its
+    """A row as one function, which a login that comes and goes costs four times; compiled when the first event of its
     kind comes, since a start needs none."""
     compiled: Reader | None = None
 

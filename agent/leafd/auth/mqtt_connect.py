@@ -92,6 +92,13 @@ def level_of(packet: bytes) -> int:
     return packet[at + 7]
 
 
+def client_id_of(packet: bytes) -> str:
+    """The client identifier in a packet that can be read."""
+    _, head = _number(packet, 1)
+    found, _ = _data(packet, _behind_properties(packet, head + _HEAD_BYTES, packet[head + 6]))
+    return found.decode()
+
+
 def _credentials(packet: bytes, head: int, rest: int) -> bytes:
     return bytes((packet[head + 7] & (_USER | _PASSWORD),)) + packet[rest:]
 

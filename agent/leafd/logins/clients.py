@@ -223,13 +223,13 @@ class Clients:
 
     def handle(self, event: t.Event) -> bool:
         """Takes an event if it is of a client connection."""
-        if isinstance(event, t.Came):
-            self._guarded(event.connection, self._came, event)
+        if isinstance(event, t.Came) or (isinstance(event, t.Opened) and event.kind in _KINDS):
+            self._guarded(event.connection, self._came if isinstance(event, t.Came) else self._opened, event)
             return True
-        if isinstance(event, t.Opened) and event.kind in _KINDS:
-            self._guarded(event.connection, self._opened, event)
-            return True
-        if not isinstance(event, _OF_CLIENTS) or (client := self.present.whole(event.connection)) is None:
+        if not isinstance(event, _OF_CLIENTS):
+            return False
+        find = self.present.look if isinstance(event, t.Closed) else self.present.whole  # who has gone does not change
+        if (client := find(event.connection)) is None:
             return False
         match event:
             case t.Line():

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from leafd.auth.connect import MQTT_CLIENT
+from leafd.auth.mqtt_connect import client_id_of
 from leafd.logins.client import Client, Mqtt
 
 if TYPE_CHECKING:
@@ -55,9 +57,14 @@ class Present:
         return list(self._rows)
 
     def look(self, connection: int) -> Client | None:
-        """The client, for whoever changes nothing of it."""
+        """The client, for whoever changes nothing of it. Its packet is not read: who it is, others have said before."""
         found = self._rows.get(connection)
-        return _made(connection, found) if isinstance(found, tuple) else found
+        if not isinstance(found, tuple):
+            return found
+        client, (login, _, packet, _) = _made(connection, found), found
+        if packet:
+            client.said = login.connect | {MQTT_CLIENT: client_id_of(packet)}
+        return client
 
     def whole(self, connection: int) -> Client | None:
         """The client, which is the same one each time."""

@@ -179,7 +179,10 @@ def test_a_known_login_is_made_whole_where_somebody_asks() -> None:
         assert before <= first.opened_ns == second.opened_ns <= time.time_ns()
         assert [0, 1, 2] == clients.present.connections()
         assert {"3.1.1": 3} == {version: count for version, count in devices.here.items() if count}
-        assert clients.present.whole(2) is clients.present.whole(2) is clients.get(2)
+        whole = clients.present.whole(2)
+        assert whole is not None
+        assert whole is clients.present.whole(2) is clients.get(2)
+        assert whole.connect == first.connect
         for number in (2, 0, 1):
             clients.handle(t.Closed(number, t.CloseReason.CLIENT, ""))
             assert clients.get(number) is None
