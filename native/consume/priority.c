@@ -2,9 +2,9 @@
  *
  *     overflow       a request is served only while as much is pending, or unacknowledged, as it names
  *     prioritized    the lowest number first: the order of the line (line.h), nothing is decided here
- *     pinned_client  the first request that is served pins its client, which gets an id with each message and names it
- *                    in its next requests; all others wait until it does not pull for the priority timeout, or is
- *                    unpinned
+ *     pinned_client  the first request that is served pins its client. The client gets an id with each message and
+ *                    names the id in its next requests. Other clients wait until the pinned one has not pulled for the
+ *                    priority timeout, or is unpinned
  *
  * As in the reference, a consumer may have several groups and has one pin, whichever group got it. A pin is not stored:
  * a start begins without one. */
@@ -42,7 +42,7 @@ static void pin_prolong(consumer_t *consumer) {
     consumer_arm(consumer, consumer->pin.due_ns);
 }
 
-/* Two numbers of 64 bits, in 11 digits each. */
+/* An id is two random numbers of 64 bits, written in 11 digits each. */
 static void pin_name(consumer_t *consumer) {
     static const char digits[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
     uint64_t number = 0;
@@ -65,7 +65,7 @@ bytes_t consumer_pin_id(const consumer_t *consumer) {
     return consumer->pin.number ? bytes_of(consumer->pin.id, PIN_ID_SIZE) : BYTES_NONE;
 }
 
-/* One that came as a plain number has no group: it is served, and pins nobody. */
+/* A request that is a plain number names no group: it is served, and pins nobody. */
 void priority_pin(consumer_t *consumer, request_t *request) {
     pin_t *pin = &consumer->pin;
     if (request->group_size == 0) return;

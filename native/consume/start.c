@@ -1,8 +1,8 @@
 /* start.c: where a new consumer begins, by its deliver policy, and which messages "last per subject" selects.
  *
- * What has to go through many subjects, or over many deleted messages, is a survey, made in steps before the consumer
- * counts what is left for it: nothing is delivered and no start is written down until it is over, and retention keeps
- * everything for the consumer.
+ * A survey goes through many subjects, or over many deleted messages, in steps. The consumer counts the messages left
+ * for it behind the survey. Until then nothing is delivered, no start is written down, and retention keeps everything
+ * for the consumer.
  * A message that comes meanwhile lies behind `resume`, and is delivered after the selection. A subject whose newest
  * message moved there before the survey came to it has no older one in the selection. A message that leaves meanwhile
  * is taken out at the end.
@@ -116,7 +116,7 @@ static seek_outcome_t start_of_time(const consumer_t *consumer, uint64_t *start)
     return outcome;
 }
 
-/* Its place could not be read when the consumer was made. */
+/* The start time's place could not be read when the consumer was made. */
 static step_outcome_t step_time(consumer_t *consumer) {
     survey_t *survey = consumer->survey;
     uint64_t start;
@@ -130,7 +130,7 @@ static step_outcome_t step_time(consumer_t *consumer) {
     return STEP_OVER;
 }
 
-/* The first one behind deleted ones. */
+/* The first message behind deleted ones. */
 static step_outcome_t step_behind(consumer_t *consumer) {
     survey_t *survey = consumer->survey;
     stored_message_t message;
@@ -226,7 +226,7 @@ static step_outcome_t step_runs(consumer_t *consumer) {
     return STEP_OVER;
 }
 
-/* Pairs of runs into runs of twice the width, until there is one. */
+/* Merges pairs of runs into runs of twice the width, until one run is left. */
 static step_outcome_t step_merge(consumer_t *consumer) {
     survey_t *survey = consumer->survey;
     selection_t *selection = &consumer->selection;
@@ -255,7 +255,7 @@ static step_outcome_t step_merge(consumer_t *consumer) {
     return STEP_OVER;
 }
 
-/* Is it known that it left? */
+/* Whether the message is known to have left the stream. */
 static bool has_left(consumer_t *consumer, uint64_t seq) {
     stored_message_t message;
     switch (store_read(consumer->stream, seq, &message)) {
@@ -286,7 +286,7 @@ static step_outcome_t step_verify(consumer_t *consumer) {
 
 /* ---- steps of a survey ------------------------------------------------------------------------------------------- */
 
-/* A message left. VERIFY sees it by itself if it has not come that far. */
+/* A message has left the stream. VERIFY notices by itself if it has not come to that message yet. */
 void survey_removed(consumer_t *consumer, uint64_t seq) {
     survey_t *survey = consumer->survey;
     selection_t *selection = &consumer->selection;
@@ -297,7 +297,7 @@ void survey_removed(consumer_t *consumer, uint64_t seq) {
     }
 }
 
-/* All messages left. */
+/* All messages have left the stream. */
 void survey_emptied(consumer_t *consumer) {
     survey_t *survey = consumer->survey;
     survey->removed = true;
@@ -310,7 +310,7 @@ bool survey_step(consumer_t *consumer) {
     survey_t *survey = consumer->survey;
     for (;;) {
         switch (steps[survey->stage](consumer)) {
-        case STEP_UNKNOWN: /* of which the store has said so */
+        case STEP_UNKNOWN: /* the store has reported the failed read */
         case STEP_MORE: return false;
         case STEP_OVER: break;
         }
@@ -328,7 +328,7 @@ static void survey_begin(consumer_t *consumer, survey_t begin) {
     consumer->survey = malloc(sizeof begin);
     if (!consumer->survey) {
         consumer->selection.resume = begin.loading ? consumer->selection.resume : 0;
-        return; /* everything, as in finish */
+        return; /* without memory everything is delivered, as in selection_finish() */
     }
     *consumer->survey = begin;
     consumer->group->strays = true;
@@ -339,7 +339,7 @@ void survey_resume(consumer_t *consumer) {
     survey_begin(consumer, (survey_t){.stage = STAGE_SUBJECTS, .loading = true, .above = consumer->settled});
 }
 
-/* With other filters than before. */
+/* The consumer has got other filters. */
 void survey_again(consumer_t *consumer) {
     if (consumer->survey->loading) {
         consumer->selection.count = consumer->selection.lost = 0;

@@ -18,7 +18,7 @@
 #define KEY_SIZE 32
 #define BLOCK 16
 #define NAME_MAX_SIZE 512
-#define CHECK_PLACE 62 /* as a name's place: of no database */
+#define CHECK_PLACE 62 /* the place of the key check's name; no database has that number */
 #define HIDE 64
 /* Longer texts are hashed and streamed by OpenSSL one by one: the fastest there is for kilobytes, but making it ready
  * costs as much as 200 bytes. Shorter texts share calls. */
@@ -79,7 +79,7 @@ static void load_libcrypto(void) {
 
 /* ---- keys -------------------------------------------------------------------------------------------------------- */
 
-/* The contexts of one thread: OpenSSL's are not for two at once. */
+/* The contexts of one thread: two threads must not use one of OpenSSL's contexts at a time. */
 typedef struct lane {
     EVP_MAC_CTX *hash;
     EVP_CIPHER_CTX *text;      /* a stream, set to its beginning each time */
@@ -168,8 +168,8 @@ static bytes_t hash_begin(uint8_t place, bytes_t name, uint8_t room[3 + NAME_MAX
     return bytes_of(room, (uint32_t)(bytes_write(room + 3, name) - room));
 }
 
-/* The keyed hash over place, name and text. None of OpenSSL's calls has a reason to fail once the contexts are there;
- * one that does all the same must not go on to write what nobody can open. */
+/* The keyed hash over place, name and text. OpenSSL's calls have no reason to fail once the contexts are there. If one
+ * fails all the same, the process ends: it must not write records that nobody can open. */
 static void entry_hash(const cipher_t *cipher, const lane_t *lane, uint8_t place, bytes_t name, bytes_t text,
                        uint8_t hash[BLOCK]) {
     uint8_t room[3 + NAME_MAX_SIZE];
@@ -277,7 +277,7 @@ static void xor_over(uint8_t *to, bytes_t from, const uint8_t *stream) {
     }
 }
 
-/* As many texts from the first one on as find room together; how many that were. */
+/* Runs the cipher over as many texts, from the first one on, as find room together; returns their number. */
 static uint32_t short_streams(const cipher_t *cipher, const lane_t *lane, const streamed_t *texts, uint32_t count) {
     uint8_t counters[POOL_SIZE];
     uint8_t stream[POOL_SIZE];
@@ -312,7 +312,7 @@ static uint32_t short_streams(const cipher_t *cipher, const lane_t *lane, const 
     return taken;
 }
 
-/* Both ways. */
+/* Encrypts or decrypts all texts: the same operation. */
 static void stream_over(const cipher_t *cipher, const lane_t *lane, const streamed_t *texts, uint32_t count) {
     while (count > 0) {
         uint32_t done = 1;
@@ -328,7 +328,7 @@ static void stream_over(const cipher_t *cipher, const lane_t *lane, const stream
 
 /* ---- the sealer -------------------------------------------------------------------------------------------------- */
 
-/* Hashes two items in a row; false: they are not such as can be hashed together. */
+/* Hashes two items in a row; false: these two cannot be hashed together. */
 static bool entry_hash_two(const cipher_t *cipher, const sealer_item_t items[2], uint8_t hashes[2 * BLOCK]) {
 #if POLY1305_IS_THERE
     if (items[0].plain.size <= SHORT_TEXT && items[1].plain.size <= SHORT_TEXT) {
@@ -392,7 +392,7 @@ static bool cipher_unseal(const void *context, sealer_side_t side, uint8_t place
     const lane_t *lane = &cipher->lanes[side];
     uint8_t said[TAG_SIZE];
     uint8_t is[TAG_SIZE];
-    if (sealed.size < TAG_SIZE || name.size > NAME_MAX_SIZE) { /* of a damaged page a key may be anything */
+    if (sealed.size < TAG_SIZE || name.size > NAME_MAX_SIZE) { /* on a damaged page a key may be anything */
         return false;
     }
     bytes_t text = bytes_of(sealed.at, sealed.size - TAG_SIZE);
@@ -404,7 +404,7 @@ static bool cipher_unseal(const void *context, sealer_side_t side, uint8_t place
         return true;
     }
     streamed.from = bytes_of(to, text.size);
-    stream_over(cipher, lane, &streamed, 1); /* who opens in place has again what it had */
+    stream_over(cipher, lane, &streamed, 1); /* a caller that opens in place has its bytes back */
     return false;
 }
 
@@ -416,8 +416,8 @@ static void cipher_hide(const void *context, sealer_side_t side, uint8_t place, 
 
 /* ---- opening and closing a cipher -------------------------------------------------------------------------------- */
 
-/* In pages of its own, so that keys are neither in a core dump nor, as far as the system lets a process lock memory, in
- * swap. */
+/* The cipher lies in pages of its own, so that keys are not in a core dump. Nor are they in swap, as far as the system
+ * lets a process lock memory. */
 static cipher_t *cipher_room(void) {
     void *at = mmap(NULL, sizeof(cipher_t), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (at == MAP_FAILED) {

@@ -36,11 +36,11 @@
 #include "wire/emit.h"
 
 #define SEND_MESSAGES 1024u                 /* in one step */
-#define DIRECT_NONE "404 Message Not Found" /* which is known not to be there */
+#define DIRECT_NONE "404 Message Not Found" /* only for a message that is known not to be there */
 
 /* ---- answers ----------------------------------------------------------------------------------------------------- */
 
-/* Says an answer: a message that is not on disk yet leaves when it is. */
+/* Sends an answer. A message that is not on disk yet leaves once it is. */
 static void direct_say(const direct_t *direct, bytes_t header, bytes_t payload) {
     if (direct->early || direct->search.early) {
         js_hold(direct->js, direct->stream, direct->reply, header, payload);
@@ -49,7 +49,7 @@ static void direct_say(const direct_t *direct, bytes_t header, bytes_t payload) 
     }
 }
 
-/* As much waits for the disk as may. */
+/* Whether as much waits for the disk as may wait. */
 bool direct_crowded(const direct_t *direct) {
     const js_t *js = direct->js;
     return (direct->early || direct->search.early) && js->held[direct->stream->which_store].bytes > js->held_max;
@@ -249,7 +249,7 @@ static void direct_end(direct_t *direct) {
     direct_last_end(direct->multi);
 }
 
-/* Goes on until a stage wants another step; true: it is answered. */
+/* Runs stages until one wants another step; true: the request is answered. */
 static bool direct_step(direct_t *direct) {
     static bool (*const stages[])(direct_t *direct) = {
         step_single, step_first, step_count, step_send, direct_step_walk, direct_step_before, direct_step_send_multi};
@@ -280,8 +280,8 @@ static void job_end(js_t *js, job_t *job, status_t status) {
     free(own);
 }
 
-/* The first step is made where the request lies; what takes longer moves into a job of its own. cheap: one look is all
- * it takes. */
+/* Makes the first step where the request lies. A request that takes longer moves into a job of its own. cheap: one look
+ * answers it. */
 static void direct_run(direct_t *direct, bool cheap) {
     js_t *js = direct->js;
     bool turn = cheap || job_turn(js);

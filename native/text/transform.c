@@ -1,9 +1,8 @@
 /* transform.c: compiling a transform: a destination becomes a row of pieces, one a token. Running it is
  * transform_apply.c's.
  *
- * Finding a function in a token is as loose as the reference's search with regular expressions is: a call may stand
- * behind other text in its braces ("{{x{{wildcard(1)}}"), its arguments reach to the last parenthesis that braces
- * follow.
+ * A function is found in a token as loosely as the reference finds it with regular expressions. A call may stand behind
+ * other text in its braces ("{{x{{wildcard(1)}}"). Its arguments reach to the last parenthesis before closing braces.
  */
 #include <stdlib.h>
 
@@ -25,7 +24,8 @@ static uint32_t skip_spaces(bytes_t text, uint32_t at) {
     return at;
 }
 
-/* Behind `name` at `at`, 0 when it is not there. A capital in the name stands for the letter in either case. */
+/* The position behind `name`, which is looked for at `at`; 0: it is not there. A capital in the name stands for the
+ * letter in either case. */
 static uint32_t skip_name(bytes_t text, uint32_t at, const char *name) {
     for (; *name != 0; name++, at++) {
         uint8_t either = *name >= 'A' && *name <= 'Z' ? 0x20 : 0;
@@ -124,7 +124,7 @@ static status_t compile_wildcard(const transform_t *transform, piece_t *piece, b
     return more || !argument_number(argument, &index) ? STATUS_INVALID : compile_index(transform, piece, index);
 }
 
-/* A number below 32 bits wraps around, one above is refused: as in the reference. */
+/* As in the reference, a number above INT32_MAX is refused, and one below INT32_MIN wraps around. */
 static bool argument_modulus(bytes_t argument, int32_t *out) {
     int64_t number;
     if (!argument_number(argument, &number) || number > INT32_MAX) {
@@ -147,7 +147,7 @@ static status_t compile_partition(const transform_t *transform, piece_t *piece, 
         if (!argument_number(next_argument(&arguments, &more), &index)) {
             return STATUS_INVALID;
         }
-        /* Without wildcards in the source the whole subject is hashed, whatever the numbers are. */
+        /* A source without wildcards has the whole subject hashed, whatever the numbers are. */
         status = wildcards ? place_token(transform, piece, index) : STATUS_OK;
     }
     return status;
@@ -197,7 +197,7 @@ typedef struct function {
     status_t (*compile)(const transform_t *transform, piece_t *piece, bytes_t arguments);
 } function_t;
 
-/* In the reference's order, which shows where a token holds two. */
+/* The order is the reference's, which matters where a token holds two functions. */
 static const function_t functions[] = {
     {"Wildcard", PIECE_WILDCARD, compile_wildcard},
     {"Partition", PIECE_PARTITION, compile_partition},

@@ -2,8 +2,8 @@
 and in a member's name, by clients, leafs, and a server that is no member. And clients acknowledge and are answered in
 others' names. Nobody is led otherwise, nothing is lost, and nothing is taken for acknowledged.
 
-Who forges here knows all names and numbers. Not here: frames that are no frames (native/test_raft_frame.c), a member that
-lies itself (native/test_groups.c), clients of a nats-server in the cluster (interop/test_handed_on.py).
+Who forges here knows all names and numbers. Not here: frames that are no frames (native/test_raft_frame.c), a member
+that lies itself (native/test_groups.c), clients of a nats-server in the cluster (interop/test_handed_on.py).
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ _TOKEN: Final = re.compile(r"[\w-]+\.[\w-]+\.[\w-]+")
 
 @dataclass(frozen=True, slots=True)
 class Operators:
-    """Whose signature an account's JWT needs, and what the operators say of the whole."""
+    """The keys that may sign an account's JWT, and the operators' rules for the whole server."""
 
     keys: frozenset[str]
     system_account: str = ""
@@ -83,7 +83,8 @@ def _shown(text: str) -> str:
 
 
 def read_account(token: str, keys: frozenset[str]) -> TrustedAccount:
-    """An account's JWT that one of these keys has signed. One with faults comes back as broken. Raises JwtError."""
+    """The claims of an account's JWT that one of these keys has signed. Claims with faults come back as broken. Raises
+    JwtError."""
     claims = read(AccountClaims, token)
     if claims.iss not in keys:
         raise JwtError("not signed by a trusted operator")
@@ -91,7 +92,7 @@ def read_account(token: str, keys: frozenset[str]) -> TrustedAccount:
 
 
 class DeletionError(JwtError):
-    """issuer: who has signed the request."""
+    """issuer: the key that has signed the request."""
 
     def __init__(self, issuer: str, text: str) -> None:
         super().__init__(text)

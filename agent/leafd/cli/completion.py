@@ -1,6 +1,6 @@
 """The completion of `leafd` for shells: its script, and where each shell looks for it.
 
-The script asks the command itself, by a variable (COMPLETING), what may come next. Nobody else knows of either.
+The script asks the command itself, by an environment variable (COMPLETING), for the words that may come next.
 """
 
 from __future__ import annotations
@@ -30,5 +30,5 @@ def script(command: click.Command, shell: str) -> str:
     kind = get_completion_class(shell) if shell in PLACES else None
     if kind is None:
         raise UsageError(f"completion {shell}: expected {', '.join(PLACES)}")
-    # Not by the method of the kind: that of bash runs the bash of this machine to see how old it is.
+    # The shell's own class is not asked: that of bash runs this machine's bash to learn its version.
     return ShellComplete.source(kind(command, {}, "leafd", COMPLETING))

@@ -21,7 +21,7 @@ _ORDER: Final = (Level.FAULT, Level.WARNING, Level.UNPROVEN, Level.WELL)
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """The whole, for programs."""
+    """The whole report, for programs."""
 
     faults: int
     warnings: int
@@ -57,7 +57,7 @@ def examined(
 
 
 def told(found: Sequence[Finding], *, json: bool) -> bool:
-    """Shows it; whether all is well."""
+    """Shows the findings; true: all is well."""
     count = {level: sum(one.level is level for one in found) for level in Level}
     if json:
         as_json(Summary(count[Level.FAULT], count[Level.WARNING], count[Level.UNPROVEN], tuple(found)))

@@ -90,7 +90,7 @@ def _tokens(context: click.Context, config: Path | None, json: bool) -> None:
 @_configuration
 @click.pass_context
 def _revoke(context: click.Context, id: str, config: Path | None) -> None:
-    """Makes a token worth nothing. Boxes that came with it stay."""
+    """Revokes a token. Boxes that have enrolled with it stay."""
     from leafd.cli.tables import say
 
     ask_daemon(context, config, {"do": "revoke", "id": id.upper()})

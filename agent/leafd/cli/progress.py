@@ -1,4 +1,4 @@
-"""How far a command is, on standard error, where somebody looks at that.
+"""The progress of a command, on standard error, where that is a terminal.
 
 Not here: tables on standard output (tables.py).
 """
@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 @contextmanager
 def bar(*, shown: bool) -> Iterator[Callable[[str, int, int], None]]:
-    """Gives what is to be told: what is being done, how much of it is, how much there is, in bytes."""
+    """Gives the function that is told of progress: the name of the step, bytes done, bytes in all."""
     if not shown or not sys.stderr.isatty():
         yield lambda what, done, total: None
         return

@@ -114,8 +114,8 @@ def _show_stat(found: Stat) -> None:
 @as_json
 @click.pass_context
 def _check(context: click.Context, directory: Path | None, config: Path | None, json: bool) -> None:
-    """Reads all of a store that nobody has open, and names what is damaged, and messages whose subject is not valid;
-    changes nothing."""
+    """Reads all of a store that nobody has open. Names damage, and messages whose subject is not valid. Changes
+    nothing."""
     from leafd.cli.progress import bar
     from leafd.cli.store import LMDB, check
     from leafd.cli.tables import as_json
@@ -164,7 +164,8 @@ def _list(lines: Sequence[str], untold: int) -> None:
 @as_json
 @click.pass_context
 def _salvage(context: click.Context, to: Path, directory: Path | None, config: Path | None, json: bool) -> None:
-    """Makes a new store of what can be read of a damaged one, and says what is lost. The damaged one stays as it is."""
+    """Makes a new store of what can be read of a damaged one, and says what is lost. The damaged store stays as it
+    is."""
     from leafd.cli.progress import bar
     from leafd.cli.store import JETSTREAM, LMDB, salvage
     from leafd.cli.tables import as_json
@@ -205,7 +206,8 @@ def _backup(
     enrol: Path | None,
     json: bool,
 ) -> None:
-    """Copies the store into a directory, also while the daemon runs, and checks the copy. The encrypted stays so."""
+    """Copies the store into a directory, also while the daemon runs, and checks the copy. An encrypted store stays
+    encrypted."""
     from leafd.cli.backup import backup
     from leafd.cli.progress import bar
 
@@ -234,7 +236,7 @@ def _restore(
     enrol: Path | None,
     json: bool,
 ) -> None:
-    """Puts a backup where no store is: byte for byte what it was, or nothing at all."""
+    """Puts a backup where there is no store: the whole of it, byte for byte, or nothing."""
     from leafd.cli.backup import restore
     from leafd.cli.progress import bar
 

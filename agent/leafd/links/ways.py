@@ -3,8 +3,9 @@ network again.
 
     kernel --netlink: addresses, routes--> Ways.watch() --> a dial that waits for an answer begins anew
 
-A hint and no more: where the kernel says nothing (the signal is gone, the interface stays), or where netlink may not be
-used, the dials go on as they would. Machines that start containers all day have news all day, so few of it counts.
+The news is only a hint. The kernel says nothing where the signal is gone and the interface stays, and some systems
+forbid netlink: dials then go on as without it. A machine that starts containers has news all day, so at most one every
+SELDOM_S seconds counts.
 Not here: what is dialled, and how often (leafs.py, dialling.py).
 """
 
@@ -22,9 +23,9 @@ GROUPS: Final = 0x10 | 0x40 | 0x100 | 0x400
 NEW_ADDRESS: Final = 20
 NEW_ROUTE: Final = 24
 SETTLE_S: Final = 0.3
-"""An address comes with routes, one message each."""
+"""An address comes with several routes, and the kernel sends a message for each."""
 SELDOM_S: Final = 15.0
-"""News counts so often at most."""
+"""The shortest time between two news that count."""
 Stream = TypeVar("Stream")
 _HEADER: Final = struct.Struct("=IHHII")
 
@@ -36,8 +37,7 @@ class Ways:
         self._under_way: set[trio.CancelScope] = set()
 
     async def unless_news(self, dial: Callable[[], Awaitable[Stream]]) -> Stream | None:
-        """The result of the dial; None: there was news first, and the dial was given up. None: there was news first,
-        and it was given up."""
+        """The result of the dial; None: there was news first, and the dial was given up."""
         with trio.CancelScope() as scope:
             self._under_way.add(scope)
             try:
@@ -52,7 +52,7 @@ class Ways:
             scope.cancel()
 
     async def watch(self) -> None:
-        """Tells what the kernel says, for ever; at once back where it may not be asked."""
+        """Listens to the kernel for ever; returns at once where netlink may not be used."""
         try:
             plain = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, socket.NETLINK_ROUTE)
         except OSError:
@@ -65,7 +65,7 @@ class Ways:
             while True:
                 try:
                     some = await sock.recv(65536)
-                except OSError:  # more came than it could keep: something has changed
+                except OSError:  # the kernel has dropped messages, so something has changed
                     some = _HEADER.pack(_HEADER.size, NEW_ADDRESS, 0, 0, 0)
                 if not any(kind in (NEW_ADDRESS, NEW_ROUTE) for kind in kinds(some)):
                     continue
