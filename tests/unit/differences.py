@@ -492,6 +492,9 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
         "interop/test_evacuated.py::test_a_move_is_called_off_as_at_nats_servers",
         "interop/test_evacuated.py::test_what_a_cluster_of_leafd_does_not_do",
     ),
+    "`META.RESCUE` lowers no quorum": (
+        "interop/test_rescue_request.py::test_a_rescue_by_a_request_is_refused_with_what_to_do_instead",
+    ),
     "What other servers want in an account": (
         "interop/test_later_accounts.py::test_a_route_has_told_of_it_before",
         "interop/test_later_accounts.py::test_a_gateway_has_told_of_it_before",

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from leafd.daemon.meta_group import MetaGroup
     from leafd.daemon.placed import Placed
     from leafd.daemon.placing import Placing
+    from leafd.daemon.rescue_request import RescueRequest
     from leafd.guard import Guard
     from leafd.host.listeners import Sockets
     from leafd.host.log import Log
@@ -58,6 +59,7 @@ class Together:
             self.supercluster = Supercluster(plane, current, about, sockets, config.gateway, self.clustered, log, guard)
         self.placing: Placing | None = None
         self._placed: Placed | None = None
+        self._rescue: RescueRequest | None = None
         self._hand_over: Callable[[], Awaitable[None]] | None = None
         self.meta = self._make_meta(plane, current, about, log, guard)
         if self.meta is not None and self.clustered is not None:
@@ -104,8 +106,10 @@ class Together:
             from leafd.daemon.handing import hand_over
             from leafd.daemon.meta_events import MetaEvents
             from leafd.daemon.placing import Placing
+            from leafd.daemon.rescue_request import RescueRequest
 
             MetaEvents(plane, self.meta, current, facts)
+            self._rescue = RescueRequest(plane, self.meta, current, facts)
             jetstream.catalogue.look_up = look_up
             self.placing = Placing(plane, self.meta, current, jetstream, log, guard)
             facts.groups, facts.placed = self.placing.replicas, self.placing
@@ -170,6 +174,8 @@ class Together:
         if self.meta is not None:
             if self.placing is not None:
                 await nursery.start(self.placing.run)
+            if self._rescue is not None:
+                self._rescue.begin()
             await nursery.start(self.meta.run)
             if self._placed is not None:
                 nursery.start_soon(self._placed.run, self._guard)

@@ -278,6 +278,7 @@ CONSUMER_ACK_FLOW_CONTROL_REQUIRES_NO_MAX_DELIVER = Row(
     10222, 400, "flow control ack policy requires unset max deliver"
 )
 MESSAGE_SCHEDULES_TIME_ZONE_INVALID = Row(10223, 400, "message schedules time zone is invalid")
+CLUSTER_RESCUE = Row(10224, 400, "JetStream system rescue not applied: {err}")
 CONSUMER_STREAM_IDENTITY_MISMATCH = Row(10225, 400, "consumer's stream identity does not match: {msg}")
 MESSAGE_SOURCE_HEADER_NOT_ALLOWED = Row(10227, 400, "message stream source header is not allowed")
 SOURCE_CONSUMER_STALLED = Row(10228, 500, "stream source consumer stalled on flow control")

@@ -19,6 +19,8 @@ STREAM: Final = 4
 _ORDERS: Final = (["META", "LEADER", "STEPDOWN"], ["SERVER", "REMOVE"], ["SERVER", "EVACUATE"])
 """Orders of the system account to a cluster: a lone server is not meant."""
 _MOVES: Final = (["ACCOUNT", "STREAM", "MOVE"], ["ACCOUNT", "STREAM", "CANCEL_MOVE"])
+_RESCUE: Final = ["META", "RESCUE"]
+"""Each server of a group answers it (daemon/rescue_request.py), and no lone one."""
 
 
 def is_move(tokens: list[str]) -> bool:
@@ -36,4 +38,5 @@ def is_order(account: JetStreamAccount, tokens: list[str]) -> bool:
 def is_unheard(tokens: list[str], header: bytes) -> bool:
     """Whether the system account hears nothing of what it asks a lone server, as from the reference."""
     answered = tokens == ["INFO"] or (tokens[:2] == ["ACCOUNT", "PURGE"] and len(tokens) == ACCOUNT)
-    return is_move(tokens) or tokens in _ORDERS or (answered and not fits_level(header))
+    unheard = is_move(tokens) or tokens in _ORDERS or tokens == _RESCUE
+    return unheard or (answered and not fits_level(header))

@@ -46,6 +46,15 @@ class StepDownRequest(Struct):
 
 
 @dataclass(frozen=True, slots=True)
+class MetaRescueRequest(Struct):
+    """META.RESCUE."""
+
+    go_name: ClassVar[str] = "JSApiMetaRescueRequest"
+
+    quorum_needed: int = wire(INT, "quorum_needed")
+
+
+@dataclass(frozen=True, slots=True)
 class PeerRemoveRequest(Struct):
     """STREAM.PEER.REMOVE."""
 
