@@ -7,6 +7,7 @@ Not here: the rescue itself, by a command (test_meta_group.py).
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +37,11 @@ def by_name(answers: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return sorted(answers, key=lambda one: str(one["server"]))
 
 
+def is_led_by_nobody(server: servers.Server) -> bool:
+    """As far as it knows."""
+    return "leader" not in group_at(server)
+
+
 async def refused(made: list[servers.Server]) -> list[object]:
     """What is asked at the last server, while the group has a leader."""
     async with one_each(made[2:], "sys") as (system,):
@@ -62,14 +68,14 @@ def test_a_rescue_by_a_request_is_refused_with_what_to_do_instead(tmp_path: Path
         with led(kind, tmp_path) as made:
             for server in made[1:]:
                 server.kill()
-            eventually(lambda one=made[0]: "leader" not in group_at(one), lambda one=made[0]: group_at(one))
+            eventually(partial(is_led_by_nobody, made[0]), partial(group_at, made[0]))
             (answer,) = asyncio.run(asked(made[:1]))
             if kind == R:
                 assert (answer["prev_quorum"], answer["new_quorum"]) == (2, 1)
             else:
                 assert answer["error"]["err_code"] == 10224
                 assert "`leafd cluster rescue`" in answer["error"]["description"]
-                assert "leader" not in group_at(made[0])
+                assert is_led_by_nobody(made[0])
 
 
 @pytest.mark.parametrize("kind", [R, L])
