@@ -491,8 +491,6 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
     "A consumer leaves a server with its stream alone": (
         "interop/test_evacuated.py::test_a_move_is_called_off_as_at_nats_servers",
         "interop/test_evacuated.py::test_what_a_cluster_of_leafd_does_not_do",
-    ),
-    "`META.RESCUE` lowers no quorum": (
         "interop/test_rescue_request.py::test_a_rescue_by_a_request_is_refused_with_what_to_do_instead",
     ),
     "What other servers want in an account": (
