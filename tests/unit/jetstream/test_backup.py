@@ -182,6 +182,29 @@ async def asked_from_afar(bench: BackupBench, **options: Any) -> None:
     await found.after()
 
 
+@pytest.mark.parametrize(("pause_s", "whole"), [(100, True), (130, False)])
+def test_a_far_client_has_minutes_for_each_chunk_of_a_restore(pause_s: float, *, whole: bool) -> None:
+    """A chunk that takes a slow line longer than five seconds is waited for; one that never comes is not."""
+    source, target = filled(), BackupBench()
+    trio.run(source.snapshot)
+    sent = archive_of(source)
+
+    async def run() -> None:
+        body = json.dumps({"config": {"name": "S"}, "state": {}}).encode()
+        found = await target.service.answer(target.account, "$JS.API.STREAM.RESTORE.S", b"", body, Far())
+        assert found is not None
+        assert found.after is not None
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(found.after)
+            for part in (sent[:1000], sent[1000:], b""):
+                await trio.sleep(pause_s)
+                for heard in list(target.plane.heard.values()):
+                    heard(t.Message(1, 1, 1, 1, "", "answer", b"", part))
+
+    trio.run(run, clock=trio.testing.MockClock(autojump_threshold=0))
+    assert (["S"] if whole else None) == target.asked("STREAM.NAMES")["streams"]
+
+
 def ends(bench: BackupBench) -> list[bytes]:
     """The statuses of the ends that were sent."""
     return [header for _, subject, header, payload in bench.plane.published if subject == "to" and not payload]

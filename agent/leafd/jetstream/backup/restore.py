@@ -49,6 +49,7 @@ from leafd.jetstream.errors import ApiError
 from leafd.jetstream.flat import flat_consumer, flat_stream
 from leafd.jetstream.models.requests import RestoreRequest
 from leafd.jetstream.models.stream import StreamConfig
+from leafd.jetstream.ports import Asker
 from leafd.jetstream.publishing import author_for
 from leafd.jetstream.registry import TYPE, Among, Body, Call, endpoint
 from leafd.jetstream.rules import consumer_rules as rules
@@ -62,6 +63,7 @@ if TYPE_CHECKING:
     from leafd.jetstream.backup.archive_tar import TarArchive
 
 IDLE_SECONDS: Final = 5.0
+FAR_IDLE_SECONDS: Final = 120.0  # by a slow line: a chunk of 64 KB at 10 kbit/s takes a minute
 CHUNKS_MAX: Final = 1024  # sent without waiting for an answer
 WAITING_MAX: Final = 32 << 20  # bytes of them
 RESTORES_MAX: Final = 16  # of an account at a time
@@ -108,7 +110,7 @@ async def restore(call: Call, request: RestoreRequest) -> dict[str, Any]:
     refuse_unsupported(config)
     if len(account.restoring) >= RESTORES_MAX:
         raise errors.INSUFFICIENT_RESOURCES.error()
-    receiving = Receiving(context, account, config, call.asker.info(), told, author)
+    receiving = Receiving(context, account, config, call.asker, told, author)
     call.after = receiving.run
     return {"deliver_subject": receiving.subject}
 
@@ -132,13 +134,14 @@ class Receiving:
         context: Context,
         account: JetStreamAccount,
         config: StreamConfig,
-        client: dict[str, Any],
+        asker: Asker,
         told: bytes,
         author: str,
     ) -> None:
         self._context = context
         self._account = account
-        self._client = client
+        self._client = asker.info()
+        self._idle_s = FAR_IDLE_SECONDS if asker.far else IDLE_SECONDS
         self._restoring = Restoring(context, account, config, told, author)
         self._queue, self._chunks = trio.open_memory_channel[t.Message](CHUNKS_MAX)
         self._bytes = 0
@@ -185,7 +188,7 @@ class Receiving:
     async def _receive(self) -> bool:
         """False: the client was not heard of any more."""
         while True:
-            with trio.move_on_after(IDLE_SECONDS) as self._restoring.waiting:
+            with trio.move_on_after(self._idle_s) as self._restoring.waiting:
                 message = await self._chunks.receive()
             if self._restoring.waiting.cancelled_caught:
                 await self._restoring.give_up()
