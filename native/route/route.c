@@ -8,6 +8,10 @@
  * only while its generation is the domain's. A result of more than CACHE_ENTRY_MAX bytes is kept too, but only one of
  * them, so that a few huge fan-outs cannot fill the memory.
  *
+ * Beside the table lies a tag for each entry, a few bits of its hash: 16 KB for a table of 1 MB. An inbox that is asked
+ * for once is told from all that the table has by its pair's tags alone; the entries themselves have left the
+ * processor's cache, and to look at them cost a replicated publish a twentieth of its leader's time.
+ *
  * A subject gets a place when it is asked for the second time; until then its result lies in `once`. Inboxes of
  * requests and PubAcks are asked for once and never again. When they got places, they evicted everything else from the
  * table, and the table from the processor's cache (a fifth of the plane's time with unique reply subjects). What was
@@ -56,6 +60,7 @@ struct route {
     uint64_t generation;
     uint64_t count;
     cache_entry_t *cache;
+    uint16_t *tags;      /* of its entries; 0: none came yet */
     uint32_t cache_size; /* a power of two */
     uint32_t conflicts;  /* misses that met two live results since the last growth */
     cache_entry_t large;
@@ -65,13 +70,25 @@ struct route {
     trie_found_t found;
 };
 
+/* The entries, and behind them their tags. */
 static cache_entry_t *cache_new(uint32_t size) {
-    size_t bytes = ((size_t)size * sizeof(cache_entry_t) + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE;
+    size_t all = (size_t)size * (sizeof(cache_entry_t) + sizeof(uint16_t));
+    size_t bytes = (all + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE;
     cache_entry_t *cache = aligned_alloc(CACHE_LINE, bytes);
     if (cache != NULL) {
         memset(cache, 0, bytes);
     }
     return cache;
+}
+
+static void cache_set(route_t *route, cache_entry_t *cache, uint32_t size) {
+    route->cache = cache;
+    route->tags = (uint16_t *)(void *)(cache + size);
+    route->cache_size = size;
+}
+
+static uint16_t entry_tag(uint64_t hash) {
+    return (uint16_t)((hash >> 48) | 1);
 }
 
 static void entry_free(cache_entry_t *entry) {
@@ -89,10 +106,12 @@ route_t *route_new(route_watch_t *watch) {
     }
     route->watch = watch;
     route->root = trie_node_new(NULL, BYTES_NONE);
-    route->cache = cache_new(CACHE_FIRST);
-    route->cache_size = CACHE_FIRST;
     route->generation = 1;
-    if (route->root == NULL || route->cache == NULL) {
+    cache_entry_t *cache = cache_new(CACHE_FIRST);
+    if (cache != NULL) {
+        cache_set(route, cache, CACHE_FIRST);
+    }
+    if (route->root == NULL || cache == NULL) {
         route_free(route);
         return NULL;
     }
@@ -324,8 +343,8 @@ static bool entry_is(const route_t *route, const cache_entry_t *entry, bytes_t s
            && bytes_equal(bytes_of(entry->block, entry->subject_size), subject);
 }
 
-static cache_entry_t *cache_pair(cache_entry_t *cache, uint32_t size, uint64_t hash) {
-    return &cache[(hash & (size / CACHE_WAYS - 1)) * CACHE_WAYS];
+static uint64_t pair_of(uint32_t size, uint64_t hash) {
+    return (hash & (size / CACHE_WAYS - 1)) * CACHE_WAYS;
 }
 
 /* The place of a pair for another subject; NULL: whoever has one was asked for again, and has to be once more. */
@@ -371,26 +390,27 @@ static void cache_grow(route_t *route) {
     if (grown == NULL) {
         return; /* the smaller cache works too, only slower */
     }
+    uint16_t *tags = (uint16_t *)(void *)(grown + size);
     for (uint32_t i = 0; i < route->cache_size; i++) {
         cache_entry_t *entry = &route->cache[i];
-        cache_entry_t *place = cache_pair(grown, size, entry->hash);
+        cache_entry_t *place = &grown[pair_of(size, entry->hash)];
         place += place->block != NULL;
         if (entry->generation == route->generation && place->block == NULL) {
             entry_move(place, entry);
+            tags[place - grown] = entry_tag(place->hash);
         } else {
             entry_free(entry);
         }
     }
     free(route->cache);
-    route->cache = grown;
-    route->cache_size = size;
+    cache_set(route, grown, size);
     route->conflicts = 0;
 }
 
 /* Was the subject asked for lately, or is it lucky? Records that it was asked for now. */
 static bool deserves_place(route_t *route, uint64_t hash) {
     uint16_t *seen = &route->seen[(hash >> 32) & (SEEN_SIZE - 1)];
-    uint16_t tag = (uint16_t)((hash >> 48) | 1);
+    uint16_t tag = entry_tag(hash);
     bool before = *seen == tag;
     *seen = tag;
     route->chance = route->chance * UINT64_C(6364136223846793005) + 1;
@@ -398,39 +418,56 @@ static bool deserves_place(route_t *route, uint64_t hash) {
 }
 
 /* The place for the result of a subject that has none. */
-static cache_entry_t *cache_place(route_t *route, cache_entry_t *pair, uint64_t hash) {
+static cache_entry_t *cache_place(route_t *route, uint64_t hash) {
     if (!deserves_place(route, hash)) {
         return &route->once;
     }
-    cache_entry_t *entry = cache_victim(route, pair);
+    cache_entry_t *entry = cache_victim(route, &route->cache[pair_of(route->cache_size, hash)]);
     bool crowded = entry == NULL || entry->generation == route->generation;
     if (crowded && ++route->conflicts > route->cache_size / CROWDED && route->cache_size < CACHE_LAST) {
         cache_grow(route);
-        entry = cache_victim(route, cache_pair(route->cache, route->cache_size, hash));
+        entry = cache_victim(route, &route->cache[pair_of(route->cache_size, hash)]);
     }
     return entry != NULL ? entry : &route->once;
 }
 
+/* NULL: the table has none. */
+static cache_entry_t *cache_find(const route_t *route, bytes_t subject, uint64_t hash) {
+    uint64_t pair = pair_of(route->cache_size, hash);
+    for (uint64_t i = pair; i < pair + CACHE_WAYS; i++) {
+        if (route->tags[i] != entry_tag(hash)) {
+            continue;
+        }
+        cache_entry_t *entry = &route->cache[i];
+        for (size_t line = CACHE_LINE; line < sizeof *entry; line += CACHE_LINE) {
+            __builtin_prefetch((const uint8_t *)entry + line);
+        }
+        if (entry_is(route, entry, subject, hash)) {
+            return entry;
+        }
+    }
+    return NULL;
+}
+
 const route_match_t *route_match(route_t *route, bytes_t subject) {
     uint64_t hash = hash_bytes(subject.at, subject.size);
-    cache_entry_t *pair = cache_pair(route->cache, route->cache_size, hash);
-    for (size_t line = 0; line < CACHE_WAYS * sizeof *pair; line += CACHE_LINE) {
-        __builtin_prefetch((const uint8_t *)pair + line);
-    }
-    for (uint32_t i = 0; i < CACHE_WAYS; i++) {
-        if (entry_is(route, &pair[i], subject, hash)) {
-            pair[i].asked = true;
-            return &pair[i].match;
-        }
+    cache_entry_t *entry = cache_find(route, subject, hash);
+    if (entry != NULL) {
+        entry->asked = true;
+        return &entry->match;
     }
     if (entry_is(route, &route->large, subject, hash)) {
         return &route->large.match;
     }
-    cache_entry_t *entry = cache_place(route, pair, hash);
+    entry = cache_place(route, hash);
     if (trie_find(route->root, subject, &route->found) != STATUS_OK) {
         return &no_memory;
     }
-    return entry_fill(route, entry, subject, hash);
+    const route_match_t *match = entry_fill(route, entry, subject, hash);
+    if (entry != &route->once && match == &entry->match) {
+        route->tags[entry - route->cache] = entry_tag(hash);
+    }
+    return match;
 }
 
 void route_each(route_t *route, bool (*visit)(void *context, route_target_t *target), void *context) {
