@@ -351,9 +351,11 @@ static void turn_marks(groups_t *groups, moment_t now) {
 }
 
 void groups_turn(groups_t *groups, moment_t now) {
-    bool all = store_checkpoint_soon(groups->store, now);
+    uint64_t lingers = store_lingers(groups->store);
+    bool all = store_checkpoint_soon(groups->store, now) || lingers != groups->lingers;
     bool due = all || now.mono_ns >= groups->due_ns;
     groups->now = now;
+    groups->lingers = lingers;
     if (due) {
         groups->due_ns = INT64_MAX;
     }

@@ -49,9 +49,10 @@ struct groups {
     groups_hooks_t hooks;
     raft_outputs_t outputs;
     moment_t now;
-    int64_t due_ns; /* of the first of them */
-    bool stirred;   /* one is awake */
-    seat_t *seats;  /* by name, ascending */
+    int64_t due_ns;   /* of the first of them */
+    bool stirred;     /* one is awake */
+    uint64_t lingers; /* store_lingers, when all had a turn for that */
+    seat_t *seats;    /* by name, ascending */
     uint64_t count;
     uint64_t room;
     outgoing_t *outgoing;

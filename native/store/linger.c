@@ -4,13 +4,14 @@
 #include "base/number.h"
 #include "store/core.h"
 
-/* of what publishers may hold */
+/* of what publishers could still take when the checkpoint began */
 #define CROWDED 3
 #define CROWDED_OF 4
 
+/* What is in LMDB already is not waited for. */
 static bool has_before(const ledger_t *ledger, uint64_t boundary) {
     uint64_t position = positions_of(&ledger->young, ledger->floor + 1);
-    return position != 0 && position < boundary;
+    return position >= ledger->store->batches.freed && position != 0 && position < boundary;
 }
 
 void linger_begin(store_t *store, bool large) {
@@ -20,6 +21,12 @@ void linger_begin(store_t *store, bool large) {
     linger->skip -= wanted && linger->skip > 0 ? 1 : 0;
     linger->passed = 0;
     linger->batch = 0;
+    linger->began = batches_used(&store->batches);
+    linger->count += linger->until != 0 ? 1 : 0;
+}
+
+uint64_t store_lingers(const store_t *store) {
+    return store->linger.count;
 }
 
 /* Those that have been looked at have none again: what comes lies behind the boundary. One that takes the place of a
@@ -41,7 +48,9 @@ static void linger_end(lingering_t *linger, bool came) {
 
 /* Publishers are not to wait for the checkpoint: what is left is for those that come while it ends. */
 static bool is_crowded(const store_t *store) {
-    return batches_used(&store->batches) + store->batches.promised > store->room.holds / CROWDED_OF * CROWDED;
+    uint64_t began = store->linger.began;
+    uint64_t most = began + number_less(store->room.most, began) / CROWDED_OF * CROWDED;
+    return batches_used(&store->batches) + store->batches.promised > most;
 }
 
 bool linger_waits(store_t *store) {

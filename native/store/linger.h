@@ -34,12 +34,16 @@ typedef struct lingering { /* only linger.c writes to it */
     uint64_t batch;        /* .. and all of them have none as of this one; 0: some has */
     uint32_t skip;         /* so many checkpoints do not wait, .. */
     uint32_t misses;       /* .. since so many in a row waited in vain */
+    uint64_t began;        /* bytes that were in the ring when it began */
+    uint64_t count;        /* checkpoints that have begun to wait */
 } lingering_t;
 
 /* A checkpoint has begun. large: since so much waits for it, and not since time has passed. */
 void linger_begin(store_t *store, bool large);
 /* All before the boundary is durable: does the checkpoint wait? */
 bool linger_waits(store_t *store);
+/* How many checkpoints have begun to wait. A group at rest has a turn at each, or nobody would remove its entries. */
+uint64_t store_lingers(const store_t *store);
 /* Does a checkpoint wait for entries of this one? */
 bool store_ledger_awaited(const ledger_t *ledger);
 

@@ -35,6 +35,7 @@ uint64_t room_message_max(const store_t *store) {
 void room_measure(store_t *store) {
     const batches_t *batches = &store->batches;
     store->room.holds = number_least(store->room.admits, number_least(store->room.resident, batches->room) / 8 * 7);
+    store->room.most = store->room.holds;
     if (store->trouble.space || store->trouble.io) {
         store->room.end = UINT64_MAX; /* publishers are to hear that they are refused, not to hang */
         return;
@@ -43,8 +44,9 @@ void room_measure(store_t *store) {
     uint64_t largest = number_least(store->room.largest, room_message_max(store));
     uint64_t one = number_least(number_most(largest + ROOM_ONE_MORE, store->room.wanted), store->room.holds / 2);
     uint64_t open = number_less(batches->room / 2 - batches->room / SIZES_RESERVE_PART, one);
-    uint64_t used = number_least(store->room.holds / 7 * 6, store->room.holds - one);
-    store->room.end = number_least(batches->begin + number_least(open, store->room.holds / 7), batches->freed + used);
+    store->room.most = number_least(store->room.holds / 7 * 6, store->room.holds - one);
+    store->room.end =
+        number_least(batches->begin + number_least(open, store->room.holds / 7), batches->freed + store->room.most);
 }
 
 bool store_room(const store_t *store) {

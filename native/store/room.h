@@ -22,6 +22,7 @@
 typedef struct room {  /* only room.c writes to it */
     uint64_t admits;   /* bytes that publishers may hold in the ring, for what the disk has room for .. */
     uint64_t holds;    /* .. and memory too */
+    uint64_t most;     /* .. without what is kept for one more: then they wait */
     uint64_t resident; /* of the ring, in memory: all of it, but where the journal is larger than options.ring_max */
     uint64_t end;      /* store_room: while the open batch, with what is promised, ends before it */
     uint64_t largest;  /* message that room is kept for */

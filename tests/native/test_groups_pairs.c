@@ -139,6 +139,40 @@ static void very_long_way(void) {
     world_end();
 }
 
+/* How long a checkpoint of one of the servers has waited for entries to go. */
+static int64_t checkpoint_waited(void) {
+    int64_t longest = 0;
+    for (uint32_t at = 0; at < world.nodes; at++) {
+        int64_t until = world.node[at].rig.store->linger.until;
+        int64_t waited = until != 0 ? world.now.mono_ns - (until - LINGER_NS) : 0;
+        longest = waited > longest ? waited : longest;
+    }
+    return longest;
+}
+
+/* Entries of groups at rest lie before the boundary of a checkpoint that another one's bring about, and go as soon as
+ * those. */
+static void checkpoint_at_rest(void) {
+    three_groups(21);
+    for (int round = 0; round < 8; round++) {
+        for (uint32_t group = 1; group < 3; group++) {
+            CHECK(world_propose(world_leader(group), group, 8));
+        }
+        world_until(all_answered);
+        world_pass(1500 * NS_PER_MS);
+        for (int i = 0; i < 20; i++) { /* a checkpoint's worth, in blocks of the journal */
+            propose_some(1, 40);
+            world_until(all_answered);
+            CHECK(checkpoint_waited() <= 100 * NS_PER_MS);
+        }
+    }
+    for (uint32_t at = 0; at < world.nodes; at++) {
+        CHECK(world.node[at].rig.store->linger.count > 0);
+    }
+    world_agree();
+    world_end();
+}
+
 /* Frames are lost, come twice, and overtake each other: tallies differ, and all goes on. */
 static void lossy_way(void) {
     for (uint64_t seed = 1; seed <= 4; seed++) {
@@ -159,6 +193,7 @@ static void lossy_way(void) {
 int main(void) {
     RUN("a thousand groups at rest share one beat a pair of servers", many_groups);
     RUN("while one group is written to, the others rest and keep their leaders", one_of_them_is_written_to);
+    RUN("a checkpoint waits for the entries of groups at rest, and they go", checkpoint_at_rest);
     RUN("a server that starts again is beaten group by group until all rest", starts_again);
     RUN("over a long way leases are kept", long_way);
     RUN("a member that no lease can count on is beaten as seldom as a near one", very_long_way);

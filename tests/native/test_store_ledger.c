@@ -392,6 +392,48 @@ static void waits_no_longer(void) {
     rig_close(&rig);
 }
 
+/* While it waits, there is room for one more message of the largest size all the time. */
+static void publishers_go_on(void) {
+    ledger_t *ledger;
+    begin(UINT64_C(16) << 20);
+    rig_close(&rig);
+    rig.options.message_max = 1 << 20;
+    rig_start(&rig);
+    CHECK_EQ_I64(STATUS_OK, store_ledger_make(rig.store, 7, 70, BYTES_NONE, &ledger));
+    for (int round = 0; round < 200 && !store_ledger_awaited(ledger); round++) {
+        fill_up(ledger, 100);
+        rig_sync(&rig);
+    }
+    CHECK(store_ledger_awaited(ledger));
+    while (store_ledger_awaited(ledger)) {
+        CHECK(store_room(rig.store));
+        fill_up(ledger, 100);
+        rig_sync(&rig);
+    }
+    a_checkpoint_ends(0);
+    done_upto(ledger, ledger->last);
+    rig_close(&rig);
+}
+
+/* What LMDB has since an earlier checkpoint is not waited for. */
+static void not_for_what_is_there(void) {
+    ledger_t *ledger, *still;
+    begin(UINT64_C(16) << 20);
+    CHECK_EQ_I64(STATUS_OK, store_ledger_make(rig.store, 7, 70, BYTES_NONE, &ledger));
+    CHECK_EQ_I64(STATUS_OK, store_ledger_make(rig.store, 8, 80, BYTES_NONE, &still));
+    fill_up(still, 1);
+    rig_sync(&rig);
+    rig_checkpoint(&rig);
+    uint64_t before = checkpoints();
+    fill_a_checkpoint(ledger);
+    CHECK(store_ledger_awaited(ledger));
+    CHECK(!store_ledger_awaited(still));
+    done_upto(ledger, ledger->last);
+    rig_sync(&rig);
+    a_checkpoint_ends(before);
+    rig_close(&rig);
+}
+
 static void older_leafd(void) {
     begin(0);
     env_t *env = open_env();
@@ -528,6 +570,8 @@ int main(void) {
     RUN("entries below the floor at a checkpoint never come to LMDB", below_the_floor);
     RUN("as many entries as do not wait are those that stay", more_than_wait);
     RUN("a large checkpoint waits for entries before it to go, and they never come to LMDB", waits_for_entries);
+    RUN("publishers do not wait for a checkpoint that waits", publishers_go_on);
+    RUN("a checkpoint does not wait for what LMDB has", not_for_what_is_there);
     RUN("it waits no longer than half a second, and less often where that is in vain", waits_no_longer);
     RUN("an older leafd refuses the store before the journal has an entry", older_leafd);
     RUN("an older store gets the word and an id when it is first used in a cluster", older_store);
