@@ -9,6 +9,9 @@
  * The neighbour is looked for from two ends at once, in steps: back along the chain from the subject's newest message,
  * and forward over the stream from the hole.
  *
+ * Where a message of the hole is there and damaged (mending.c) it is counted, and its neighbour above leads to it: that
+ * one message is written anew. The neighbour below is looked for back over the stream.
+ *
  * Until a checkpoint is there both lie in the overlay, in a list of their own (notes.h): LMDB's cursor does not look
  * there, and the overlay's other messages are all behind LMDB's last. That it is seen before it is on disk does no
  * harm: after a crash the hole is there again, and the origin still has the message.
@@ -37,6 +40,7 @@ typedef struct filling {
     uint64_t bytes;
     head_t head;
     message_row_t above; /* its neighbour; seq 0: none */
+    bool replaces;       /* one that is damaged, and that all numbers count */
     int64_t expires;
 } filling_t;
 
@@ -119,17 +123,19 @@ static bool fits_limits(const filling_t *filling, int64_t wall_now) {
     bool oldest = log->messages == 0 || filling->append->force_seq < log->first_seq;
     bool full = config->max_msgs > 0 && log->messages >= (uint64_t)config->max_msgs;
     full = full || (config->max_bytes > 0 && log->bytes + filling->bytes > (uint64_t)config->max_bytes);
+    full = full && !filling->replaces;
     return !retention_traits(config)->acks_remove && (config->flags & STREAM_SEALED) == 0
            && !(full && (oldest || config->discard == 1))
            && (config->max_age_ns <= 0 || never || filling->append->force_ts > wall_now - config->max_age_ns)
            && (filling->append->expires_ts <= 0 || filling->append->expires_ts > wall_now)
-           && (config->max_msgs_per_subject <= 0 || filling->head.count < (uint64_t)config->max_msgs_per_subject
+           && (config->max_msgs_per_subject <= 0 || filling->replaces
+               || filling->head.count < (uint64_t)config->max_msgs_per_subject
                || filling->append->force_seq > filling->head.first);
 }
 
 /* Is the sequence free, and was it lost? Below the first message only the hole right before that one is: of another one
  * the limits have gone over what lay behind it. */
-static status_t look_at_place(const filling_t *filling, const hole_t *hole, bool *free) {
+static status_t look_at_place(filling_t *filling, const hole_t *hole, bool *free) {
     store_stream_t *stream = filling->stream;
     uint64_t seq = filling->append->force_seq;
     store_key_t key;
@@ -150,7 +156,7 @@ static status_t look_at_place(const filling_t *filling, const hole_t *hole, bool
     case READ_NONE:
         *free = !memtable_find(&stream->store->memtable, DB_MESSAGES, key_bytes(&key), &op, &position);
         break;
-    case READ_FOUND: break;
+    case READ_FOUND: filling->replaces = *free = !found.sound; break;
     }
     return STATUS_OK;
 }
@@ -230,9 +236,44 @@ static seek_outcome_t seek_forward(const filling_t *filling, uint64_t *at, uint6
     return SEEK_MORE;
 }
 
+/* The neighbour below one that is damaged. What is damaged itself is passed over: whose subject it has nobody knows. */
+static status_t find_older(filling_t *filling) {
+    store_stream_t *stream = filling->stream;
+    uint64_t seq = filling->append->force_seq;
+    const head_t *head = &filling->head;
+    uint64_t at = stream->notes.fills.seek_of == seq ? stream->notes.fills.seek_back : seq - 1;
+    uint32_t steps = FILL_STEPS;
+    message_row_t found;
+    if (head->count == 0 || head->first > seq || head->last < seq) {
+        return STATUS_CORRUPT; /* such a message is not counted */
+    }
+    filling->message.previous = 0;
+    while (head->count > 1 && at >= head->first && at != 0) {
+        switch (message_back_some(stream, &at, &steps, &found)) {
+        case SEEK_UNKNOWN: return STATUS_IO;
+        case SEEK_NONE: return STATUS_OK;
+        case SEEK_MORE: notes_seek(stream, seq, at, seq + 1); return STATUS_AGAIN;
+        case SEEK_FOUND: break;
+        }
+        if (found.seq < head->first) {
+            break;
+        }
+        if (found.sound && bytes_equal(found.message.subject, filling->append->subject)) {
+            filling->message.previous = found.seq;
+            break;
+        }
+        at = found.seq - 1;
+    }
+    notes_seek(stream, 0, 0, 0);
+    return STATUS_OK;
+}
+
 /* STATUS_CORRUPT: the chain is broken, and where the message belongs cannot be known. */
 static status_t find_neighbours(filling_t *filling) {
     store_stream_t *stream = filling->stream;
+    if (filling->replaces) {
+        return find_older(filling);
+    }
     uint64_t seq = filling->append->force_seq;
     fills_t *fills = &stream->notes.fills;
     if (filling->head.count == 0 || filling->head.last < seq) {
@@ -301,6 +342,10 @@ static void filling_put(const filling_t *filling, head_entry_t *entry, int64_t a
         write_one(stream, filling->above.seq, above, &position);
     }
     write_one(stream, seq, filling->message, &position);
+    if (filling->replaces) {
+        read_filled(stream);
+        return;
+    }
     head_t *head = &entry->head;
     if (head->count == 0) {
         log_subject_born(stream);

@@ -107,6 +107,45 @@ def test_what_a_page_took_is_fetched_again(tmp_path: Path, kind: str) -> None:
         hub.stop()
 
 
+async def read_all(hub: servers.Server) -> None:
+    """Asks for each message, whatever the answer is."""
+    client = await nats.connect(hub.url)
+    for sequence in range(1, MESSAGES + 1):
+        await client.request("$JS.API.STREAM.MSG.GET.M", b'{"seq":%d}' % sequence, timeout=PATIENCE_S)
+    await client.close()
+
+
+@pytest.mark.parametrize("copy", [{"mirror": ORIGIN}, {"sources": [ORIGIN]}], ids=["mirror", "source"])
+def test_a_page_that_was_made_anew_while_the_copy_ran_has_its_messages_again(
+    tmp_path: Path, copy: dict[str, object]
+) -> None:
+    """What was on it is damaged until a start, which has it fetched again: nothing is counted twice."""
+    hub, box = pair(tmp_path, servers.LEAFD)
+    hub.start()
+    try:
+        box.start()
+        asyncio.run(make(box, {"T": {"subjects": ["t.>"]}}))
+        asyncio.run(make(hub, {"M": copy}))
+        asyncio.run(publish(box, words()))
+        asyncio.run(until_held(hub, words()))
+        assert hub.stop() == 0
+        hub.start()
+        lose_a_page(hub, random.Random(7))
+        asyncio.run(read_all(hub))
+        eventually(lambda: "it was made anew" in hub.log, lambda: hub.log)
+        assert "The daemon begins again" not in hub.log
+        assert MESSAGES == asyncio.run(count_of(hub))
+        assert hub.stop() == 0
+        hub.start()
+        eventually(lambda: FETCHED in hub.log, lambda: hub.log, seconds=PATIENCE_S)
+        asyncio.run(until_held(hub, words()))
+        asyncio.run(publish(box, [b"and one more"]))
+        asyncio.run(until_held(hub, [*words(), b"and one more"]))
+    finally:
+        box.stop()
+        hub.stop()
+
+
 def test_what_was_removed_at_the_origin_stays_away(tmp_path: Path) -> None:
     """The origin has some of it no more: the rest comes back, and the log says so."""
     hub, box = pair(tmp_path, servers.LEAFD)
