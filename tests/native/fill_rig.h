@@ -1,5 +1,5 @@
-/* fill_rig.h: a mirror of which the origin has all, pages that are damaged, and holes that are filled: what is to be true
- * of the stream then is asked in every way. For test_store_fill.c and test_store_fill_damaged.c.
+/* fill_rig.h: a mirror of which the origin has all, pages that are damaged, and holes that are filled: what is to be
+ * true of the stream then is asked in every way. For test_store_fill.c and test_store_fill_damaged.c.
  */
 #ifndef LEAFD_TESTS_FILL_RIG_H
 #define LEAFD_TESTS_FILL_RIG_H

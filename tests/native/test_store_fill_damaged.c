@@ -1,5 +1,6 @@
-/* test_store_fill_damaged.c: pages of a mirror's messages were made anew while the store ran (store/mending.c), and what
- * was on them comes back from the origin. What must hold: it takes the place of what is damaged, and no number changes.
+/* test_store_fill_damaged.c: pages of a mirror's messages were made anew while the store ran (store/mending.c), and
+ * what was on them comes back from the origin. What must hold: it takes the place of what is damaged, and no number
+ * changes.
  */
 #include "fill_rig.h"
 
