@@ -35,7 +35,7 @@ from .report import Words, write_report
 from .screen import Row, Screen
 from .story import Faults, Watch
 from .streams import create_streams, leaf_streams, read_all
-from .traffic import Publisher
+from .traffic import Publisher, note
 
 CATCH_UP_SECONDS = 240.0  # nats-server may take 40 s to take up a source again, and several may follow each other
 SETTLE_SECONDS = 3.0  # after the last row: time for a row too many to show up
@@ -294,6 +294,7 @@ async def tell(world: World, given: argparse.Namespace, console: Console) -> Non
 
 async def perform(world: World, given: argparse.Namespace, console: Console) -> bool:
     """The whole of it; whether all checks passed."""
+    asyncio.get_running_loop().set_exception_handler(note)
     began = time.monotonic()
     try:
         try:

@@ -7,9 +7,12 @@ import dataclasses
 import io
 import re
 import sys
+from collections.abc import Coroutine
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
+import nats
 import pytest
 from demo_job import checks, observations, plots
 from demo_job.checks import Arrived
@@ -20,7 +23,7 @@ from demo_job.record import Fault, Record
 from demo_job.report import Words, write_report
 from demo_job.screen import Row, Screen
 from demo_job.story import Plan, Watch
-from demo_job.traffic import Publisher
+from demo_job.traffic import Publisher, note
 from rich.console import Console
 
 SENT = [Outgoing("s", f"id-{number}", b"%d" % number) for number in range(5)]
@@ -265,3 +268,31 @@ def test_the_chart_of_the_run_ends_soon_after_its_last_row() -> None:
     for station in STATIONS:
         record.acknowledged[station], record.backlog[station] = [0, 5, 9, 9, 9], [0, 3, 0, 0, 0]
     assert 4 == plots.eventful(record)
+
+
+def test_tracebacks_of_the_client_library_s_own_tasks_are_left_out() -> None:
+    """Where a broker is killed; any other complaint of asyncio is shown."""
+    shown: list[str] = []
+
+    async def ours() -> None:
+        raise OSError
+
+    async def main() -> None:
+        loop = asyncio.get_running_loop()
+        loop.default_exception_handler = lambda context: shown.append(str(context["message"]))  # type: ignore[method-assign]
+        theirs, own = loop.create_task(connect_inside()), loop.create_task(ours())
+        await asyncio.wait([theirs, own])
+        for task, message in ((theirs, "theirs"), (own, "ours")):
+            note(loop, {"message": message, "future": task, "exception": task.exception()})
+        note(loop, {"message": "a fault of theirs", "future": theirs, "exception": ValueError()})
+        note(loop, {"message": "no task", "exception": OSError()})
+
+    def connect_inside() -> Coroutine[Any, Any, Any]:
+        """Nobody listens at that port."""
+        return nats.connect(f"nats://127.0.0.1:{free_port()}", allow_reconnect=False, error_cb=ignored)
+
+    async def ignored(_: Exception) -> None:
+        pass
+
+    asyncio.run(main())
+    assert shown == ["ours", "a fault of theirs", "no task"]
