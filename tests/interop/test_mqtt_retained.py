@@ -149,7 +149,7 @@ def test_what_is_retained_comes_as_fast_as_its_device_reads(port: int, level: in
             began = time.monotonic()
             peer.send(mqtt.subscribe(1, (f"{top}/#", qos), level=level))
             assert qos == peer.expect(SUBACK).reason
-            found = set()
+            found: set[str] = set()
             while len(found) < count:
                 one = peer.expect(PUBLISH)
                 assert (True, size) == (one.retain, len(one.payload))
