@@ -28,9 +28,9 @@ from leafd.config.schema.permissions import is_subject
 from leafd.config.schema.sharing import is_literal, is_subset
 
 LISTED_MAX: Final = 4_096
-"""Exports, imports, mappings and signing keys of one account, each: rules compare some of them with each other."""
+"""The most exports of one account, and so of imports, mappings and signing keys: rules compare some with each other."""
 COMPARED_MAX: Final = 500_000
-"""Pairs of subjects that are compared with each other."""
+"""The most pairs of subjects that are compared with each other."""
 HUNDRED: Final = 100
 _RESPONSES: Final = ("", "Singleton", "Stream", "Chunked")
 

@@ -38,11 +38,11 @@ class Links:
     """The servers at the other ends of this one's links, whose letters are believed."""
 
     mates: frozenset[str] = frozenset()
-    """By routes."""
+    """The servers of this cluster, at the other ends of routes."""
     out: dict[str, str] = field(default_factory=dict)
-    """By gateways that this server dialled, with their clusters, .."""
+    """The servers at gateways that this one dialled, with their clusters."""
     into: dict[str, str] = field(default_factory=dict)
-    """.. and by those that dialled it."""
+    """The servers that dialled a gateway of this one, with their clusters."""
 
     @property
     def gateways(self) -> dict[str, str]:
@@ -59,7 +59,7 @@ class _Told:
 
 
 class Neighbours:
-    """One server's. `hear` takes letters at any time; `tick` says what is to be said."""
+    """The knowledge of one server. `hear` takes letters at any time; `tick` gives the letters to send."""
 
     def __init__(
         self,
@@ -123,7 +123,7 @@ class Neighbours:
         return found
 
     def _look(self, links: Links) -> None:
-        """Finds out from what was told who is known, and how each is reached."""
+        """Works out from the letters which servers are known, and by which way each is reached."""
         known = self._by_gateways(links)
         mates: dict[str, str] = {}
         for name in sorted(links.mates):

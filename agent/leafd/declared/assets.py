@@ -12,7 +12,7 @@ from leafd.records import dataclass
 
 @dataclass(frozen=True, slots=True)
 class BoxSource:
-    """One source for each enrolled box of a pattern; source: all of it but where the box is."""
+    """One source for each enrolled box of a pattern. source: its configuration, without the place of the box."""
 
     pattern: str
     source: StreamSource
@@ -80,6 +80,6 @@ class Declared:
         return tuple(dict.fromkeys(one.account for one in self.assets))
 
     def since(self, before: Declared | None) -> frozenset[tuple[str, ...]]:
-        """The keys of those that were declared before in other words, wherever these stood, or not at all."""
+        """The keys of assets that were not declared before, or otherwise; their place in the file does not count."""
         known = {one.key: replace(one, place="") for one in before.assets} if before is not None else {}
         return frozenset(one.key for one in self.assets if known.get(one.key) != replace(one, place=""))

@@ -64,7 +64,7 @@ class PageLogins:
 
 
 def _judged(connect: dict[str, Any], policy: Policy, address: str) -> Verdict | Refusal:
-    """As judge_client(); a user who does not exist takes as long as one with a hashed password."""
+    """Judges as judge_client() does. A user that does not exist takes as long as one with a hashed password."""
     if policy.trust is None and connect["user"] not in policy.users:
         for person in policy.users.values():
             if is_hash(person.password):
