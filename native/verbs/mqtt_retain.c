@@ -9,8 +9,9 @@
  *
  * A message has nats-server's fields Nmqtt-RTopic and Nmqtt-RFlags: either server's stream may be a copy of the other.
  * The stream is asked for by JetStream's own API when the first client of an account with JetStream comes, and again
- * when another one comes before that was answered. Not here: the stream.
+ * when another one comes and that has not been answered for a second. Not here: the stream.
  */
+#include "base/clock.h"
 #include "net/outq.h"
 #include "plane/account.h"
 #include "plane/keeping.h"
@@ -29,6 +30,7 @@
 #define GET "$JS.API.DIRECT.GET." MQTT_RETAINED
 #define PART_MESSAGES 256u
 #define PART_BYTES (64u * 1024u)
+#define ASK_AGAIN_NS (1 * NS_PER_SECOND)
 #define ENDED_SECONDS 3600u      /* so long a subject that was cleared still has a message .. */
 #define ENDED_COUNTED_SECONDS 1u /* .. or, where those are counted that may be there, for another one's sake */
 
@@ -57,6 +59,9 @@ void mqtt_retain_begin(plane_t *plane, account_t *account) {
     mqtt_account_t *keeper = mqtt_account_of(plane, plane->mqtt_desk, account);
     if (keeper == NULL || (keeper->keeps == KEEPS_YES && !retained_is_away(plane, account, keeper))) {
         return;
+    }
+    if (keeper->keeps == KEEPS_ASKED && plane->now.mono_ns - keeper->keeps_ns < ASK_AGAIN_NS) {
+        return; /* hundreds come before control has answered, behind a start */
     }
     if ((account->flags & ACCOUNT_JETSTREAM) == 0) {
         keeper->keeps = KEEPS_NO;

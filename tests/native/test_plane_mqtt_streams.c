@@ -200,6 +200,28 @@ static void without_a_stream_nothing_is_retained(void) {
     settle();
 }
 
+static uint32_t asked(void) {
+    plane_event_t event;
+    uint32_t count = 0;
+    while (rig_event(plane, EVENT_MESSAGE, &event)) {
+        count += event.target == API_SUBSCRIPTION;
+    }
+    return count;
+}
+
+/* Of ten thousand that are back behind a start hundreds come before control has answered. It may never do so. */
+static void those_who_come_together_ask_once(void) {
+    for (uint32_t i = 0; i < 20; i++) {
+        (void)mqtt_client_3(plane);
+        plane->now.mono_ns += NS_PER_MS;
+    }
+    CHECK_EQ_U64(1, asked());
+    plane->now.mono_ns += NS_PER_SECOND;
+    (void)mqtt_client_3(plane);
+    (void)mqtt_client_3(plane);
+    CHECK_EQ_U64(1, asked());
+}
+
 #define ALONE(promise, function)                                                                                       \
     do {                                                                                                               \
         plane = mqtt_open(rig_new_directory());                                                                        \
@@ -221,5 +243,7 @@ int main(void) {
     ALONE("nobody but a stream says that a message has been kept", nobody_else_answers);
     ALONE("where there is no stream for them, a retained message ends the connection",
           without_a_stream_nothing_is_retained);
+    ALONE("the stream is asked for once by those who come together, and again a second later",
+          those_who_come_together_ask_once);
     return TEST_RESULT();
 }
