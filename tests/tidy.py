@@ -354,7 +354,7 @@ def document_columns(tree: list[Source]) -> Iterator[Complaint]:
 
 def outcomes(tree: list[Source]) -> Iterator[Complaint]:
     """What comes of a read is judged by a switch that names all: who compares it may forget the UNKNOWN one."""
-    names = "(READ|MESSAGE|SEEK|SEARCH)_(FOUND|NONE|MORE|DAMAGED|UNKNOWN)|STEP_(OVER|MORE|UNKNOWN)"
+    names = "(READ|ENTRY|SEEK|SEARCH|LIST)_(FOUND|NONE|MORE|DAMAGED|LACKS|WHOLE|UNKNOWN)|STEP_(OVER|MORE|UNKNOWN)"
     for source in (source for source in filter(is_c, tree) if source.path.startswith("native/")):
         for number, line in enumerate(source.lines, 1):
             if re.search(rf"[=!]= *({names})|({names}) *[!=]=", line):

@@ -1,9 +1,10 @@
-/* outcome.h: the three outcomes of a read as a type of their own: there, not there, not known; those of a message,
- * which may also be there without its bytes being what was stored; those of a look for one among many, which may also
- * take further turns; and those of a step of a look at much: it was the last one, there are more, or it got no further.
- * A switch without a default judges them, so that the compiler finds who forgot one; they are never compared
- * (tests/tidy.py). READ_UNKNOWN, MESSAGE_UNKNOWN, SEEK_UNKNOWN and STEP_UNKNOWN never reach a write, a removal, a
- * limit, a "not found" or a "done": what asked waits, is tried again, or is refused.
+/* outcome.h: the three outcomes of a read as a type of their own: there, not there, not known; those of an entry (a
+ * message, a record), which may also be there without its bytes being what was stored; those of a list, which may lack
+ * some; those of a look for one among many, which may also take further turns; and those of a step of a look at much:
+ * it was the last one, there are more, or it got no further. A switch without a default judges them, so that the
+ * compiler finds who forgot one; they are never compared (tests/tidy.py). READ_UNKNOWN, ENTRY_UNKNOWN, LIST_UNKNOWN,
+ * SEEK_UNKNOWN and STEP_UNKNOWN never reach a write, a removal, a limit, a "not found" or a "done": what asked waits,
+ * is tried again, or is refused.
  * Not here: why a read failed (status.h).
  */
 #ifndef LEAFD_BASE_OUTCOME_H
@@ -13,15 +14,28 @@
 
 typedef enum read_outcome { READ_FOUND, READ_NONE, READ_UNKNOWN } read_outcome_t;
 
-typedef enum message_outcome { MESSAGE_FOUND, MESSAGE_NONE, MESSAGE_DAMAGED, MESSAGE_UNKNOWN } message_outcome_t;
+typedef enum entry_outcome { ENTRY_FOUND, ENTRY_NONE, ENTRY_DAMAGED, ENTRY_UNKNOWN } entry_outcome_t;
 
 /* For who hands it up. */
-static inline status_t message_status(message_outcome_t outcome) {
+static inline status_t entry_status(entry_outcome_t outcome) {
     switch (outcome) {
-    case MESSAGE_FOUND: return STATUS_OK;
-    case MESSAGE_NONE: return STATUS_NOT_FOUND;
-    case MESSAGE_DAMAGED: return STATUS_CORRUPT;
-    case MESSAGE_UNKNOWN: break;
+    case ENTRY_FOUND: return STATUS_OK;
+    case ENTRY_NONE: return STATUS_NOT_FOUND;
+    case ENTRY_DAMAGED: return STATUS_CORRUPT;
+    case ENTRY_UNKNOWN: break;
+    }
+    return STATUS_IO;
+}
+
+/* WHOLE: as far as its reader wanted it. LACKS: some are damaged, or may be, and were left out. */
+typedef enum list_outcome { LIST_WHOLE, LIST_LACKS, LIST_UNKNOWN } list_outcome_t;
+
+/* Likewise. */
+static inline status_t list_status(list_outcome_t outcome) {
+    switch (outcome) {
+    case LIST_WHOLE: return STATUS_OK;
+    case LIST_LACKS: return STATUS_CORRUPT;
+    case LIST_UNKNOWN: break;
     }
     return STATUS_IO;
 }

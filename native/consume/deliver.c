@@ -101,10 +101,10 @@ static search_end_t find_again(consumer_t *consumer, outgoing_t *out) {
             continue;
         }
         switch (store_read(consumer->stream, here->seq, &out->message)) {
-        case MESSAGE_NONE: drop_row(consumer, row); continue;
-        case MESSAGE_DAMAGED:
-        case MESSAGE_UNKNOWN: put_off(consumer, row); continue;
-        case MESSAGE_FOUND: break;
+        case ENTRY_NONE: drop_row(consumer, row); continue;
+        case ENTRY_DAMAGED:
+        case ENTRY_UNKNOWN: put_off(consumer, row); continue;
+        case ENTRY_FOUND: break;
         }
         out->row = row;
         out->deliveries = here->deliveries + UINT64_C(1);
@@ -152,10 +152,10 @@ static search_end_t find_new(consumer_t *consumer, outgoing_t *out) {
     for (; selection->next < selection->count; selection->next++) {
         if (selection->seqs[selection->next] > visible) return FOUND_LATER;
         switch (store_read(consumer->stream, selection->seqs[selection->next], &out->message)) {
-        case MESSAGE_UNKNOWN: return FOUND_UNREADABLE;
-        case MESSAGE_NONE: selection->lost -= selection->lost > 0; continue;
-        case MESSAGE_DAMAGED: continue; /* which was alarmed */
-        case MESSAGE_FOUND: break;
+        case ENTRY_UNKNOWN: return FOUND_UNREADABLE;
+        case ENTRY_NONE: selection->lost -= selection->lost > 0; continue;
+        case ENTRY_DAMAGED: continue; /* which was alarmed */
+        case ENTRY_FOUND: break;
         }
         out->from_selection = true;
         return FOUND;
@@ -247,10 +247,10 @@ static delivered_t hand_over(consumer_t *consumer, const outgoing_t *out, bytes_
  * read it again. */
 static bool outgoing_refresh(consumer_t *consumer, outgoing_t *out) {
     switch (store_read(consumer->stream, out->message.seq, &out->message)) {
-    case MESSAGE_UNKNOWN:
-    case MESSAGE_NONE:
-    case MESSAGE_DAMAGED: return false; /* what it has become is found out with its next delivery */
-    case MESSAGE_FOUND: break;
+    case ENTRY_UNKNOWN:
+    case ENTRY_NONE:
+    case ENTRY_DAMAGED: return false; /* what it has become is found out with its next delivery */
+    case ENTRY_FOUND: break;
     }
     return outgoing_shape(consumer, out) == STATUS_OK;
 }

@@ -68,10 +68,10 @@ static wanted_t wanted_by_many(consumer_t *consumer, uint64_t seq) {
     group_t *group = consumer->group;
     stored_message_t message;
     switch (store_read(group->stream, seq, &message)) {
-    case MESSAGE_UNKNOWN: return WANTED_UNKNOWN;
-    case MESSAGE_NONE:
-    case MESSAGE_DAMAGED: return WANTED_NOT;
-    case MESSAGE_FOUND: break;
+    case ENTRY_UNKNOWN: return WANTED_UNKNOWN;
+    case ENTRY_NONE:
+    case ENTRY_DAMAGED: return WANTED_NOT;
+    case ENTRY_FOUND: break;
     }
     others_t others = {.consumer = consumer, .seq = seq};
     bool none = concern_each(&group->concern, group->consumers, group->count, message.subject, needs_none, &others);
@@ -87,12 +87,12 @@ static wanted_t wanted_by_others(consumer_t *consumer, uint64_t seq) {
         consumer_t *other = group->consumers[i];
         if (other == consumer || !consumer_counts(other) || !consumer_needs(other, seq)) continue;
         if (other->filter_all) return WANTED;
-        message_outcome_t outcome = message.seq == 0 ? store_read(group->stream, seq, &message) : MESSAGE_FOUND;
+        entry_outcome_t outcome = message.seq == 0 ? store_read(group->stream, seq, &message) : ENTRY_FOUND;
         switch (outcome) {
-        case MESSAGE_UNKNOWN: return WANTED_UNKNOWN;
-        case MESSAGE_NONE:
-        case MESSAGE_DAMAGED: return WANTED_NOT;
-        case MESSAGE_FOUND: break;
+        case ENTRY_UNKNOWN: return WANTED_UNKNOWN;
+        case ENTRY_NONE:
+        case ENTRY_DAMAGED: return WANTED_NOT;
+        case ENTRY_FOUND: break;
         }
         if (consumer_matches(other, message.subject)) return WANTED;
     }
@@ -130,12 +130,12 @@ void retention_cleared(consumer_t *consumer, uint64_t seq) {
     if (!retention->acks_remove || retention->only_wanted || consumer->filter_all) return;
     stored_message_t message;
     switch (store_read(consumer->group->stream, seq, &message)) {
-    case MESSAGE_NONE: return;
-    case MESSAGE_FOUND:
+    case ENTRY_NONE: return;
+    case ENTRY_FOUND:
         if (consumer_matches(consumer, message.subject)) return;
         break;
-    case MESSAGE_DAMAGED: /* it goes as its acknowledgement says */
-    case MESSAGE_UNKNOWN: break;
+    case ENTRY_DAMAGED: /* it goes as its acknowledgement says */
+    case ENTRY_UNKNOWN: break;
     }
     retention_release(consumer, seq);
 }

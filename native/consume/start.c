@@ -259,10 +259,10 @@ static step_outcome_t step_merge(consumer_t *consumer) {
 static bool has_left(consumer_t *consumer, uint64_t seq) {
     stored_message_t message;
     switch (store_read(consumer->stream, seq, &message)) {
-    case MESSAGE_NONE: return true;
-    case MESSAGE_UNKNOWN:
-    case MESSAGE_DAMAGED:
-    case MESSAGE_FOUND: break;
+    case ENTRY_NONE: return true;
+    case ENTRY_UNKNOWN:
+    case ENTRY_DAMAGED:
+    case ENTRY_FOUND: break;
     }
     return false;
 }

@@ -308,16 +308,15 @@ static status_t load_rows(consumer_t *consumer) {
     stream_state_t state;
     store_stream_state(consumer->stream, &state);
     loading_t loading = {.consumer = consumer, .first_seq = state.first_seq, .status = STATUS_OK};
-    status_t status = store_record_each(store_of(consumer), RECORD_CONSUMER_PENDING, bytes_of(key, 8), BYTES_NONE,
-                                        load_row, &loading);
+    status_t status = list_status(store_record_each(store_of(consumer), RECORD_CONSUMER_PENDING, bytes_of(key, 8),
+                                                    BYTES_NONE, load_row, &loading));
     consumer->pending.unsettled = PENDING_NONE;
     consumer_expires_anew(consumer, consumer->consume->now.mono_ns);
-    if (status == STATUS_NOT_FOUND) status = STATUS_OK;
     return status == STATUS_OK ? loading.status : status;
 }
 
 static status_t state_read(store_t *store, bytes_t key, bytes_t *value) {
-    status_t status = store_record_get(store, RECORD_CONSUMER_STATE, key, value);
+    status_t status = entry_status(store_record_get(store, RECORD_CONSUMER_STATE, key, value));
     if (status != STATUS_OK) return status;
     if (value->size > 0 && value->at[0] > STATE_VERSION) return STATUS_VERSION;
     return value->size == STATE_SIZE && value->at[0] == STATE_VERSION ? STATUS_OK : STATUS_CORRUPT;
@@ -380,8 +379,8 @@ status_t sweep_read(group_t *group, uint64_t *from, uint64_t *upto) {
     uint8_t key[8];
     bytes_t value;
     sweep_key(key, group);
-    status_t status =
-        store_record_get(store_stream_store(group->stream), RECORD_CONSUMER_STATE, bytes_of(key, sizeof key), &value);
+    status_t status = entry_status(
+        store_record_get(store_stream_store(group->stream), RECORD_CONSUMER_STATE, bytes_of(key, sizeof key), &value));
     if (status != STATUS_OK) return status;
     if (value.size != SWEEP_SIZE) return STATUS_CORRUPT;
     *from = load_be64(value.at);

@@ -87,10 +87,10 @@ status_t consumer_import_rows(consumer_t *consumer, const pending_entry_t *rows,
         uint64_t last = i > 0 ? rows[i - 1].stream_seq : 0;
         if (rows[i].stream_seq <= last || rows[i].stream_seq > consumer->delivered_stream) return STATUS_INVALID;
         switch (store_read(consumer->stream, rows[i].stream_seq, &message)) {
-        case MESSAGE_UNKNOWN: return STATUS_IO;
-        case MESSAGE_NONE:
-        case MESSAGE_DAMAGED: continue;
-        case MESSAGE_FOUND: break;
+        case ENTRY_UNKNOWN: return STATUS_IO;
+        case ENTRY_NONE:
+        case ENTRY_DAMAGED: continue;
+        case ENTRY_FOUND: break;
         }
         status_t status = import_row(consumer, &rows[i], now);
         if (status != STATUS_OK) return status;

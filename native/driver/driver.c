@@ -440,14 +440,24 @@ int64_t plane_record_next(plane_t *plane, uint32_t kind, const uint8_t *after, u
         return -1;
     }
     bytes_t behind = bytes_of(after, after_size);
-    status_t status = kind == RECORD_LOST ? store_lost_each(store, behind, take_record, &look)
-                                          : store_record_each(store, kind, BYTES_NONE, behind, take_record, &look);
-    if (look.result >= 0 && (status == STATUS_OK || status == STATUS_CORRUPT)) {
+    list_outcome_t outcome = kind == RECORD_LOST
+                                 ? store_lost_each(store, behind, take_record, &look)
+                                 : store_record_each(store, kind, BYTES_NONE, behind, take_record, &look);
+    switch (outcome) {
+    case LIST_UNKNOWN: return -2;
+    case LIST_LACKS: return look.result >= 0 ? look.result : -3;
+    case LIST_WHOLE: break;
+    }
+    if (look.result >= 0) {
         return look.result;
     }
-    if (status == STATUS_OK && kind != RECORD_LOST) { /* the end; were some left out before? */
-        status = store_record_each(store, kind, BYTES_NONE, BYTES_NONE, pass_record, NULL);
+    if (kind != RECORD_LOST) { /* the end; were some left out before? */
+        outcome = store_record_each(store, kind, BYTES_NONE, BYTES_NONE, pass_record, NULL);
     }
-    /* What was not found is not known to be missing but for STATUS_OK. */
-    return status == STATUS_OK ? -1 : status == STATUS_CORRUPT ? -3 : -2;
+    switch (outcome) { /* what was not found is not known to be missing but for LIST_WHOLE */
+    case LIST_UNKNOWN: return -2;
+    case LIST_LACKS: return -3;
+    case LIST_WHOLE: break;
+    }
+    return -1;
 }

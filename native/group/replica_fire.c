@@ -41,9 +41,11 @@ static bool append_fired(replica_t *replica, raft_index_t index, const append_t 
 
 static bool fire(replica_t *replica, raft_index_t index, const replica_fired_t *fired, const append_t *append) {
     if (replica->rolling != index) {
-        status_t asked = store_schedule_asked(replica->stream, fired->seq, fired->due_ts);
-        if (asked != STATUS_OK) {
-            return !status_unknown(asked); /* another entry did it, or it is gone */
+        switch (store_schedule_asked(replica->stream, fired->seq, fired->due_ts)) {
+        case ENTRY_UNKNOWN: return false;
+        case ENTRY_NONE: /* another entry did it, or it is gone */
+        case ENTRY_DAMAGED: return true;
+        case ENTRY_FOUND: break;
         }
         if (append != NULL && !append_fired(replica, index, append)) {
             return false;

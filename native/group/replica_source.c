@@ -36,10 +36,12 @@ status_t replica_source_goes_on(const replica_t *replica, const append_t *append
     if (!append->has_source_before) {
         return STATUS_OK;
     }
-    status_t status = store_record_get(store_stream_store(replica->stream), RECORD_SOURCE,
-                                       source_name_of(replica, append->source_key, &name), &value);
-    if (status == STATUS_OK && value.size >= 8) {
-        come = load_be64(value.at);
+    switch (store_record_get(store_stream_store(replica->stream), RECORD_SOURCE,
+                             source_name_of(replica, append->source_key, &name), &value)) {
+    case ENTRY_UNKNOWN: return STATUS_IO;
+    case ENTRY_NONE:
+    case ENTRY_DAMAGED: break;
+    case ENTRY_FOUND: come = value.size >= 8 ? load_be64(value.at) : 0; break;
     }
-    return status_unknown(status) ? status : come == append->source_before ? STATUS_OK : STATUS_NOT_FOUND;
+    return come == append->source_before ? STATUS_OK : STATUS_NOT_FOUND;
 }

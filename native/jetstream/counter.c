@@ -89,13 +89,13 @@ bytes_t counter_value(bytes_t payload) {
 /* Finds the last value of a counter. *there: NULL, or last. */
 static status_t last_counter(stream_t *stream, bytes_t subject, stored_message_t *last,
                              const stored_message_t **there) {
-    message_outcome_t outcome = store_last_by_subject(stream->store, subject, UINT64_MAX, last);
+    entry_outcome_t outcome = store_last_by_subject(stream->store, subject, UINT64_MAX, last);
     *there = NULL;
     switch (outcome) {
-    case MESSAGE_UNKNOWN:
-    case MESSAGE_DAMAGED: return message_status(outcome);
-    case MESSAGE_NONE: break;
-    case MESSAGE_FOUND: *there = last; break;
+    case ENTRY_UNKNOWN:
+    case ENTRY_DAMAGED: return entry_status(outcome);
+    case ENTRY_NONE: break;
+    case ENTRY_FOUND: *there = last; break;
     }
     return STATUS_OK;
 }

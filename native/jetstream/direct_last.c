@@ -165,10 +165,10 @@ bool direct_step_send_multi(direct_t *direct) {
         stored_message_t message;
         bool there = false;
         switch (store_read(direct->stream->store, all->found.seqs[all->next], &message)) {
-        case MESSAGE_UNKNOWN: return false; /* the next step tries it again */
-        case MESSAGE_NONE:
-        case MESSAGE_DAMAGED: break;
-        case MESSAGE_FOUND: there = true; break;
+        case ENTRY_UNKNOWN: return false; /* the next step tries it again */
+        case ENTRY_NONE:
+        case ENTRY_DAMAGED: break;
+        case ENTRY_FOUND: there = true; break;
         }
         all->next++;
         direct->pending--;

@@ -370,14 +370,14 @@ static void ingest_store(js_t *js, ingest_t *ingest, const ack_reply_t *ack, byt
     if (orders) {
         ingest_orders(js, ingest, message->header, ack->ts, &append);
     }
-    message_outcome_t schedule = ends.size != 0 ? js_schedule_there(ingest->stream, ends) : MESSAGE_NONE;
+    entry_outcome_t schedule = ends.size != 0 ? js_schedule_there(ingest->stream, ends) : ENTRY_NONE;
     switch (schedule) {
-    case MESSAGE_UNKNOWN: /* stored, it could not be asked for once more */
+    case ENTRY_UNKNOWN: /* stored, it could not be asked for once more */
         ingest_fail(js, ingest, INGEST_REFUSED, STATUS_IO);
         return;
-    case MESSAGE_NONE:
-    case MESSAGE_DAMAGED:
-    case MESSAGE_FOUND: break;
+    case ENTRY_NONE:
+    case ENTRY_DAMAGED:
+    case ENTRY_FOUND: break;
     }
     appended_t appended = {.verdict = APPEND_TOO_LARGE};
     if (ingest->stream->replicated != NULL) {

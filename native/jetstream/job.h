@@ -84,12 +84,12 @@ typedef struct search {
 typedef enum search_outcome { SEARCH_FOUND, SEARCH_NONE, SEARCH_MORE, SEARCH_DAMAGED, SEARCH_UNKNOWN } search_outcome_t;
 LEAF_MUST_USE search_outcome_t search_step(const stream_t *stream, search_t *search, stored_message_t *out);
 /* What a read of one message says where a search could have been made. */
-static inline search_outcome_t search_outcome(message_outcome_t outcome) {
+static inline search_outcome_t search_outcome(entry_outcome_t outcome) {
     switch (outcome) {
-    case MESSAGE_FOUND: return SEARCH_FOUND;
-    case MESSAGE_NONE: return SEARCH_NONE;
-    case MESSAGE_DAMAGED: return SEARCH_DAMAGED;
-    case MESSAGE_UNKNOWN: break;
+    case ENTRY_FOUND: return SEARCH_FOUND;
+    case ENTRY_NONE: return SEARCH_NONE;
+    case ENTRY_DAMAGED: return SEARCH_DAMAGED;
+    case ENTRY_UNKNOWN: break;
     }
     return SEARCH_UNKNOWN;
 }

@@ -176,12 +176,12 @@ static search_outcome_t search_last(const stream_t *stream, search_t *search, st
     case SEEK_MORE: return search_sought(newest);
     case SEEK_FOUND: break;
     }
-    message_outcome_t outcome = store_read(stream->store, seq, out);
+    entry_outcome_t outcome = store_read(stream->store, seq, out);
     switch (outcome) {
-    case MESSAGE_UNKNOWN:
-    case MESSAGE_DAMAGED:
-    case MESSAGE_FOUND: return search_outcome(outcome);
-    case MESSAGE_NONE: break;
+    case ENTRY_UNKNOWN:
+    case ENTRY_DAMAGED:
+    case ENTRY_FOUND: return search_outcome(outcome);
+    case ENTRY_NONE: break;
     }
     if (!pattern_wildcards(search->pattern) || search->tries++ >= SEARCH_TRIES) {
         return SEARCH_NONE;

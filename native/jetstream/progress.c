@@ -26,13 +26,19 @@ status_t progress_read(js_t *js, const stream_t *stream, bytes_t key, progress_t
     progress_key_t full;
     bytes_t value;
     *progress = (progress_t){0};
-    status_t status =
+    entry_outcome_t outcome =
         store_record_get(js->stores[stream->which_store], RECORD_SOURCE, progress_name(stream, key, &full), &value);
-    if (status == STATUS_OK && value.size >= 8) {
+    switch (outcome) {
+    case ENTRY_UNKNOWN: return STATUS_IO;
+    case ENTRY_NONE:
+    case ENTRY_DAMAGED: return STATUS_OK;
+    case ENTRY_FOUND: break;
+    }
+    if (value.size >= 8) {
         progress->seq = load_be64(value.at);
         progress->newest_ts = value.size >= PROGRESS_SIZE ? (int64_t)load_be64(value.at + 8) : 0;
     }
-    return status_unknown(status) ? status : STATUS_OK;
+    return STATUS_OK;
 }
 
 status_t progress_write(js_t *js, const stream_t *stream, bytes_t key, progress_t progress) {

@@ -107,7 +107,7 @@ typedef struct schedule_order {
 /* Checks as the reference does. NULL: nothing to refuse. */
 const refusal_t *js_schedule_read(js_t *js, const stream_t *stream, const message_t *message, schedule_order_t *order);
 /* Is the newest message of the subject a schedule? STATUS_NOT_FOUND: it is not. */
-LEAF_MUST_USE message_outcome_t js_schedule_there(const stream_t *stream, bytes_t subject);
+LEAF_MUST_USE entry_outcome_t js_schedule_there(const stream_t *stream, bytes_t subject);
 /* Purges the schedule, if one is there and older than that. false: not yet, for want of room or since it is not known:
  * js_roll, or rolls_add_ending, go on with it. */
 LEAF_MUST_USE bool js_schedule_end(stream_t *stream, bytes_t subject, uint64_t below_seq);

@@ -215,14 +215,13 @@ bool replicated_tell_consumers(replicated_t *replicated) {
     store_stream_state(replicated->stream->store, &state);
     replicated->led_from = state.last_seq + 1;
     replicated->lead++;
-    status_t status = store_record_each(replicated->js->stores[STORE_FILE], RECORD_CONSUMER, bytes_of(key, sizeof key),
-                                        BYTES_NONE, tell_consumer, &telling);
-    bool read = status == STATUS_OK || status == STATUS_NOT_FOUND;
-    if (read && telling.told) {
-        status = store_record_each(replicated->js->stores[STORE_FILE], RECORD_SOURCE, bytes_of(key, sizeof key),
-                                   BYTES_NONE, tell_source, &telling);
-        read = status == STATUS_OK || status == STATUS_NOT_FOUND;
+    store_t *store = replicated->js->stores[STORE_FILE];
+    bytes_t own = bytes_of(key, sizeof key);
+    status_t status = list_status(store_record_each(store, RECORD_CONSUMER, own, BYTES_NONE, tell_consumer, &telling));
+    if (status == STATUS_OK && telling.told) {
+        status = list_status(store_record_each(store, RECORD_SOURCE, own, BYTES_NONE, tell_source, &telling));
     }
+    bool read = status == STATUS_OK;
     replicated->complete = replicated->control_made = read && !telling.some;
     return read && telling.told && replicated_tell(replicated, LED_WHOLE, replicated->lead, BYTES_NONE);
 }

@@ -31,9 +31,8 @@ static status_t stored_count(js_t *js, uint32_t stream, uint32_t *count) {
     uint8_t key[4];
     store_be32(key, stream);
     *count = 0;
-    status_t status = store_record_each(js->stores[STORE_FILE], RECORD_CONSUMER, bytes_of(key, sizeof key), BYTES_NONE,
-                                        count_one, count);
-    return status == STATUS_NOT_FOUND ? STATUS_OK : status;
+    return list_status(store_record_each(js->stores[STORE_FILE], RECORD_CONSUMER, bytes_of(key, sizeof key), BYTES_NONE,
+                                         count_one, count));
 }
 
 void consumers_count(js_t *js, const plane_command_t *command) {
@@ -120,9 +119,9 @@ void consumers_stored(js_t *js, const plane_command_t *command, stream_t *stream
     store_be32(key, stream->id);
     store_be32(key + 4, (uint32_t)command->arg);
     bytes_t after = command->arg != 0 ? bytes_of(key, sizeof key) : BYTES_NONE;
-    status_t status =
-        store_record_each(js->stores[STORE_FILE], RECORD_CONSUMER, bytes_of(key, 4), after, list_one, &listing);
-    if (status == STATUS_OK || status == STATUS_NOT_FOUND) {
+    status_t status = list_status(
+        store_record_each(js->stores[STORE_FILE], RECORD_CONSUMER, bytes_of(key, 4), after, list_one, &listing));
+    if (status == STATUS_OK) {
         status = listing.status == STATUS_OK ? fill_in(js, stream->id, &listing) : listing.status;
     }
     if (status == STATUS_OK) {

@@ -117,10 +117,10 @@ void js_rolls_start(js_t *js, stream_t *stream, rolls_t *rolls, bytes_t reply, b
 static bool roll_gather_rest(rolls_t *rolls, const stream_t *stream, const appended_t *appended) {
     stored_message_t message; /* its subject may have been transformed */
     switch (store_read(stream->store, appended->seq, &message)) {
-    case MESSAGE_UNKNOWN:
-    case MESSAGE_NONE:
-    case MESSAGE_DAMAGED: return false;
-    case MESSAGE_FOUND: break;
+    case ENTRY_UNKNOWN:
+    case ENTRY_NONE:
+    case ENTRY_DAMAGED: return false;
+    case ENTRY_FOUND: break;
     }
     return rolls_add(rolls, appended->rolling == 1 ? message.subject : BYTES_NONE, appended->seq);
 }

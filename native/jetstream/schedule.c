@@ -137,14 +137,14 @@ static const refusal_t *check_end(const stream_t *stream, bytes_t subject, bytes
     /* A schedule that no longer exists has ended already. */
     const refusal_t *refusal = NULL;
     switch (store_last_by_subject(stream->store, scheduler, UINT64_MAX, &last)) {
-    case MESSAGE_FOUND:
+    case ENTRY_FOUND:
         if (schedule_field(last.header, NAME("Schedule")).size == 0) {
             return &refused_scheduler;
         }
         break;
-    case MESSAGE_UNKNOWN: refusal = &refused_space; break;
-    case MESSAGE_NONE:
-    case MESSAGE_DAMAGED: break;
+    case ENTRY_UNKNOWN: refusal = &refused_space; break;
+    case ENTRY_NONE:
+    case ENTRY_DAMAGED: break;
     }
     *ends = scheduler; /* where that is not known, too: what a schedule makes itself is not refused */
     return refusal;
@@ -200,21 +200,21 @@ void js_schedule_refuse(js_t *js, const stream_t *stream, bytes_t reply, js_sche
 }
 
 /* The last message of a subject, which is a schedule or none. */
-static message_outcome_t schedule_of(const stream_t *stream, bytes_t subject, stored_message_t *last) {
+static entry_outcome_t schedule_of(const stream_t *stream, bytes_t subject, stored_message_t *last) {
     if (!subject_storable(subject)) {
-        return MESSAGE_NONE; /* a copy's origin may name anything */
+        return ENTRY_NONE; /* a copy's origin may name anything */
     }
-    message_outcome_t outcome = store_last_by_subject(stream->store, subject, UINT64_MAX, last);
+    entry_outcome_t outcome = store_last_by_subject(stream->store, subject, UINT64_MAX, last);
     switch (outcome) {
-    case MESSAGE_UNKNOWN:
-    case MESSAGE_NONE:
-    case MESSAGE_DAMAGED: return outcome;
-    case MESSAGE_FOUND: break;
+    case ENTRY_UNKNOWN:
+    case ENTRY_NONE:
+    case ENTRY_DAMAGED: return outcome;
+    case ENTRY_FOUND: break;
     }
-    return schedule_field(last->header, NAME("Schedule")).size == 0 ? MESSAGE_NONE : outcome;
+    return schedule_field(last->header, NAME("Schedule")).size == 0 ? ENTRY_NONE : outcome;
 }
 
-message_outcome_t js_schedule_there(const stream_t *stream, bytes_t subject) {
+entry_outcome_t js_schedule_there(const stream_t *stream, bytes_t subject) {
     stored_message_t last;
     return schedule_of(stream, subject, &last);
 }
@@ -226,10 +226,10 @@ bool js_schedule_end(stream_t *stream, bytes_t subject, uint64_t below_seq) {
     step_outcome_t step = STEP_MORE;
     bool goes_on = true;
     switch (js_schedule_there(stream, subject)) {
-    case MESSAGE_UNKNOWN: return false;
-    case MESSAGE_NONE:
-    case MESSAGE_DAMAGED: return true;
-    case MESSAGE_FOUND: break;
+    case ENTRY_UNKNOWN: return false;
+    case ENTRY_NONE:
+    case ENTRY_DAMAGED: return true;
+    case ENTRY_FOUND: break;
     }
     /* there is one message: a schedule replaces what its subject had */
     for (uint32_t steps = 0; goes_on && steps < END_STEPS_MAX; steps++) {
@@ -259,10 +259,10 @@ bool js_schedule_ended(stream_t *stream, bytes_t header) {
     bytes_t scheduler = schedule_field(header, NAME("Scheduler"));
     stored_message_t last;
     switch (schedule_of(stream, scheduler, &last)) {
-    case MESSAGE_UNKNOWN:
-    case MESSAGE_DAMAGED: return false;
-    case MESSAGE_NONE: return true;
-    case MESSAGE_FOUND: break;
+    case ENTRY_UNKNOWN:
+    case ENTRY_DAMAGED: return false;
+    case ENTRY_NONE: return true;
+    case ENTRY_FOUND: break;
     }
     status_t status = store_delete(stream->store, last.seq); /* there is no other: it replaced what its subject had */
     return status == STATUS_OK || status == STATUS_NOT_FOUND;
@@ -287,10 +287,10 @@ status_t js_schedule_resume(js_t *js, stream_t *stream, bytes_t header) {
         return STATUS_OK;
     }
     switch (store_last_by_subject(stream->store, scheduler, UINT64_MAX, &last)) {
-    case MESSAGE_UNKNOWN: return STATUS_IO;
-    case MESSAGE_NONE:
-    case MESSAGE_DAMAGED: return STATUS_OK;
-    case MESSAGE_FOUND: break;
+    case ENTRY_UNKNOWN: return STATUS_IO;
+    case ENTRY_NONE:
+    case ENTRY_DAMAGED: return STATUS_OK;
+    case ENTRY_FOUND: break;
     }
     status_t status = store_schedule_again(stream->store, last.seq, next_ts, *js->now);
     return status == STATUS_NOT_FOUND ? STATUS_OK : status;
@@ -367,25 +367,25 @@ static status_t firing_headers(firing_t *firing, bytes_t original, bytes_t *head
 }
 
 /* The schedule, where it is in force. A later message on the subject ends one, unless a schedule made it. */
-static message_outcome_t firing_schedule(const firing_t *firing, stored_message_t *schedule) {
+static entry_outcome_t firing_schedule(const firing_t *firing, stored_message_t *schedule) {
     store_stream_t *store = firing->stream->store;
     stored_message_t last;
-    message_outcome_t outcome = store_read(store, firing->seq, schedule);
+    entry_outcome_t outcome = store_read(store, firing->seq, schedule);
     switch (outcome) {
-    case MESSAGE_UNKNOWN:
-    case MESSAGE_NONE:
-    case MESSAGE_DAMAGED: return outcome;
-    case MESSAGE_FOUND: break;
+    case ENTRY_UNKNOWN:
+    case ENTRY_NONE:
+    case ENTRY_DAMAGED: return outcome;
+    case ENTRY_FOUND: break;
     }
     outcome = store_last_by_subject(store, schedule->subject, UINT64_MAX, &last);
     switch (outcome) {
-    case MESSAGE_UNKNOWN:
-    case MESSAGE_NONE:
-    case MESSAGE_DAMAGED: return outcome;
-    case MESSAGE_FOUND: break;
+    case ENTRY_UNKNOWN:
+    case ENTRY_NONE:
+    case ENTRY_DAMAGED: return outcome;
+    case ENTRY_FOUND: break;
     }
     bool goes_on = last.seq == firing->seq || schedule_field(last.header, NAME("Scheduler")).size != 0;
-    return goes_on ? MESSAGE_FOUND : MESSAGE_NONE;
+    return goes_on ? ENTRY_FOUND : ENTRY_NONE;
 }
 
 /* Room for all copies at once, so that no slice into it moves. */
@@ -395,10 +395,10 @@ static status_t firing_gather(firing_t *firing, stored_message_t *schedule, mess
     uint8_t *unused;
     if (from.size != 0) {
         switch (store_last_by_subject(firing->stream->store, from, UINT64_MAX, &source)) {
-        case MESSAGE_UNKNOWN: return STATUS_IO;
-        case MESSAGE_NONE:
-        case MESSAGE_DAMAGED: source = *schedule; break; /* nothing there yet, or any more: its own content */
-        case MESSAGE_FOUND: break;
+        case ENTRY_UNKNOWN: return STATUS_IO;
+        case ENTRY_NONE:
+        case ENTRY_DAMAGED: source = *schedule; break; /* nothing there yet, or any more: its own content */
+        case ENTRY_FOUND: break;
         }
     }
     uint64_t size = 2 * ((uint64_t)schedule->subject.size + schedule->header.size + source.header.size)
@@ -496,12 +496,12 @@ store_due_t js_schedule_fire(js_t *js, stream_t *stream, uint64_t seq, int64_t d
         return STORE_DUE_LATER;
     }
     bool sealed = (stream->config.flags & STREAM_SEALED) != 0;
-    message_outcome_t outcome = sealed ? MESSAGE_NONE : firing_schedule(&firing, &schedule);
+    entry_outcome_t outcome = sealed ? ENTRY_NONE : firing_schedule(&firing, &schedule);
     switch (outcome) {
-    case MESSAGE_UNKNOWN: return STORE_DUE_LATER;
-    case MESSAGE_NONE:
-    case MESSAGE_DAMAGED: return firing_next(&firing) ? STORE_DUE_DONE : STORE_DUE_LATER;
-    case MESSAGE_FOUND: break;
+    case ENTRY_UNKNOWN: return STORE_DUE_LATER;
+    case ENTRY_NONE:
+    case ENTRY_DAMAGED: return firing_next(&firing) ? STORE_DUE_DONE : STORE_DUE_LATER;
+    case ENTRY_FOUND: break;
     }
     const refusal_t *refusal = next_time(schedule.header, due_ts, now.wall_ns, &zone, &firing.next_ts, &firing.repeats);
     bool done = true, fires = refusal == NULL && firing.next_ts != 0;

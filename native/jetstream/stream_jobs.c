@@ -247,13 +247,13 @@ typedef struct get_job {
 } get_job_t;
 
 /* early: the message is not on disk yet, and the answer waits for that. */
-static void answer_get(js_t *js, const plane_command_t *command, const stream_t *stream, message_outcome_t outcome,
+static void answer_get(js_t *js, const plane_command_t *command, const stream_t *stream, entry_outcome_t outcome,
                        const stored_message_t *message, bool early) {
     switch (outcome) {
-    case MESSAGE_UNKNOWN:
-    case MESSAGE_NONE:
-    case MESSAGE_DAMAGED: js_done(js, command, message_status(outcome)); return;
-    case MESSAGE_FOUND: break;
+    case ENTRY_UNKNOWN:
+    case ENTRY_NONE:
+    case ENTRY_DAMAGED: js_done(js, command, entry_status(outcome)); return;
+    case ENTRY_FOUND: break;
     }
     if (command->token == 0) {
         return; /* nobody asked: no answer was reserved for it, and the next one is another command's */
@@ -275,12 +275,12 @@ static void answer_get(js_t *js, const plane_command_t *command, const stream_t 
 static bool get_step(js_t *js, job_t *base) {
     get_job_t *job = (get_job_t *)base;
     stored_message_t message;
-    message_outcome_t outcome = MESSAGE_UNKNOWN;
+    entry_outcome_t outcome = ENTRY_UNKNOWN;
     switch (search_step(base->stream, &job->search, &message)) {
     case SEARCH_MORE: return false;
-    case SEARCH_FOUND: outcome = MESSAGE_FOUND; break;
-    case SEARCH_NONE: outcome = MESSAGE_NONE; break;
-    case SEARCH_DAMAGED: outcome = MESSAGE_DAMAGED; break;
+    case SEARCH_FOUND: outcome = ENTRY_FOUND; break;
+    case SEARCH_NONE: outcome = ENTRY_NONE; break;
+    case SEARCH_DAMAGED: outcome = ENTRY_DAMAGED; break;
     case SEARCH_UNKNOWN: break;
     }
     answer_get(js, &job->command, base->stream, outcome, &message, job->search.early);
@@ -337,7 +337,7 @@ void message_get(js_t *js, const plane_command_t *command, stream_t *stream) {
     } else if (query.mode != QUERY_SEQUENCE) {
         get_by_search(js, command, stream, &query, from);
     } else {
-        message_outcome_t outcome = store_read(stream->store, query.sequence, &message);
+        entry_outcome_t outcome = store_read(stream->store, query.sequence, &message);
         answer_get(js, command, stream, outcome, &message, query.sequence > store_stream_visible(stream->store));
     }
 }

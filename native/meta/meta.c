@@ -202,7 +202,7 @@ status_t meta_open(plane_t *plane, account_t *account, uint64_t peer, uint64_t *
     const groups_hooks_t hooks = {.context = meta, .reaches = meta_reaches, .deliver = meta_deliver};
     status_t status = groups_open(store, peer, hooks, &meta->groups);
     if (status == STATUS_OK) {
-        status = store_ledger_each(store, number_look, &meta->number);
+        status = list_status(store_ledger_each(store, number_look, &meta->number));
     }
     if (status == STATUS_OK) {
         status = groups_load(meta->groups, meta_options(meta, 0, NULL), plane->now, &meta->group);

@@ -53,9 +53,15 @@ static bool change_take(bytes_t *left, change_t *change) {
 /* The revision of a row; 0: there is none. false: it cannot be read. */
 static bool revision_of(store_t *store, bytes_t key, uint64_t *revision) {
     bytes_t value = BYTES_NONE;
-    status_t status = store_record_get(store, RECORD_META, key, &value);
-    *revision = status == STATUS_OK && value.size >= REVISION_SIZE ? load_be64(value.at) : 0;
-    return status == STATUS_NOT_FOUND || (status == STATUS_OK && value.size >= REVISION_SIZE);
+    *revision = 0;
+    switch (store_record_get(store, RECORD_META, key, &value)) {
+    case ENTRY_UNKNOWN:
+    case ENTRY_DAMAGED: return false;
+    case ENTRY_NONE: return true;
+    case ENTRY_FOUND: break;
+    }
+    *revision = value.size >= REVISION_SIZE ? load_be64(value.at) : 0;
+    return value.size >= REVISION_SIZE;
 }
 
 typedef enum judged { JUDGED_FITS, JUDGED_NOT, JUDGED_LATER } judged_t;
@@ -151,8 +157,12 @@ static bool save_row(void *context, bytes_t key, bytes_t value) {
 
 bool meta_rows_save(store_t *store, buffer_t *to) {
     saving_t saving = {.to = to, .sound = true};
-    status_t status = store_record_each(store, RECORD_META, BYTES_NONE, BYTES_NONE, save_row, &saving);
-    return status == STATUS_OK && saving.sound;
+    switch (store_record_each(store, RECORD_META, BYTES_NONE, BYTES_NONE, save_row, &saving)) {
+    case LIST_UNKNOWN:
+    case LIST_LACKS: return false;
+    case LIST_WHOLE: break;
+    }
+    return saving.sound;
 }
 
 static bool row_take(bytes_t *left, change_t *row) {

@@ -68,8 +68,8 @@ static bool visit_lost(void *context, bytes_t key) {
     return visit->lost(visit->context, bytes_after(key, PREFIX));
 }
 
-status_t keeping_each(plane_t *plane, const stream_t *stream, uint32_t kind, bytes_t after,
-                      const record_visit_t *visit) {
+list_outcome_t keeping_each(plane_t *plane, const stream_t *stream, uint32_t kind, bytes_t after,
+                            const record_visit_t *visit) {
     uint8_t prefix[PREFIX], whole[PREFIX + KEEPING_KEY_MAX];
     record_visit_t given = *visit;
     const record_visit_t own = {

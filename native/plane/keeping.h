@@ -26,8 +26,8 @@ LEAF_MUST_USE status_t keeping_put(plane_t *plane, const stream_t *stream, uint3
 /* all: those whose keys begin so. */
 LEAF_MUST_USE status_t keeping_drop(plane_t *plane, const stream_t *stream, uint32_t kind, bytes_t key, bool all);
 /* In key order, behind `after` (empty: all). The keys that it gets are without the stream's number. */
-LEAF_MUST_USE status_t keeping_each(plane_t *plane, const stream_t *stream, uint32_t kind, bytes_t after,
-                                    const record_visit_t *visit);
+LEAF_MUST_USE list_outcome_t keeping_each(plane_t *plane, const stream_t *stream, uint32_t kind, bytes_t after,
+                                          const record_visit_t *visit);
 /* Damage took what the client with that number had in the stream, in both places: says so. */
 void keeping_tell_lost(const plane_t *plane, const stream_t *stream, uint32_t number, const char *what);
 /* The same of a shared stream, in one entry with the message that is published to it next, or not at all; keeping_sent

@@ -200,10 +200,10 @@ static way_t ahead_step(store_stream_t *stream, store_ahead_list_t *list, uint64
         return WAY_READING;
     }
     switch (message_judge(message_find(stream, list->at, true, &found), &found)) {
-    case MESSAGE_UNKNOWN: return WAY_UNKNOWN;
-    case MESSAGE_NONE:
-    case MESSAGE_DAMAGED: return WAY_READING;
-    case MESSAGE_FOUND: break;
+    case ENTRY_UNKNOWN: return WAY_UNKNOWN;
+    case ENTRY_NONE:
+    case ENTRY_DAMAGED: return WAY_READING;
+    case ENTRY_FOUND: break;
     }
     list->steps_left--;
     if ((found.message.flags & MESSAGE_GONE) == 0) {
@@ -256,10 +256,10 @@ static seek_outcome_t ahead_take(store_stream_t *stream, store_ahead_list_t *lis
             return SEEK_NONE;
         }
         switch (store_read(stream, seq, out)) {
-        case MESSAGE_UNKNOWN: *from = seq; return SEEK_UNKNOWN;
-        case MESSAGE_FOUND: *from = seq; return SEEK_FOUND;
-        case MESSAGE_NONE:
-        case MESSAGE_DAMAGED: break;
+        case ENTRY_UNKNOWN: *from = seq; return SEEK_UNKNOWN;
+        case ENTRY_FOUND: *from = seq; return SEEK_FOUND;
+        case ENTRY_NONE:
+        case ENTRY_DAMAGED: break;
         }
     }
     *from = number_most(*from, list->upto + 1);

@@ -182,11 +182,11 @@ static inline bool is_duplicate(store_stream_t *stream, const append_t *append, 
     if (append->msg_id.size == 0 || stream->config.duplicate_window_ns <= 0) {
         return false;
     }
-    status_t status = dedupe_find(stream, append->msg_id, age_now, &out->seq);
-    if (LEAF_LIKELY(status == STATUS_NOT_FOUND)) {
-        return false;
+    switch (dedupe_find(stream, append->msg_id, age_now, &out->seq)) {
+    case READ_NONE: return false;
+    case READ_FOUND: out->verdict = APPEND_DUPLICATE; break;
+    case READ_UNKNOWN: out->verdict = APPEND_NO_SPACE; break;
     }
-    out->verdict = status == STATUS_OK ? APPEND_DUPLICATE : APPEND_NO_SPACE; /* or it is not known */
     return true;
 }
 

@@ -17,7 +17,7 @@ uint64_t dedupe_need(bytes_t id) {
     return 2 * (OP_HEADER_SIZE + (uint64_t)KEY_MAX + ID_FIXED_SIZE + id.size);
 }
 
-static status_t dedupe_oldest(store_stream_t *stream, uint64_t *seq, int64_t *born, bytes_t *id);
+static read_outcome_t dedupe_oldest(store_stream_t *stream, uint64_t *seq, int64_t *born, bytes_t *id);
 
 /* Begins the filter of a stream of which this process has put no id yet. What an earlier one put is in LMDB, or in what
  * was adopted. */
@@ -27,7 +27,12 @@ static void filter_begin(store_stream_t *stream) {
     bytes_t id;
     stream->ids.filter = malloc(sizeof *stream->ids.filter);
     if (stream->ids.filter != NULL) {
-        bool none = stream->store->adopted.end == 0 && dedupe_oldest(stream, &seq, &born, &id) == STATUS_NOT_FOUND;
+        bool none = false;
+        switch (dedupe_oldest(stream, &seq, &born, &id)) {
+        case READ_NONE: none = stream->store->adopted.end == 0; break;
+        case READ_UNKNOWN:
+        case READ_FOUND: break;
+        }
         int64_t window_ns = stream->config.duplicate_window_ns;
         idfilter_open(stream->ids.filter, window_ns, none ? INT64_MIN : stream_age(stream) + window_ns);
     }
@@ -55,32 +60,37 @@ static id_filter_t *filter_of(store_stream_t *stream) {
 }
 
 /* Finds the message with the id, and when it was born; however long ago. */
-static status_t id_find(store_stream_t *stream, bytes_t id, uint64_t *seq, int64_t *born) {
+static read_outcome_t id_find(store_stream_t *stream, bytes_t id, uint64_t *seq, int64_t *born) {
     store_key_t key;
     bytes_t value = BYTES_NONE;
     bytes_t text = BYTES_NONE;
     key_text(&key, stream->id, id);
-    status_t status = overlay_get(stream->store, DB_IDS, key_bytes(&key), &value);
-    if (status != STATUS_OK) {
-        return status_unknown(status) ? status : STATUS_NOT_FOUND;
+    switch (overlay_get(stream->store, DB_IDS, key_bytes(&key), &value)) {
+    case ENTRY_UNKNOWN: return READ_UNKNOWN;
+    case ENTRY_NONE:
+    case ENTRY_DAMAGED: return READ_NONE; /* of one that was alarmed: whoever publishes it again is not refused */
+    case ENTRY_FOUND: break;
     }
     bytes_t whole = bytes_of(value.at - VALUE_CRC_SIZE, value.size + VALUE_CRC_SIZE);
-    return id_read(key_bytes(&key), whole, &text, seq, born) && bytes_equal(text, id) ? STATUS_OK : STATUS_NOT_FOUND;
+    return id_read(key_bytes(&key), whole, &text, seq, born) && bytes_equal(text, id) ? READ_FOUND : READ_NONE;
 }
 
-status_t dedupe_find(store_stream_t *stream, bytes_t id, int64_t age_now, uint64_t *seq) {
+read_outcome_t dedupe_find(store_stream_t *stream, bytes_t id, int64_t age_now, uint64_t *seq) {
     const id_filter_t *filter = filter_of(stream);
     if (LEAF_LIKELY(filter != NULL && idfilter_absent(filter, hash_bytes(id.at, id.size), age_now))) {
-        return STATUS_NOT_FOUND;
+        return READ_NONE;
     }
     int64_t born = 0;
     uint64_t first = 0;
-    status_t status = id_find(stream, id, &first, &born);
-    if (status == STATUS_OK && age_now - born >= stream->config.duplicate_window_ns) {
-        return STATUS_NOT_FOUND; /* whether or not housekeeping has come by */
+    read_outcome_t outcome = id_find(stream, id, &first, &born);
+    switch (outcome) {
+    case READ_UNKNOWN:
+    case READ_NONE: return outcome;
+    case READ_FOUND: break;
     }
     *seq = first;
-    return status;
+    /* whether or not housekeeping has come by */
+    return age_now - born >= stream->config.duplicate_window_ns ? READ_NONE : READ_FOUND;
 }
 
 void dedupe_put(store_stream_t *stream, bytes_t id, uint64_t seq, int64_t born) {
@@ -102,20 +112,22 @@ void dedupe_put(store_stream_t *stream, bytes_t id, uint64_t seq, int64_t born) 
 }
 
 /* LMDB's first entry of the id order behind what is done. */
-static status_t dedupe_oldest(store_stream_t *stream, uint64_t *seq, int64_t *born, bytes_t *id) {
+static read_outcome_t dedupe_oldest(store_stream_t *stream, uint64_t *seq, int64_t *born, bytes_t *id) {
     store_key_t from;
     bytes_t key = BYTES_NONE;
     bytes_t value = BYTES_NONE;
     if (stream->notes.hidden_until != 0) {
-        return STATUS_NOT_FOUND;
+        return READ_NONE;
     }
     key_message(&from, stream->id, stream->ids.done);
-    status_t status = env_seek(stream->store->env, DB_ID_ORDER, key_bytes(&from), &key, &value);
-    if (status != STATUS_OK) {
-        return status;
+    read_outcome_t outcome = read_outcome(env_seek(stream->store->env, DB_ID_ORDER, key_bytes(&from), &key, &value));
+    switch (outcome) {
+    case READ_UNKNOWN:
+    case READ_NONE: return outcome;
+    case READ_FOUND: break;
     }
     if (key.size != MESSAGE_KEY_SIZE || load_be32(key.at) != stream->id) {
-        return STATUS_NOT_FOUND;
+        return READ_NONE;
     }
     *seq = load_be64(key.at + 4);
     *born = 0; /* damaged: out with it */
@@ -124,7 +136,7 @@ static status_t dedupe_oldest(store_stream_t *stream, uint64_t *seq, int64_t *bo
         *born = (int64_t)load_be64(value.at + VALUE_CRC_SIZE);
         *id = bytes_of(value.at + ID_ORDER_FIXED_SIZE, value.size - ID_ORDER_FIXED_SIZE);
     }
-    return STATUS_OK;
+    return READ_FOUND;
 }
 
 /* false: it is not known which message the id belongs to. */
@@ -132,12 +144,17 @@ static bool dedupe_forget(store_stream_t *stream, bytes_t id, uint64_t seq) {
     store_key_t key;
     uint64_t newest = 0;
     int64_t born = 0;
-    status_t status = id.size == 0 ? STATUS_NOT_FOUND : id_find(stream, id, &newest, &born);
-    if (status == STATUS_OK && newest == seq) {
+    read_outcome_t outcome = id.size == 0 ? READ_NONE : id_find(stream, id, &newest, &born);
+    switch (outcome) {
+    case READ_UNKNOWN: return false;
+    case READ_NONE: return true;
+    case READ_FOUND: break;
+    }
+    if (newest == seq) {
         key_text(&key, stream->id, id);
         overlay_delete(stream->store, DB_IDS, key_bytes(&key), false);
     }
-    return !status_unknown(status);
+    return true;
 }
 
 void dedupe_expire(store_stream_t *stream, int64_t age_now, uint32_t *steps) {
@@ -152,13 +169,17 @@ void dedupe_expire(store_stream_t *stream, int64_t age_now, uint32_t *steps) {
         uint64_t seq = 0;
         int64_t born = 0;
         bytes_t id = BYTES_NONE;
-        status_t status = dedupe_oldest(stream, &seq, &born, &id);
-        if (status != STATUS_OK) {
-            stream->ids.next = status == STATUS_NOT_FOUND ? INT64_MAX : age_now;
+        bool there = false;
+        switch (dedupe_oldest(stream, &seq, &born, &id)) {
+        case READ_UNKNOWN: stream->ids.next = age_now; break;
+        case READ_NONE: stream->ids.next = INT64_MAX; break;
+        case READ_FOUND:
+            there = true;
+            stream->ids.next = born + stream->config.duplicate_window_ns;
             break;
         }
-        stream->ids.next = born + stream->config.duplicate_window_ns;
-        if (stream->ids.next > age_now || !overlay_fits(store, 4 * KEY_MAX) || !dedupe_forget(stream, id, seq)) {
+        if (!there || stream->ids.next > age_now || !overlay_fits(store, 4 * KEY_MAX)
+            || !dedupe_forget(stream, id, seq)) {
             break;
         }
         stream->ids.done = seq + 1;

@@ -6,7 +6,7 @@
 #include "store/core.h"
 
 uint64_t dedupe_need(bytes_t id);
-LEAF_MUST_USE status_t dedupe_find(store_stream_t *stream, bytes_t id, int64_t age_now, uint64_t *seq);
+LEAF_MUST_USE read_outcome_t dedupe_find(store_stream_t *stream, bytes_t id, int64_t age_now, uint64_t *seq);
 void dedupe_put(store_stream_t *stream, bytes_t id, uint64_t seq, int64_t born);
 void dedupe_expire(store_stream_t *stream, int64_t age_now, uint32_t *steps);
 int64_t dedupe_deadline(store_stream_t *stream);

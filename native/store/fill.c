@@ -68,7 +68,7 @@ static status_t hole_find(store_stream_t *stream, uint64_t upto, hole_t *hole) {
     uint8_t key[HOLE_KEY_SIZE];
     bytes_t value = BYTES_NONE;
     hole_key(key, stream->id, upto);
-    status_t status = store_record_get(stream->store, RECORD_HOLE, bytes_of(key, sizeof key), &value);
+    status_t status = entry_status(store_record_get(stream->store, RECORD_HOLE, bytes_of(key, sizeof key), &value));
     return status == STATUS_OK && !hole_read(bytes_of(key, sizeof key), value, hole) ? STATUS_CORRUPT : status;
 }
 
@@ -197,7 +197,7 @@ static status_t look_at_stamps(const filling_t *filling, bool *fits) {
 static status_t seek_back(const filling_t *filling, uint64_t *at, message_row_t *above) {
     uint64_t seq = filling->append->force_seq;
     for (uint32_t steps = 0; steps < FILL_STEPS; steps++) {
-        status_t status = message_status(message_judge(message_find(filling->stream, *at, true, above), above));
+        status_t status = entry_status(message_judge(message_find(filling->stream, *at, true, above), above));
         if (status != STATUS_OK) {
             return status;
         }
@@ -430,7 +430,7 @@ status_t store_fill(store_stream_t *stream, uint64_t upto, const append_t *appen
     status = status == STATUS_OK && wanted ? head_fetch(stream, append->subject, &entry) : status;
     if (status == STATUS_OK && wanted && filling.above.seq != 0) { /* reading the head may have moved it in memory */
         read_outcome_t above = message_find(stream, filling.above.seq, true, &filling.above);
-        status = message_status(message_judge(above, &filling.above));
+        status = entry_status(message_judge(above, &filling.above));
     }
     /* The hole's record is written before the message: that write may fail, and the writes behind it do not. */
     status = status == STATUS_OK ? hole_advance(stream, &hole, append->force_seq) : status;

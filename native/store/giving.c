@@ -362,10 +362,12 @@ static status_t give_sources(giving_t *giving, buffer_t *to) {
     sources_t sources = {.giving = giving, .to = to, .left = GIVE_SOURCES_STEP};
     uint8_t id[4];
     store_be32(id, giving->stream->id);
-    status_t status = store_record_each(giving->stream->store, RECORD_SOURCE, bytes_of(id, sizeof id),
-                                        bytes_of(giving->source, giving->source_size), give_source, &sources);
-    if (status != STATUS_OK && status != STATUS_NOT_FOUND) {
-        return status;
+    list_outcome_t outcome = store_record_each(giving->stream->store, RECORD_SOURCE, bytes_of(id, sizeof id),
+                                               bytes_of(giving->source, giving->source_size), give_source, &sources);
+    switch (outcome) {
+    case LIST_UNKNOWN:
+    case LIST_LACKS: return list_status(outcome);
+    case LIST_WHOLE: break;
     }
     giving->phase = sources.left > 0 ? GIVE_EXPIRY : GIVE_SOURCES;
     return sources.status;

@@ -29,8 +29,14 @@ static bytes_t group_key(uint32_t group, uint8_t at[4]) {
     return bytes_of(at, 4);
 }
 
-static ledger_outcome_t outcome_of(status_t status) {
-    return status == STATUS_OK ? LEDGER_FOUND : status == STATUS_NOT_FOUND ? LEDGER_NONE : LEDGER_UNKNOWN;
+static ledger_outcome_t outcome_of(entry_outcome_t outcome) {
+    switch (outcome) {
+    case ENTRY_FOUND: return LEDGER_FOUND;
+    case ENTRY_NONE: return LEDGER_NONE;
+    case ENTRY_DAMAGED:
+    case ENTRY_UNKNOWN: break;
+    }
+    return LEDGER_UNKNOWN;
 }
 
 /* Where LMDB says that there is none while a page of it cannot be read, that is said by another status. */
@@ -81,8 +87,7 @@ static ledger_outcome_t applied_read(ledger_t *ledger) {
     return LEDGER_FOUND;
 }
 
-/* The caller has room for it. */
-static void applied_write(const ledger_t *ledger) {
+static void applied_write(const ledger_t *ledger) { /* the caller has room for it */
     uint8_t at[4];
     store_key_t key;
     uint32_t size = VALUE_CRC_SIZE + APPLIED_SIZE + ledger->note_size;
@@ -95,7 +100,7 @@ static void applied_write(const ledger_t *ledger) {
 
 bool store_ledger_disk(store_t *store, uint64_t *disk) {
     bytes_t value = BYTES_NONE;
-    if (store->ledgers.disk == 0 && store_record_get(store, RECORD_DISK, BYTES_NONE, &value) == STATUS_OK
+    if (store->ledgers.disk == 0 && outcome_of(store_record_get(store, RECORD_DISK, BYTES_NONE, &value)) == LEDGER_FOUND
         && value.size == sizeof *disk) {
         store->ledgers.disk = load_be64(value.at);
     }
@@ -338,7 +343,7 @@ static bool entry_value(ledger_t *ledger, uint64_t index, bytes_t *value, bool *
     }
     store_key_t key;
     key_ledger(&key, ledger->group, index);
-    return overlay_get(store, DB_LEDGER, key_bytes(&key), value) == STATUS_OK
+    return outcome_of(overlay_get(store, DB_LEDGER, key_bytes(&key), value)) == LEDGER_FOUND
            && value->size >= LEDGER_FIXED_SIZE - VALUE_CRC_SIZE;
 }
 

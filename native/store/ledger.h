@@ -121,7 +121,8 @@ LEAF_MUST_USE static inline status_t store_ledger_make(store_t *store, uint32_t 
     return store_ledger_begin(store, group, &promise, out);
 }
 /* Of all groups that this store has a promise of, those behind `after`. false from visit ends it. */
-LEAF_MUST_USE status_t store_ledger_each(store_t *store, bool (*visit)(void *context, uint32_t group), void *context);
+LEAF_MUST_USE list_outcome_t store_ledger_each(store_t *store, bool (*visit)(void *context, uint32_t group),
+                                               void *context);
 /* LEDGER_UNKNOWN: neither may it vote nor may it be taken for a new one. */
 ledger_outcome_t store_ledger_promised(ledger_t *ledger, ledger_promise_t *promise);
 /* LEDGER_NONE: below or at the floor, or behind the last one. Bytes valid until the next store_tick or, unless they

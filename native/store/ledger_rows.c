@@ -57,10 +57,10 @@ static bool group_visit(void *context, bytes_t key, bytes_t value) {
     return groups->sound && groups->visit(groups->context, load_be32(key.at));
 }
 
-status_t store_ledger_each(store_t *store, bool (*visit)(void *context, uint32_t group), void *context) {
+list_outcome_t store_ledger_each(store_t *store, bool (*visit)(void *context, uint32_t group), void *context) {
     groups_t groups = {.visit = visit, .context = context, .sound = true};
-    status_t status = store_record_each(store, RECORD_PROMISE, BYTES_NONE, BYTES_NONE, group_visit, &groups);
-    return status == STATUS_OK && !groups.sound ? STATUS_CORRUPT : status;
+    list_outcome_t outcome = store_record_each(store, RECORD_PROMISE, BYTES_NONE, BYTES_NONE, group_visit, &groups);
+    return groups.sound ? outcome : LIST_UNKNOWN;
 }
 
 status_t store_ledger_disown(store_t *store) {

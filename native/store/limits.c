@@ -388,11 +388,14 @@ void limits_load_surplus(store_stream_t *stream) {
     store_key_t key;
     bytes_t value = BYTES_NONE;
     thin_key(stream, &key);
-    /* Where that is not known there may be one: going over the stream in vain does no harm. */
-    stream->limits.surplus_noted = overlay_get(stream->store, DB_RECORDS, key_bytes(&key), &value) != STATUS_NOT_FOUND;
-    if (stream->limits.surplus_noted) {
-        limits_note_surplus(stream, stream->log.first_seq);
+    switch (overlay_get(stream->store, DB_RECORDS, key_bytes(&key), &value)) {
+    case ENTRY_NONE: return;
+    case ENTRY_UNKNOWN: /* there may be one: going over the stream in vain does no harm */
+    case ENTRY_DAMAGED:
+    case ENTRY_FOUND: break;
     }
+    stream->limits.surplus_noted = true;
+    limits_note_surplus(stream, stream->log.first_seq);
 }
 
 /* The next message, which may be one too many. */

@@ -9,16 +9,20 @@
 #include "store/overlay.h"
 #include "store/record.h"
 
-/* Any status but STATUS_OK: it is not known. */
-static status_t definition_lost(store_t *store, bytes_t record, bool *lost) {
+typedef enum lost { LOST, LOST_NOT, LOST_UNKNOWN } lost_t;
+
+static lost_t definition_lost(store_t *store, bytes_t record) {
     bytes_t value = BYTES_NONE;
-    *lost = false;
     if (overlay_find(store, DB_RECORDS, record, &value) != STATUS_AGAIN) {
-        return STATUS_OK;
+        return LOST_NOT;
     }
-    status_t status = overlay_get(store, DB_RECORDS, record, &value);
-    *lost = status == STATUS_NOT_FOUND || status == STATUS_CORRUPT;
-    return *lost ? STATUS_OK : status;
+    switch (overlay_get(store, DB_RECORDS, record, &value)) {
+    case ENTRY_FOUND: return LOST_NOT;
+    case ENTRY_NONE:
+    case ENTRY_DAMAGED: return LOST;
+    case ENTRY_UNKNOWN: break;
+    }
+    return LOST_UNKNOWN;
 }
 
 static void definition_alarm(store_t *store, bytes_t record) {
@@ -50,43 +54,39 @@ static void names_unread(store_t *store) {
         "are lost, their names are free");
 }
 
-status_t store_lost_each(store_t *store, bytes_t after, bool (*visit)(void *context, bytes_t key, bytes_t name),
-                         void *context) {
+list_outcome_t store_lost_each(store_t *store, bytes_t after, bool (*visit)(void *context, bytes_t key, bytes_t name),
+                               void *context) {
     store_key_t key;
     if (after.size >= KEY_RECORD_MAX) {
-        return STATUS_INVALID;
+        return LIST_UNKNOWN; /* no record has such a key */
     }
     key_name(&key, after);
     for (;;) {
         bytes_t found = BYTES_NONE;
         bytes_t value = BYTES_NONE;
-        bool lost = false;
         if (key.size > 1) {
             key.at[key.size++] = 0; /* the least key behind it */
         }
-        status_t status = env_seek(store->env, DB_NAMES, key_bytes(&key), &found, &value);
-        if (status_unknown(status)) {
-            names_unread(store);
-            return STATUS_OK;
+        switch (read_outcome(env_seek(store->env, DB_NAMES, key_bytes(&key), &found, &value))) {
+        case READ_UNKNOWN: names_unread(store); return LIST_WHOLE;
+        case READ_NONE: return LIST_WHOLE;
+        case READ_FOUND: break;
         }
-        if (status != STATUS_OK || found.size < 2 || found.size >= KEY_MAX || found.at[0] != RECORD_NAME) {
-            return STATUS_OK;
+        if (found.size < 2 || found.size >= KEY_MAX || found.at[0] != RECORD_NAME) {
+            return LIST_WHOLE;
         }
         key.size = found.size;
         memcpy(key.at, found.at, found.size);
         bytes_t record = bytes_after(key_bytes(&key), 1);
-        status = definition_lost(store, record, &lost);
-        if (status == STATUS_OK && lost) {
-            status = lost_name(store, key_bytes(&key), &value);
+        lost_t lost = definition_lost(store, record);
+        if (lost == LOST_UNKNOWN || (lost == LOST && lost_name(store, key_bytes(&key), &value) != STATUS_OK)) {
+            return LIST_UNKNOWN;
         }
-        if (status != STATUS_OK) {
-            return status;
-        }
-        if (lost) {
+        if (lost == LOST) {
             definition_alarm(store, record);
-        }
-        if (lost && !visit(context, record, value)) {
-            return STATUS_OK;
+            if (!visit(context, record, value)) {
+                return LIST_WHOLE;
+            }
         }
     }
 }

@@ -34,13 +34,13 @@ LEAF_MUST_USE seek_outcome_t message_chain(store_stream_t *stream, const message
 LEAF_MUST_USE read_outcome_t message_stamp(store_stream_t *stream, uint64_t from, uint64_t upto, uint32_t *budget,
                                            message_row_t *found);
 /* What message_find said of a row, and what the row says of its bytes. */
-static inline message_outcome_t message_judge(read_outcome_t outcome, const message_row_t *found) {
+static inline entry_outcome_t message_judge(read_outcome_t outcome, const message_row_t *found) {
     switch (outcome) {
-    case READ_UNKNOWN: return MESSAGE_UNKNOWN;
-    case READ_NONE: return MESSAGE_NONE;
+    case READ_UNKNOWN: return ENTRY_UNKNOWN;
+    case READ_NONE: return ENTRY_NONE;
     case READ_FOUND: break;
     }
-    return found->sound ? MESSAGE_FOUND : MESSAGE_DAMAGED;
+    return found->sound ? ENTRY_FOUND : ENTRY_DAMAGED;
 }
 /* For who can use no other. */
 static inline bool message_usable(read_outcome_t outcome, const message_row_t *found) {

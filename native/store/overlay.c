@@ -111,46 +111,84 @@ status_t overlay_find(store_t *store, store_db_t db, bytes_t key, bytes_t *value
     return STATUS_OK;
 }
 
-/* A record of which the first place has said `status`. One that is not found there was not deleted if it has a twin:
- * its key is damaged, which no page shows whose keys still stand in their order. */
-static status_t overlay_get_twin(store_t *store, bytes_t key, status_t status, bytes_t *stored) {
-    bytes_t twin = BYTES_NONE;
-    status_t second = env_get_twin(store->env, DB_RECORDS, key, &twin);
-    if (second != STATUS_OK || (!value_sound(key, twin) && status != STATUS_NOT_FOUND)) {
-        return status;
+/* What a read of LMDB says of an entry, whose value proves itself or does not. */
+static entry_outcome_t entry_judge(status_t status, bytes_t key, bytes_t stored) {
+    switch (read_outcome(status)) {
+    case READ_UNKNOWN: return ENTRY_UNKNOWN;
+    case READ_NONE: return ENTRY_NONE;
+    case READ_FOUND: break;
     }
-    if (status == STATUS_NOT_FOUND) {
-        store_corrupt(store, NULL, 0, 0, "a stored record's key");
-    }
-    *stored = twin;
-    return STATUS_OK;
+    return value_sound(key, stored) ? ENTRY_FOUND : ENTRY_DAMAGED;
 }
 
-status_t overlay_get(store_t *store, store_db_t db, bytes_t key, bytes_t *value) {
-    status_t status = overlay_find(store, db, key, value);
-    if (status != STATUS_AGAIN) {
-        return status;
+/* A record of which its first place has said `first`, which stands where the other place cannot be read. One that is
+ * not found there was not deleted if it has a twin: its key is damaged, which no page shows whose keys still stand in
+ * their order. */
+static entry_outcome_t record_from_twin(store_t *store, bytes_t key, entry_outcome_t first, bytes_t *stored) {
+    bytes_t twin = BYTES_NONE;
+    entry_outcome_t second = entry_judge(env_get_twin(store->env, DB_RECORDS, key, &twin), key, twin);
+    bool sound = false;
+    switch (second) {
+    case ENTRY_UNKNOWN:
+    case ENTRY_NONE: return first;
+    case ENTRY_DAMAGED: break;
+    case ENTRY_FOUND: sound = true; break;
+    }
+    *stored = twin;
+    switch (first) {
+    case ENTRY_NONE: store_corrupt(store, NULL, 0, 0, "a stored record's key"); return second;
+    case ENTRY_UNKNOWN:
+    case ENTRY_DAMAGED:
+    case ENTRY_FOUND: break;
+    }
+    return sound ? second : first;
+}
+
+/* Where a first look has found none, or damage: what else is there to be looked at. */
+static entry_outcome_t entry_elsewhere(store_t *store, store_db_t db, bytes_t key, entry_outcome_t first,
+                                       bytes_t *stored) {
+    if (db == DB_RECORDS) {
+        return record_from_twin(store, key, first, stored);
+    }
+    switch (first) {
+    case ENTRY_UNKNOWN:
+    case ENTRY_DAMAGED:
+    case ENTRY_FOUND: return first;
+    case ENTRY_NONE: break;
+    }
+    bool renamed = (db == DB_HEADS || db == DB_IDS) && env_has_renamed(store->env, key);
+    return renamed ? ENTRY_DAMAGED : ENTRY_NONE;
+}
+
+static void entry_damaged(store_t *store, store_db_t db, bytes_t key) {
+    uint32_t stream = db == DB_LEDGER                     ? 0
+                      : key.size >= 5 && db == DB_RECORDS ? load_be32(key.at + 1)
+                      : key.size >= 4                     ? load_be32(key.at)
+                                                          : 0;
+    store_corrupt(store, NULL, stream, 0,
+                  db == DB_RECORDS  ? "a stored record"
+                  : db == DB_LEDGER ? "an entry of a group's log"
+                                    : "an index entry");
+}
+
+entry_outcome_t overlay_get(store_t *store, store_db_t db, bytes_t key, bytes_t *value) {
+    status_t newer = overlay_find(store, db, key, value);
+    if (newer != STATUS_AGAIN) {
+        return newer == STATUS_OK ? ENTRY_FOUND : ENTRY_NONE;
     }
     bytes_t stored = BYTES_NONE;
-    status = env_get(store->env, db, key, &stored);
-    if (db == DB_RECORDS && (status != STATUS_OK || !value_sound(key, stored))) {
-        status = overlay_get_twin(store, key, status, &stored);
+    entry_outcome_t outcome = entry_judge(env_get(store->env, db, key, &stored), key, stored);
+    switch (outcome) {
+    case ENTRY_UNKNOWN:
+    case ENTRY_NONE:
+    case ENTRY_DAMAGED: outcome = entry_elsewhere(store, db, key, outcome, &stored); break;
+    case ENTRY_FOUND: break;
     }
-    bool renamed = status == STATUS_NOT_FOUND && (db == DB_HEADS || db == DB_IDS) && env_has_renamed(store->env, key);
-    if (status != STATUS_OK && !renamed) {
-        return status;
+    switch (outcome) {
+    case ENTRY_UNKNOWN:
+    case ENTRY_NONE: break;
+    case ENTRY_DAMAGED: entry_damaged(store, db, key); break;
+    case ENTRY_FOUND: *value = bytes_of(stored.at + VALUE_CRC_SIZE, stored.size - VALUE_CRC_SIZE); break;
     }
-    if (renamed || !value_sound(key, stored)) {
-        uint32_t stream = db == DB_LEDGER                     ? 0
-                          : key.size >= 5 && db == DB_RECORDS ? load_be32(key.at + 1)
-                          : key.size >= 4                     ? load_be32(key.at)
-                                                              : 0;
-        store_corrupt(store, NULL, stream, 0,
-                      db == DB_RECORDS  ? "a stored record"
-                      : db == DB_LEDGER ? "an entry of a group's log"
-                                        : "an index entry");
-        return STATUS_CORRUPT;
-    }
-    *value = bytes_of(stored.at + VALUE_CRC_SIZE, stored.size - VALUE_CRC_SIZE);
-    return STATUS_OK;
+    return outcome;
 }

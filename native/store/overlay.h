@@ -25,8 +25,8 @@ void overlay_delete_range(store_t *store, store_db_t db, bytes_t from, bytes_t t
 /* The smallest key behind all that begin with the prefix. false: there is none. */
 bool prefix_end(bytes_t prefix, store_key_t *end);
 void overlay_delete_prefix(store_t *store, store_db_t db, bytes_t prefix);
-/* The value without its crc. STATUS_CORRUPT: counted and alarmed. */
-status_t overlay_get(store_t *store, store_db_t db, bytes_t key, bytes_t *value);
+/* The value without its crc. ENTRY_DAMAGED: counted and alarmed. */
+entry_outcome_t overlay_get(store_t *store, store_db_t db, bytes_t key, bytes_t *value);
 /* The overlay's word on a key alone: STATUS_OK with value, STATUS_NOT_FOUND: removed, STATUS_AGAIN: ask LMDB. */
 status_t overlay_find(store_t *store, store_db_t db, bytes_t key, bytes_t *value);
 

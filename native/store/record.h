@@ -31,8 +31,9 @@ LEAF_MUST_USE status_t store_record_put(store_t *store, uint32_t kind, bytes_t k
 bool store_record_fits(store_t *store, bytes_t value);
 LEAF_MUST_USE status_t store_record_delete(store_t *store, uint32_t kind, bytes_t key); /* missing is fine */
 LEAF_MUST_USE status_t store_record_delete_prefix(store_t *store, uint32_t kind, bytes_t prefix);
-/* Overlay included. *value valid until the next store_tick or write. */
-LEAF_MUST_USE status_t store_record_get(store_t *store, uint32_t kind, bytes_t key, bytes_t *value);
+/* Overlay included. *value valid until the next store_tick or write. ENTRY_DAMAGED: in both its places, or in one while
+ * it is known that the other has none. */
+LEAF_MUST_USE entry_outcome_t store_record_get(store_t *store, uint32_t kind, bytes_t key, bytes_t *value);
 /* One of these writes. */
 typedef enum record_act { RECORD_PUT = 1, RECORD_DELETE, RECORD_DELETE_PREFIX } record_act_t;
 typedef struct record_change {
@@ -42,23 +43,23 @@ typedef struct record_change {
     bytes_t value; /* of a put */
 } record_change_t;
 LEAF_MUST_USE status_t store_record_change(store_t *store, const record_change_t *change);
-/* In key order, all whose key starts with prefix and is greater than `after`; false from visit ends it. STATUS_CORRUPT:
+/* In key order, all whose key starts with prefix and is greater than `after`; false from visit ends it. LIST_LACKS:
  * one or more could be read in neither of their two places, and were left out: that they are not there is not known.
- * Any other but STATUS_OK: it ended early. */
-LEAF_MUST_USE status_t store_record_each(store_t *store, uint32_t kind, bytes_t prefix, bytes_t after,
-                                         bool (*visit)(void *context, bytes_t key, bytes_t value), void *context);
+ * LIST_UNKNOWN: it ended early. */
+LEAF_MUST_USE list_outcome_t store_record_each(store_t *store, uint32_t kind, bytes_t prefix, bytes_t after,
+                                               bool (*visit)(void *context, bytes_t key, bytes_t value), void *context);
 /* The same, with a word of each that could be read in neither place: `lost` gets its key, in its place among the
- * others, and the walk's status does not speak of it. (A page that cannot be read ends the walk.) */
+ * others, and the walk's outcome does not speak of it. (A page that cannot be read ends the walk.) */
 typedef struct record_visit {
     bool (*found)(void *context, bytes_t key, bytes_t value); /* false ends it */
     bool (*lost)(void *context, bytes_t key);                 /* likewise; NULL: as in store_record_each */
     void *context;
 } record_visit_t;
-LEAF_MUST_USE status_t store_record_visit(store_t *store, uint32_t kind, bytes_t prefix, bytes_t after,
-                                          const record_visit_t *visit);
+LEAF_MUST_USE list_outcome_t store_record_visit(store_t *store, uint32_t kind, bytes_t prefix, bytes_t after,
+                                                const record_visit_t *visit);
 /* The definitions that are lost, by the whole key of their record (its kind first), behind the key `after`: visit gets
  * what env_names.c kept of each, or nothing. Each is alarmed. Between the store's start and its first op. */
-LEAF_MUST_USE status_t store_lost_each(store_t *store, bytes_t after,
-                                       bool (*visit)(void *context, bytes_t key, bytes_t name), void *context);
+LEAF_MUST_USE list_outcome_t store_lost_each(store_t *store, bytes_t after,
+                                             bool (*visit)(void *context, bytes_t key, bytes_t name), void *context);
 
 #endif

@@ -86,9 +86,9 @@ status_t store_record_change(store_t *store, const record_change_t *change) {
     return STATUS_INVALID;
 }
 
-status_t store_record_get(store_t *store, uint32_t kind, bytes_t key, bytes_t *value) {
+entry_outcome_t store_record_get(store_t *store, uint32_t kind, bytes_t key, bytes_t *value) {
     if (!fits_key(key)) {
-        return STATUS_NOT_FOUND;
+        return ENTRY_NONE;
     }
     store_key_t full;
     key_record(&full, kind, key);
@@ -274,43 +274,44 @@ static bool merge_lose(merge_t *merge, bytes_t key) {
     return true;
 }
 
-static status_t merge_visit(merge_t *merge) {
+static list_outcome_t merge_visit(merge_t *merge) {
     const record_visit_t *visit = &merge->visit;
     bytes_t last = merge->after;
     bytes_t key;
     status_t status;
-    while ((status = merge_next(merge, &key)) == STATUS_OK) {
+    bool goes_on = true;
+    while (goes_on && (status = merge_next(merge, &key)) != STATUS_NOT_FOUND) {
         bytes_t value = BYTES_NONE;
-        status = overlay_get(merge->store, DB_RECORDS, key, &value);
-        if (status == STATUS_OK && !visit->found(visit->context, bytes_of(key.at + 1, key.size - 1), value)) {
+        if (status != STATUS_OK) {
+            return LIST_UNKNOWN;
+        }
+        bool again = false;
+        switch (overlay_get(merge->store, DB_RECORDS, key, &value)) {
+        case ENTRY_UNKNOWN: return LIST_UNKNOWN;
+        case ENTRY_NONE: break; /* deleted since LMDB had it */
+        case ENTRY_DAMAGED:
+            again = merge_looks_again(merge, last);
+            goes_on = again || merge_lose(merge, key);
             break;
+        case ENTRY_FOUND: goes_on = visit->found(visit->context, bytes_of(key.at + 1, key.size - 1), value); break;
         }
-        if (status_unknown(status)) {
-            break;
-        }
-        if (status == STATUS_CORRUPT && merge_looks_again(merge, last)) {
-            continue;
-        }
-        if (status == STATUS_CORRUPT && !merge_lose(merge, key)) {
-            status = STATUS_OK;
-            break;
-        }
-        last = key;
+        last = again ? last : key;
     }
-    return status;
+    return merge->lost ? LIST_LACKS : LIST_WHOLE;
 }
 
-status_t store_record_each(store_t *store, uint32_t kind, bytes_t prefix, bytes_t after,
-                           bool (*visit)(void *context, bytes_t key, bytes_t value), void *context) {
+list_outcome_t store_record_each(store_t *store, uint32_t kind, bytes_t prefix, bytes_t after,
+                                 bool (*visit)(void *context, bytes_t key, bytes_t value), void *context) {
     const record_visit_t own = {.found = visit, .context = context};
     return store_record_visit(store, kind, prefix, after, &own);
 }
 
-status_t store_record_visit(store_t *store, uint32_t kind, bytes_t prefix, bytes_t after, const record_visit_t *visit) {
+list_outcome_t store_record_visit(store_t *store, uint32_t kind, bytes_t prefix, bytes_t after,
+                                  const record_visit_t *visit) {
     store_key_t full_prefix;
     store_key_t full_after;
     if (!fits_key(prefix) || !fits_key(after)) {
-        return STATUS_INVALID;
+        return LIST_UNKNOWN; /* no record has such a key: nobody who has read one asks so */
     }
     key_record(&full_prefix, kind, prefix);
     key_record(&full_after, kind, after);
@@ -323,13 +324,11 @@ status_t store_record_visit(store_t *store, uint32_t kind, bytes_t prefix, bytes
                      .after = behind,
                      .hidden = hidden,
                      .visit = *visit};
-    status_t status = merge_gather(&merge);
-    if (status != STATUS_OK) {
-        free(merge.recent);
-        return status;
+    list_outcome_t outcome = LIST_UNKNOWN;
+    if (merge_gather(&merge) == STATUS_OK) {
+        lmdb_begin(&merge, merge.after);
+        outcome = merge_visit(&merge);
     }
-    lmdb_begin(&merge, merge.after);
-    status = merge_visit(&merge);
     free(merge.recent);
-    return status_unknown(status) ? status : merge.lost ? STATUS_CORRUPT : STATUS_OK;
+    return outcome;
 }

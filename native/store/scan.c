@@ -12,20 +12,20 @@ void message_row_out(const message_row_t *found, stored_message_t *out) {
                               .payload = found->message.payload};
 }
 
-message_outcome_t store_read(store_stream_t *stream, uint64_t seq, stored_message_t *out) {
+entry_outcome_t store_read(store_stream_t *stream, uint64_t seq, stored_message_t *out) {
     message_row_t found;
-    message_outcome_t outcome = message_judge(message_find(stream, seq, true, &found), &found);
+    entry_outcome_t outcome = message_judge(message_find(stream, seq, true, &found), &found);
     switch (outcome) {
-    case MESSAGE_UNKNOWN:
-    case MESSAGE_NONE: return outcome;
-    case MESSAGE_DAMAGED: store_corrupt(stream->store, stream, stream->id, seq, "a message"); return outcome;
-    case MESSAGE_FOUND: break;
+    case ENTRY_UNKNOWN:
+    case ENTRY_NONE: return outcome;
+    case ENTRY_DAMAGED: store_corrupt(stream->store, stream, stream->id, seq, "a message"); return outcome;
+    case ENTRY_FOUND: break;
     }
     if ((found.message.flags & MESSAGE_GONE) != 0) {
-        return MESSAGE_NONE;
+        return ENTRY_NONE;
     }
     message_row_out(&found, out);
-    return MESSAGE_FOUND;
+    return ENTRY_FOUND;
 }
 
 /* Finds the range in which a filter's messages can lie: narrows [from, upto] by the heads of literal filters. false:

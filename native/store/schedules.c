@@ -27,20 +27,23 @@ static void record_key(store_key_t *key, const store_stream_t *stream, uint64_t 
     key_record(key, RECORD_SCHEDULE, bytes_of(at, sizeof at));
 }
 
-static status_t record_read(store_stream_t *stream, uint64_t seq, int64_t *due, int64_t *due_ts) {
+static entry_outcome_t record_read(store_stream_t *stream, uint64_t seq, int64_t *due, int64_t *due_ts) {
     store_key_t key;
     bytes_t value = BYTES_NONE;
     record_key(&key, stream, seq);
-    status_t status = overlay_get(stream->store, DB_RECORDS, key_bytes(&key), &value);
-    if (status != STATUS_OK) {
-        return status;
+    entry_outcome_t outcome = overlay_get(stream->store, DB_RECORDS, key_bytes(&key), &value);
+    switch (outcome) {
+    case ENTRY_UNKNOWN:
+    case ENTRY_NONE:
+    case ENTRY_DAMAGED: return outcome;
+    case ENTRY_FOUND: break;
     }
     if (value.size != RECORD_SIZE - VALUE_CRC_SIZE) {
-        return STATUS_CORRUPT;
+        return ENTRY_DAMAGED;
     }
     *due = (int64_t)load_be64(value.at);
     *due_ts = (int64_t)load_be64(value.at + 8);
-    return STATUS_OK;
+    return outcome;
 }
 
 /* Has the open batch another word on it than was just read? */
@@ -75,13 +78,16 @@ void schedule_forget(store_stream_t *stream, uint64_t seq) {
     int64_t due;
     int64_t due_ts;
     store_key_t key;
-    status_t status = record_read(stream, seq, &due, &due_ts);
-    if (status == STATUS_NOT_FOUND) {
-        return;
+    bool known = false;
+    switch (record_read(stream, seq, &due, &due_ts)) {
+    case ENTRY_NONE: return;
+    case ENTRY_UNKNOWN:
+    case ENTRY_DAMAGED: break;
+    case ENTRY_FOUND: known = true; break;
     }
     record_key(&key, stream, seq);
     overlay_delete(stream->store, DB_RECORDS, key_bytes(&key), true);
-    if (status != STATUS_OK) {
+    if (!known) {
         return; /* without its record the entry is not in force */
     }
     key_expiry(&key, stream->id, due, seq | EXPIRY_SCHEDULE);
@@ -98,7 +104,7 @@ void schedules_forget(store_stream_t *stream) {
 
 status_t store_schedule(store_stream_t *stream, uint64_t seq, int64_t due_ts, moment_t now) {
     message_row_t found;
-    status_t status = message_status(message_judge(message_find(stream, seq, false, &found), &found));
+    status_t status = entry_status(message_judge(message_find(stream, seq, false, &found), &found));
     if (status != STATUS_OK || (found.message.flags & MESSAGE_SCHEDULE) == 0) {
         return status == STATUS_OK ? STATUS_NOT_FOUND : status;
     }
@@ -117,11 +123,17 @@ status_t store_schedule_again(store_stream_t *stream, uint64_t seq, int64_t due_
     return overlay_fits(stream->store, 2 * SCHEDULE_NEED) ? store_schedule(stream, seq, due_ts, now) : STATUS_FULL;
 }
 
-status_t store_schedule_asked(store_stream_t *stream, uint64_t seq, int64_t due_ts) {
+entry_outcome_t store_schedule_asked(store_stream_t *stream, uint64_t seq, int64_t due_ts) {
     int64_t due;
     int64_t set_ts;
-    status_t status = record_read(stream, seq, &due, &set_ts);
-    return status == STATUS_OK && set_ts != due_ts ? STATUS_NOT_FOUND : status;
+    entry_outcome_t outcome = record_read(stream, seq, &due, &set_ts);
+    switch (outcome) {
+    case ENTRY_UNKNOWN:
+    case ENTRY_NONE:
+    case ENTRY_DAMAGED: return outcome;
+    case ENTRY_FOUND: break;
+    }
+    return set_ts == due_ts ? ENTRY_FOUND : ENTRY_NONE;
 }
 
 status_t store_schedule_over(store_stream_t *stream, uint64_t seq) {
@@ -139,11 +151,13 @@ bool schedule_due(store_stream_t *stream, uint64_t seq, int64_t due) {
     const store_hooks_t *hooks = &stream->store->hooks;
     int64_t set;
     int64_t due_ts;
-    status_t status = record_read(stream, seq, &set, &due_ts);
-    if (status_unknown(status)) {
-        return false;
+    switch (record_read(stream, seq, &set, &due_ts)) {
+    case ENTRY_UNKNOWN: return false;
+    case ENTRY_NONE:
+    case ENTRY_DAMAGED: return true;
+    case ENTRY_FOUND: break;
     }
-    if (status != STATUS_OK || set != due) {
+    if (set != due) {
         return true;
     }
     if (hooks->due == NULL || !overlay_fits(stream->store, 2 * SCHEDULE_NEED)

@@ -11,8 +11,8 @@
 LEAF_MUST_USE status_t store_schedule(store_stream_t *stream, uint64_t seq, int64_t due_ts, moment_t now);
 /* The same from anywhere else. STATUS_FULL: no room, later */
 LEAF_MUST_USE status_t store_schedule_again(store_stream_t *stream, uint64_t seq, int64_t due_ts, moment_t now);
-/* Is that its time, due or not? STATUS_NOT_FOUND: it has another one, or is no schedule. */
-LEAF_MUST_USE status_t store_schedule_asked(store_stream_t *stream, uint64_t seq, int64_t due_ts);
+/* Is that its time, due or not? ENTRY_NONE: it has another one, or is no schedule. */
+LEAF_MUST_USE entry_outcome_t store_schedule_asked(store_stream_t *stream, uint64_t seq, int64_t due_ts);
 /* It has no time any more. STATUS_FULL: no room, later. */
 LEAF_MUST_USE status_t store_schedule_over(store_stream_t *stream, uint64_t seq);
 

@@ -180,8 +180,8 @@ typedef struct stored_message {
     bytes_t payload;
 } stored_message_t;
 
-/* MESSAGE_NONE: deleted or never there. MESSAGE_DAMAGED: failed its checksum (counted, alarmed, never served). */
-LEAF_MUST_USE message_outcome_t store_read(store_stream_t *stream, uint64_t seq, stored_message_t *out);
+/* ENTRY_NONE: deleted or never there. ENTRY_DAMAGED: failed its checksum (counted, alarmed, never served). */
+LEAF_MUST_USE entry_outcome_t store_read(store_stream_t *stream, uint64_t seq, stored_message_t *out);
 /* First message at or after *from that matches; looks at most `budget` messages: SEEK_MORE with *from moved on when
  * that was not enough, SEEK_NONE when there is none up to `upto`. Damaged ones are stepped over (alarmed). */
 LEAF_MUST_USE seek_outcome_t store_next(store_stream_t *stream, filters_t filters, uint64_t *from, uint64_t upto,
@@ -199,8 +199,8 @@ LEAF_MUST_USE seek_outcome_t store_next_ahead(store_stream_t *stream, store_ahea
 void store_ahead_end(store_ahead_t *ahead);
 /* Newest message at or below `upto` whose subject matches (wildcards). Looks at every subject when it must: see
  * store_newest. */
-LEAF_MUST_USE message_outcome_t store_last_by_subject(store_stream_t *stream, bytes_t pattern, uint64_t upto,
-                                                      stored_message_t *out);
+LEAF_MUST_USE entry_outcome_t store_last_by_subject(store_stream_t *stream, bytes_t pattern, uint64_t upto,
+                                                    stored_message_t *out);
 /* The first message with stamp >= ts. SEEK_MORE: it is not below *seq, but more than `budget` deleted ones lie before
  * it. SEEK_UNKNOWN: also where more than that are damaged. */
 LEAF_MUST_USE seek_outcome_t store_seq_at_time(store_stream_t *stream, int64_t ts, uint32_t budget, uint64_t *seq);

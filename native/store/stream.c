@@ -40,12 +40,16 @@ static status_t stream_load(store_stream_t *stream, bool *stored) {
     store_key_t key;
     bytes_t value = BYTES_NONE;
     log_key(&key, stream->id);
-    status_t status = overlay_get(stream->store, DB_RECORDS, key_bytes(&key), &value);
-    *stored = status == STATUS_OK;
-    if (status == STATUS_OK) {
-        return log_read(&stream->log, value);
+    entry_outcome_t outcome = overlay_get(stream->store, DB_RECORDS, key_bytes(&key), &value);
+    *stored = false;
+    switch (outcome) {
+    case ENTRY_UNKNOWN:
+    case ENTRY_DAMAGED: return entry_status(outcome);
+    case ENTRY_NONE: return STATUS_OK;
+    case ENTRY_FOUND: break;
     }
-    return status == STATUS_NOT_FOUND ? STATUS_OK : status;
+    *stored = true;
+    return log_read(&stream->log, value);
 }
 
 static bool stream_is_open(const store_t *store, uint32_t id) {
@@ -65,9 +69,11 @@ status_t store_stream_unused(store_t *store, uint32_t id) {
     bytes_t found = BYTES_NONE;
     bytes_t value = BYTES_NONE;
     log_key(&key, id);
-    status_t status = overlay_get(store, DB_RECORDS, key_bytes(&key), &value);
-    if (status != STATUS_NOT_FOUND) {
-        return status == STATUS_OK || status == STATUS_CORRUPT ? STATUS_EXISTS : status;
+    switch (overlay_get(store, DB_RECORDS, key_bytes(&key), &value)) {
+    case ENTRY_UNKNOWN: return STATUS_IO;
+    case ENTRY_DAMAGED:
+    case ENTRY_FOUND: return STATUS_EXISTS;
+    case ENTRY_NONE: break;
     }
     uint8_t prefix[4];
     store_be32(prefix, id);
@@ -76,11 +82,12 @@ status_t store_stream_unused(store_t *store, uint32_t id) {
     }
     /* The page with the state may be lost, too: what counts are messages. */
     key_message(&key, id, 0);
-    status = env_seek(store->env, DB_MESSAGES, key_bytes(&key), &found, &value);
-    if (status == STATUS_OK) {
-        return found.size >= sizeof prefix && load_be32(found.at) == id ? STATUS_EXISTS : STATUS_OK;
+    switch (read_outcome(env_seek(store->env, DB_MESSAGES, key_bytes(&key), &found, &value))) {
+    case READ_UNKNOWN: return STATUS_IO;
+    case READ_NONE: return STATUS_OK;
+    case READ_FOUND: break;
     }
-    return status == STATUS_NOT_FOUND ? STATUS_OK : status;
+    return found.size >= sizeof prefix && load_be32(found.at) == id ? STATUS_EXISTS : STATUS_OK;
 }
 
 status_t store_stream_open(store_t *store, uint32_t id, const stream_config_t *config, moment_t now,

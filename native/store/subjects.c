@@ -18,19 +18,21 @@ static uint64_t head_promise(bytes_t subject) {
 }
 
 /* A head that fails its checksum is alarmed, and counted again: what it was is not known until then. */
-static status_t head_value(store_stream_t *stream, bytes_t key, bytes_t *value) {
+static read_outcome_t head_value(store_stream_t *stream, bytes_t key, bytes_t *value) {
     store_key_t room;
     if (LEAF_UNLIKELY(recount_runs(stream))
         && recount_is_of(stream, env_stored_key(stream->store->env, DB_HEADS, key, &room))) {
         status_t newer = overlay_find(stream->store, DB_HEADS, key, value);
-        return newer == STATUS_AGAIN ? STATUS_IO : newer;
+        return newer == STATUS_AGAIN ? READ_UNKNOWN : read_outcome(newer);
     }
-    status_t status = overlay_get(stream->store, DB_HEADS, key, value);
-    if (LEAF_LIKELY(status != STATUS_CORRUPT)) {
-        return status;
+    switch (overlay_get(stream->store, DB_HEADS, key, value)) {
+    case ENTRY_FOUND: return READ_FOUND;
+    case ENTRY_NONE: return READ_NONE;
+    case ENTRY_UNKNOWN: return READ_UNKNOWN;
+    case ENTRY_DAMAGED: break;
     }
     recount_begin(stream, env_stored_key(stream->store->env, DB_HEADS, key, &room), key);
-    return STATUS_IO;
+    return READ_UNKNOWN;
 }
 
 /* From the overlay or LMDB. */
@@ -38,9 +40,11 @@ static read_outcome_t head_load(store_stream_t *stream, bytes_t subject, head_t 
     store_key_t key;
     bytes_t value = BYTES_NONE;
     key_text(&key, stream->id, subject);
-    status_t status = head_value(stream, key_bytes(&key), &value);
-    if (status != STATUS_OK) {
-        return read_outcome(status);
+    read_outcome_t outcome = head_value(stream, key_bytes(&key), &value);
+    switch (outcome) {
+    case READ_UNKNOWN:
+    case READ_NONE: return outcome;
+    case READ_FOUND: break;
     }
     bytes_t whole = bytes_of(value.at - VALUE_CRC_SIZE, value.size + VALUE_CRC_SIZE);
     bytes_t text = BYTES_NONE;
@@ -394,11 +398,11 @@ read_outcome_t subjects_last(store_stream_t *stream, bytes_t pattern, uint64_t *
     return outcome;
 }
 
-message_outcome_t store_last_by_subject(store_stream_t *stream, bytes_t pattern, uint64_t upto, stored_message_t *out) {
+entry_outcome_t store_last_by_subject(store_stream_t *stream, bytes_t pattern, uint64_t upto, stored_message_t *out) {
     uint64_t seq = 0;
     switch (newest_matching(stream, pattern, upto, &seq)) {
-    case READ_UNKNOWN: return MESSAGE_UNKNOWN;
-    case READ_NONE: return MESSAGE_NONE;
+    case READ_UNKNOWN: return ENTRY_UNKNOWN;
+    case READ_NONE: return ENTRY_NONE;
     case READ_FOUND: break;
     }
     return store_read(stream, seq, out);

@@ -298,8 +298,8 @@ static bool reading_step(js_t *js, job_t *job) {
     reading->gathered.size = 0;
     const record_visit_t visit = {
         .found = gather_record, .lost = gives_up(reading) ? gather_lost : NULL, .context = reading};
-    status_t status =
-        keeping_each(reading->plane, job->stream, reading->kind, bytes_of(reading->after, reading->after_size), &visit);
+    status_t status = list_status(keeping_each(reading->plane, job->stream, reading->kind,
+                                               bytes_of(reading->after, reading->after_size), &visit));
     reading->status = status != STATUS_OK ? status : reading->status;
     read_gathered(reading);
     if (reading->status != STATUS_OK) {

@@ -79,7 +79,7 @@ static void member_end(member_t *member) {
     bytes_t value = BYTES_NONE;
     rig_sync(&member->rig);
     check(store_sound(member->rig.store));
-    check(store_record_get(member->rig.store, RECORD_CONSUMER, other_key(key), &value) == STATUS_OK);
+    check(store_record_get(member->rig.store, RECORD_CONSUMER, other_key(key), &value) == ENTRY_FOUND);
     check(bytes_equal(value, BYTES_LITERAL("another's")));
     replica_close(member->replica);
     check(group_remove(member->group) == STATUS_OK);
@@ -119,7 +119,7 @@ static uint64_t digest_of(const member_t *member) {
     for (uint64_t seq = state.first_seq; state.messages > 0 && seq <= state.last_seq && seq < state.first_seq + 100;
          seq++) {
         stored_message_t message;
-        if (store_read(member->stream, seq, &message) == MESSAGE_FOUND) {
+        if (store_read(member->stream, seq, &message) == ENTRY_FOUND) {
             hash = hash * 31 + seq + (uint64_t)message.ts;
             hash = hash * 31 + hash_bytes(message.subject.at, message.subject.size);
             hash = hash * 31 + hash_bytes(message.header.at, message.header.size);
@@ -128,8 +128,8 @@ static uint64_t digest_of(const member_t *member) {
     }
     store_be32(key, stream_id);
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        status_t status =
-            store_record_each(member->rig.store, kinds[i], bytes_of(key, sizeof key), BYTES_NONE, hash_record, &hash);
+        status_t status = list_status(
+            store_record_each(member->rig.store, kinds[i], bytes_of(key, sizeof key), BYTES_NONE, hash_record, &hash));
         check(status == STATUS_OK || status == STATUS_NOT_FOUND);
     }
     return hash;

@@ -241,10 +241,10 @@ HELPER bool fake_matches(const fake_message_t *message, filters_t filters) {
     return filters.count == 0;
 }
 
-message_outcome_t store_read(store_stream_t *stream, uint64_t seq, stored_message_t *out) {
-    if (seq == 0 || seq > stream->last || !stream->messages[seq].there) return MESSAGE_NONE;
+entry_outcome_t store_read(store_stream_t *stream, uint64_t seq, stored_message_t *out) {
+    if (seq == 0 || seq > stream->last || !stream->messages[seq].there) return ENTRY_NONE;
     fake_fill(stream, seq, out);
-    return MESSAGE_FOUND;
+    return ENTRY_FOUND;
 }
 
 seek_outcome_t store_next(store_stream_t *stream, filters_t filters, uint64_t *from, uint64_t upto, uint32_t budget,
@@ -273,14 +273,14 @@ void store_ahead_end(store_ahead_t *ahead) {
     (void)ahead;
 }
 
-message_outcome_t store_last_by_subject(store_stream_t *stream, bytes_t pattern, uint64_t upto, stored_message_t *out) {
+entry_outcome_t store_last_by_subject(store_stream_t *stream, bytes_t pattern, uint64_t upto, stored_message_t *out) {
     filters_t filters = {.patterns = &pattern, .count = 1};
     for (uint64_t seq = upto < stream->last ? upto : stream->last; seq > 0; seq--) {
         if (!fake_matches(&stream->messages[seq], filters)) continue;
         fake_fill(stream, seq, out);
-        return MESSAGE_FOUND;
+        return ENTRY_FOUND;
     }
-    return MESSAGE_NONE;
+    return ENTRY_NONE;
 }
 
 seek_outcome_t store_seq_at_time(store_stream_t *stream, int64_t ts, uint32_t budget, uint64_t *seq) {
@@ -393,7 +393,7 @@ seek_outcome_t store_newest(store_stream_t *stream, store_newest_t *newest, byte
     (void)budget;
     stored_message_t message;
     if (newest->seq++ < stream->tally_steps) return SEEK_MORE;
-    bool found = store_last_by_subject(stream, pattern, upto, &message) == MESSAGE_FOUND;
+    bool found = store_last_by_subject(stream, pattern, upto, &message) == ENTRY_FOUND;
     *seq = found ? message.seq : 0;
     return found ? SEEK_FOUND : SEEK_NONE;
 }
@@ -492,15 +492,15 @@ status_t store_record_change(store_t *store, const record_change_t *change) {
     return STATUS_INVALID;
 }
 
-status_t store_record_get(store_t *store, uint32_t kind, bytes_t key, bytes_t *value) {
+entry_outcome_t store_record_get(store_t *store, uint32_t kind, bytes_t key, bytes_t *value) {
     uint32_t place = fake_place(store, kind, key);
-    if (place >= store->record_count || fake_compare(store->records[place], kind, key) != 0) return STATUS_NOT_FOUND;
+    if (place >= store->record_count || fake_compare(store->records[place], kind, key) != 0) return ENTRY_NONE;
     *value = fake_lend(store, store->records[place]->value, store->records[place]->value_size);
-    return STATUS_OK;
+    return ENTRY_FOUND;
 }
 
-status_t store_record_each(store_t *store, uint32_t kind, bytes_t prefix, bytes_t after,
-                           bool (*visit)(void *context, bytes_t key, bytes_t value), void *context) {
+list_outcome_t store_record_each(store_t *store, uint32_t kind, bytes_t prefix, bytes_t after,
+                                 bool (*visit)(void *context, bytes_t key, bytes_t value), void *context) {
     for (uint32_t i = 0; i < store->record_count; i++) {
         const fake_record_t *record = store->records[i];
         if (!fake_has_prefix(record, kind, prefix) || (after.size > 0 && fake_compare(record, kind, after) <= 0))
@@ -508,7 +508,7 @@ status_t store_record_each(store_t *store, uint32_t kind, bytes_t prefix, bytes_
         if (!visit(context, bytes_of(record->key, record->key_size), bytes_of(record->value, record->value_size)))
             break;
     }
-    return STATUS_OK;
+    return LIST_WHOLE;
 }
 
 #endif

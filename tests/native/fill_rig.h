@@ -137,7 +137,7 @@ static inline bool note_hole(void *context, bytes_t key, bytes_t value) {
 
 static inline void look_for_holes(void) {
     hole_count = 0;
-    CHECK_EQ_I64(STATUS_OK,
+    CHECK_EQ_I64(LIST_WHOLE,
                  store_record_each(rig.store, RECORD_HOLE, bytes_of("\0\0\0\1", 4), BYTES_NONE, note_hole, NULL));
 }
 
@@ -197,9 +197,9 @@ static inline void check_by_sequence(store_stream_t *stream) {
     uint64_t first = 0;
     stored_message_t found;
     for (uint64_t seq = 1; seq <= last; seq++) {
-        message_outcome_t status = store_read(stream, seq, &found);
-        CHECK_EQ_I64(model[seq].there ? MESSAGE_FOUND : MESSAGE_NONE, status);
-        if (status == MESSAGE_FOUND) {
+        entry_outcome_t status = store_read(stream, seq, &found);
+        CHECK_EQ_I64(model[seq].there ? ENTRY_FOUND : ENTRY_NONE, status);
+        if (status == ENTRY_FOUND) {
             check_message(&found, seq);
         }
         first = first == 0 && model[seq].there ? seq : first;
@@ -231,8 +231,8 @@ static inline void check_subject(store_stream_t *stream, unsigned number) {
     CHECK_EQ_U64(count, store_count(stream, filters, 0));
     for (uint64_t upto = last; upto > 0; upto -= upto > 97 ? 97 : upto) {
         uint64_t newest = newest_in_model(number, upto);
-        message_outcome_t status = store_last_by_subject(stream, pattern, upto, &found);
-        CHECK_EQ_I64(newest != 0 ? MESSAGE_FOUND : MESSAGE_NONE, status);
+        entry_outcome_t status = store_last_by_subject(stream, pattern, upto, &found);
+        CHECK_EQ_I64(newest != 0 ? ENTRY_FOUND : ENTRY_NONE, status);
         if (newest != 0) {
             check_message(&found, newest);
         }

@@ -133,7 +133,7 @@ static inline void check_messages(uint64_t count) {
         stored_message_t message;
         char bytes[32];
         int size = snprintf(bytes, sizeof bytes, "entry %llu", (unsigned long long)seq);
-        CHECK_EQ_I64(MESSAGE_FOUND, store_read(stream, seq, &message));
+        CHECK_EQ_I64(ENTRY_FOUND, store_read(stream, seq, &message));
         CHECK_BYTES(bytes, (uint32_t)size, message.payload.at, message.payload.size);
     }
 }

@@ -195,7 +195,7 @@ static inline uint64_t lacking(const where_t *place, uint8_t key[4], bytes_t *pa
     const node_t *node = &world.node[place->node];
     uint64_t messages = 0;
     store_be32(key, place->group + 1);
-    status_t status = store_record_get(node->rig.store, RECORD_LACKING, bytes_of(key, 4), pairs);
+    status_t status = entry_status(store_record_get(node->rig.store, RECORD_LACKING, bytes_of(key, 4), pairs));
     if (status == STATUS_NOT_FOUND) {
         *pairs = BYTES_NONE;
     } else if (status != STATUS_OK) {
@@ -542,7 +542,7 @@ static inline void node_agrees(const node_t *node, uint32_t group) {
         if (token == 0 || is_lacking(pairs, ++nth)) {
             continue;
         }
-        CHECK_EQ_I64(MESSAGE_FOUND, store_read(node->stream[group], ++seq, &message));
+        CHECK_EQ_I64(ENTRY_FOUND, store_read(node->stream[group], ++seq, &message));
         CHECK_EQ_U64(token, load_be64(message.payload.at));
     }
     CHECK_EQ_U64(seq, rig_state(node->stream[group]).messages);

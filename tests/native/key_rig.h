@@ -37,9 +37,9 @@ static inline void expect_numbered(uint32_t count) {
         snprintf(subject, sizeof subject, "change.%u", i);
         snprintf(id, sizeof id, "id-%u", i);
         stored_message_t got;
-        CHECK_EQ_I64(MESSAGE_FOUND, store_read(stream, i + 1, &got));
+        CHECK_EQ_I64(ENTRY_FOUND, store_read(stream, i + 1, &got));
         CHECK(bytes_equal(text(subject), got.payload));
-        CHECK_EQ_I64(MESSAGE_FOUND, store_last_by_subject(stream, text(subject), UINT64_MAX, &got));
+        CHECK_EQ_I64(ENTRY_FOUND, store_last_by_subject(stream, text(subject), UINT64_MAX, &got));
         CHECK_EQ_U64(i + 1, got.seq);
         append_t append = {.subject = text(subject), .payload = text("again"), .msg_id = text(id)};
         CHECK_EQ_I64(APPEND_DUPLICATE, store_append(stream, &append, rig.now).verdict);

@@ -113,9 +113,9 @@ static inline void client_of_anything(void) {
 /* Of the stream in the end: whose message has that sequence, 0: there is none. */
 static inline uint64_t number_at(uint64_t seq) {
     stored_message_t message;
-    message_outcome_t status = store_read(world.node[0].stream[0], seq, &message);
-    CHECK(status == MESSAGE_FOUND || status == MESSAGE_NONE);
-    return status == MESSAGE_FOUND ? load_be64(message.payload.at) : 0;
+    entry_outcome_t status = store_read(world.node[0].stream[0], seq, &message);
+    CHECK(status == ENTRY_FOUND || status == ENTRY_NONE);
+    return status == ENTRY_FOUND ? load_be64(message.payload.at) : 0;
 }
 
 /* Nothing was removed, so the stream is the history of what took place; each answer has to be true of one moment of it

@@ -110,9 +110,9 @@ static inline uint64_t digest_of(uint32_t at) {
     uint64_t digest = hash_bytes((const uint8_t *)numbers, sizeof numbers) | 1;
     for (uint64_t seq = state.first_seq; seq != 0 && seq <= state.last_seq; seq++) {
         stored_message_t message;
-        message_outcome_t status = store_read(stream, seq, &message);
-        CHECK(status == MESSAGE_FOUND || status == MESSAGE_NONE);
-        if (status == MESSAGE_FOUND) {
+        entry_outcome_t status = store_read(stream, seq, &message);
+        CHECK(status == ENTRY_FOUND || status == ENTRY_NONE);
+        if (status == ENTRY_FOUND) {
             digest = digest * 31 + message.seq * 7 + (uint64_t)message.ts;
             digest = digest * 31 + hash_bytes(message.subject.at, message.subject.size);
             digest = digest * 31 + hash_bytes(message.header.at, message.header.size);
@@ -120,8 +120,8 @@ static inline uint64_t digest_of(uint32_t at) {
         }
     }
     bytes_t value = BYTES_NONE; /* how far its source has come */
-    status_t status =
-        store_record_get(world.node[at].rig.store, RECORD_SOURCE, bytes_of((const uint8_t *)"\0\0\0\1o", 5), &value);
+    status_t status = entry_status(
+        store_record_get(world.node[at].rig.store, RECORD_SOURCE, bytes_of((const uint8_t *)"\0\0\0\1o", 5), &value));
     CHECK(!status_unknown(status));
     return (digest * 31 + (status == STATUS_OK ? hash_bytes(value.at, value.size) : 0)) | 1;
 }

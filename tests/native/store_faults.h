@@ -132,7 +132,7 @@ static inline void check_stream(const char *when) {
     uint64_t count = 0;
     for (; scene->seqs[count] != 0; count++) {
         stored_message_t message;
-        if (store_read(stream, scene->seqs[count], &message) != MESSAGE_FOUND) {
+        if (store_read(stream, scene->seqs[count], &message) != ENTRY_FOUND) {
             FAIL("%s, %s %u fails, %s: message %llu is gone", scene->name, fault_names[fault], failing_at, when,
                  (unsigned long long)scene->seqs[count]);
         }

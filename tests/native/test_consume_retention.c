@@ -254,8 +254,7 @@ static void interrupted_sweep(void) {
     rig_run();
     bytes_t value;
     static const uint8_t key[] = {0, 0, 0, STREAM_ID, 0xff, 0xff, 0xff, 0xff};
-    CHECK_EQ_I64(STATUS_NOT_FOUND,
-                 store_record_get(rig.store, RECORD_CONSUMER_STATE, bytes_of(key, sizeof key), &value));
+    CHECK_EQ_I64(ENTRY_NONE, store_record_get(rig.store, RECORD_CONSUMER_STATE, bytes_of(key, sizeof key), &value));
 }
 
 static void full_store(uint8_t retention) {

@@ -106,7 +106,7 @@ static void same(void) {
 }
 
 static void say_message(int side, int outcome, const stored_message_t *message) {
-    if (outcome != MESSAGE_FOUND) {
+    if (outcome != ENTRY_FOUND) {
         SAY(side, "none %d\n", outcome);
         return;
     }
@@ -269,10 +269,10 @@ static void ask_records(void) {
         bytes_t value;
         bytes_t whole = bytes_of(key, 6), prefix = bytes_of(key, 4 + (uint32_t)below(2)),
                 after = below(2) == 0 ? BYTES_NONE : whole;
-        status_t status = store_record_get(rig.store, kind, whole, &value);
+        status_t status = entry_status(store_record_get(rig.store, kind, whole, &value));
         SAY(0, "get %d %.*s\n", (int)status, status == STATUS_OK ? (int)value.size : 0,
             status == STATUS_OK ? (const char *)value.at : "");
-        status = fake_store_record_get(fake, kind, whole, &value);
+        status = entry_status(fake_store_record_get(fake, kind, whole, &value));
         SAY(1, "get %d %.*s\n", (int)status, status == STATUS_OK ? (int)value.size : 0,
             status == STATUS_OK ? (const char *)value.at : "");
         SAY(0, "each %d\n", (int)store_record_each(rig.store, kind, prefix, after, say_record, &sides[0]));

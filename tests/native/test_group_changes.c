@@ -32,10 +32,10 @@ static void add(record_act_t act, uint32_t kind, uint32_t consumer, uint64_t seq
 static void has(uint32_t kind, uint32_t consumer, uint64_t seq, const char *expected) {
     uint8_t key[16];
     bytes_t value = BYTES_NONE;
-    status_t status = store_record_get(rig.store, kind, key_of(key, OURS, consumer, seq), &value);
+    status_t status = entry_status(store_record_get(rig.store, kind, key_of(key, OURS, consumer, seq), &value));
     CHECK_EQ_I64(expected != NULL ? STATUS_OK : STATUS_NOT_FOUND, status);
     if (expected != NULL) CHECK(bytes_equal(text_of(expected), value));
-    CHECK_EQ_I64(STATUS_NOT_FOUND, store_record_get(rig.store, kind, key_of(key, THEIRS, consumer, seq), &value));
+    CHECK_EQ_I64(ENTRY_NONE, store_record_get(rig.store, kind, key_of(key, THEIRS, consumer, seq), &value));
 }
 
 static void begin(void) {
@@ -92,8 +92,8 @@ static void removals(void) {
         stored_message_t message;
         CHECK_EQ_I64(STATUS_OK, changes_apply(stream, all()));
         CHECK_EQ_U64(2, rig_state(stream).messages);
-        CHECK_EQ_I64(MESSAGE_FOUND, store_read(stream, 1, &message));
-        CHECK_EQ_I64(MESSAGE_FOUND, store_read(stream, 4, &message));
+        CHECK_EQ_I64(ENTRY_FOUND, store_read(stream, 1, &message));
+        CHECK_EQ_I64(ENTRY_FOUND, store_read(stream, 4, &message));
         has(RECORD_CONSUMER_STATE, 1, 0, "all");
     }
     static const struct {
@@ -146,7 +146,7 @@ static void change_of(record_act_t act, uint32_t kind, const char *key, uint32_t
 
 static bool is_there(uint32_t kind, const char *key, uint32_t size) {
     bytes_t value = BYTES_NONE;
-    status_t status = store_record_get(rig.store, kind, bytes_of((const uint8_t *)key, size), &value);
+    status_t status = entry_status(store_record_get(rig.store, kind, bytes_of((const uint8_t *)key, size), &value));
     CHECK(status == STATUS_OK || status == STATUS_NOT_FOUND);
     return status == STATUS_OK;
 }

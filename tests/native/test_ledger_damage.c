@@ -233,14 +233,14 @@ static void met_while_it_runs(bool page, uint32_t groups) {
         (void)rig_alarmed(&rig, "");
         rig_write_at(&rig, "data.mdb", "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", 15, where);
         for (uint64_t seq = 1; seq <= 500; seq++) {
-            message_outcome_t status = store_read(stream, seq, &message);
-            CHECK(status != MESSAGE_NONE);
+            entry_outcome_t status = store_read(stream, seq, &message);
+            CHECK(status != ENTRY_NONE);
         }
         rig_pass(&rig, NS_PER_SECOND);
         store_tick(rig.store, rig.now);
         CHECK(rig_alarmed(&rig, told) == (groups > 1));
         rig_pass(&rig, NS_PER_SECOND);
-        CHECK(store_read(stream, 1, &message) != MESSAGE_NONE);
+        CHECK(store_read(stream, 1, &message) != ENTRY_NONE);
         store_tick(rig.store, rig.now);
         CHECK(!rig_alarmed(&rig, told)); /* once */
     }

@@ -63,7 +63,7 @@ static void check_all(store_stream_t *stream) {
     for (uint32_t i = 1; i <= COUNT; i++) {
         char text[SIZE];
         stored_message_t message;
-        CHECK_EQ_I64(MESSAGE_FOUND, store_read(stream, i, &message));
+        CHECK_EQ_I64(ENTRY_FOUND, store_read(stream, i, &message));
         CHECK(bytes_equal(telemetry(text, sizeof text, i), message.payload));
     }
 }
@@ -276,10 +276,10 @@ static uint32_t check_readings(store_stream_t *stream, uint64_t seq, uint32_t ki
     for (uint32_t i = 1; i <= count; i++) {
         char text[200];
         stored_message_t message;
-        message_outcome_t status = store_read(stream, seq + i - 1, &message);
-        CHECK(status == MESSAGE_FOUND || status == MESSAGE_DAMAGED);
-        CHECK(status != MESSAGE_FOUND || bytes_equal(reading(text, sizeof text, kind, i), message.payload));
-        lost += status != MESSAGE_FOUND;
+        entry_outcome_t status = store_read(stream, seq + i - 1, &message);
+        CHECK(status == ENTRY_FOUND || status == ENTRY_DAMAGED);
+        CHECK(status != ENTRY_FOUND || bytes_equal(reading(text, sizeof text, kind, i), message.payload));
+        lost += status != ENTRY_FOUND;
     }
     return lost;
 }

@@ -238,8 +238,8 @@ static void from_headers(void) {
     append_t again = {.subject = a, .msg_id = BYTES_LITERAL("id")};
     CHECK_EQ_I64(APPEND_DUPLICATE, store_append(stream->store, &again, plane->now).verdict);
     bytes_t value;
-    CHECK_EQ_I64(STATUS_OK, store_record_get(plane->js.stores[STORE_FILE], RECORD_SOURCE,
-                                             BYTES_LITERAL("\0\0\0\2O:x > >"), &value));
+    CHECK_EQ_I64(ENTRY_FOUND, store_record_get(plane->js.stores[STORE_FILE], RECORD_SOURCE,
+                                               BYTES_LITERAL("\0\0\0\2O:x > >"), &value));
     CHECK_EQ_U64(77, load_be64(value.at));
     rig_close_and_remove(plane);
 }

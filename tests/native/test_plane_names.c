@@ -99,7 +99,7 @@ static void delivered_into_a_stream(void) {
     const char *heard = rig_heard(a);
     CHECK(strstr(heard, "MSG s.x 1 $JS.ACK.S.C.1.1.1.") != NULL);
     stored_message_t message;
-    CHECK_EQ_I64(MESSAGE_FOUND, store_read(stream_find(&plane->js, 2)->store, 1, &message));
+    CHECK_EQ_I64(ENTRY_FOUND, store_read(stream_find(&plane->js, 2)->store, 1, &message));
     CHECK(bytes_equal(rig_text("open.in"), message.subject));
     rig_close_and_remove(plane);
 }
@@ -214,7 +214,7 @@ static void author_of_a_schedule(void) {
     CHECK_EQ_U64(1, messages_of(plane, 1));
     stored_message_t message;
     bytes_t author;
-    CHECK_EQ_I64(MESSAGE_FOUND, store_read(stream_find(&plane->js, 1)->store, 1, &message));
+    CHECK_EQ_I64(ENTRY_FOUND, store_read(stream_find(&plane->js, 1)->store, 1, &message));
     CHECK(headers_find(message.header, SCHEDULE_AUTHOR, &author));
     CHECK(bytes_equal(rig_text("alice"), author));
     /* nobody has answered: it waits */

@@ -424,7 +424,7 @@ static bool show_group(void *context, uint32_t group) {
 
 static uint64_t groups_there(void) {
     uint64_t found = 0;
-    CHECK_EQ_I64(STATUS_OK, store_ledger_each(plane->js.stores[STORE_FILE], show_group, &found));
+    CHECK_EQ_I64(LIST_WHOLE, store_ledger_each(plane->js.stores[STORE_FILE], show_group, &found));
     return found;
 }
 

@@ -69,7 +69,7 @@ static void check_scene(const char *when) {
     stream_t *stream = stream_find(&plane->js, 1);
     for (; scene->seqs[count] != 0; count++) {
         stored_message_t message;
-        if (store_read(stream->store, scene->seqs[count], &message) != MESSAGE_FOUND) {
+        if (store_read(stream->store, scene->seqs[count], &message) != ENTRY_FOUND) {
             FAIL("%s, read %u fails, %s: %llu is gone", scene->name, failing_at, when,
                  (unsigned long long)scene->seqs[count]);
         }

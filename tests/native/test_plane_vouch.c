@@ -95,7 +95,7 @@ static void believed_of_these_alone(void) {
     RIG_HEARD("HMSG s.x 1 _I.r 65 66\r\nNATS/1.0\r\n" AT "Nats-Schedule-Target: s.t\r\n\r\nx\r\n", client);
     stored_message_t message;
     bytes_t author;
-    CHECK_EQ_I64(MESSAGE_FOUND, store_read(stream_find(&plane->js, 1)->store, 1, &message));
+    CHECK_EQ_I64(ENTRY_FOUND, store_read(stream_find(&plane->js, 1)->store, 1, &message));
     CHECK(headers_find(message.header, SCHEDULE_AUTHOR, &author));
     CHECK(bytes_equal(rig_text("alice"), author));
     CHECK(!headers_has_prefix(message.header, rig_text("Leafd-")));

@@ -218,8 +218,8 @@ static void source_says(uint64_t seq, const char *id, const char *subject, appen
     world_pass(NS_PER_SECOND);
     for (uint32_t at = 0; at < 3; at++) {
         bytes_t value = BYTES_NONE;
-        CHECK_EQ_I64(STATUS_OK, store_record_get(world.node[at].rig.store, RECORD_SOURCE,
-                                                 bytes_of((const uint8_t *)"\0\0\0\1o", 5), &value));
+        CHECK_EQ_I64(ENTRY_FOUND, store_record_get(world.node[at].rig.store, RECORD_SOURCE,
+                                                   bytes_of((const uint8_t *)"\0\0\0\1o", 5), &value));
         CHECK_EQ_U64(16, value.size);
         CHECK_EQ_U64(seq, load_be64(value.at));
         CHECK_EQ_U64(seq * 10, load_be64(value.at + 8));
@@ -255,8 +255,8 @@ static void source_adds(uint64_t before, uint64_t seq, const char *subject, appe
     world_pass(NS_PER_SECOND);
     for (uint32_t at = 0; at < 3; at++) {
         bytes_t value = BYTES_NONE;
-        status_t status = store_record_get(world.node[at].rig.store, RECORD_SOURCE,
-                                           bytes_of((const uint8_t *)"\0\0\0\1o", 5), &value);
+        status_t status = entry_status(store_record_get(world.node[at].rig.store, RECORD_SOURCE,
+                                                        bytes_of((const uint8_t *)"\0\0\0\1o", 5), &value));
         CHECK_EQ_I64(position == 0 ? STATUS_NOT_FOUND : STATUS_OK, status);
         CHECK_EQ_U64(position, position == 0 ? 0 : load_be64(value.at));
     }

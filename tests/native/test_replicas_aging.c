@@ -60,7 +60,7 @@ static void none_went_early(void) {
         const op_t *op = &ops[token];
         bool lives = op->known && op->verdict == APPEND_STORED && op->asked_ns + life_of_ns[token] > world.now.mono_ns;
         stored_message_t message;
-        CHECK(!lives || store_read(world.node[at].stream[0], op->seq, &message) == MESSAGE_FOUND);
+        CHECK(!lives || store_read(world.node[at].stream[0], op->seq, &message) == ENTRY_FOUND);
     }
 }
 

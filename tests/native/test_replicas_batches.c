@@ -43,14 +43,14 @@ static void find_batches(uint64_t first_of[OPS_MAX]) {
     memset(first_of, 0, OPS_MAX * sizeof *first_of);
     for (uint64_t seq = 1; seq <= last;) {
         stored_message_t message;
-        CHECK_EQ_I64(MESSAGE_FOUND, store_read(stream, seq, &message));
+        CHECK_EQ_I64(ENTRY_FOUND, store_read(stream, seq, &message));
         uint64_t said = load_be64(message.payload.at);
         CHECK_EQ_U64(0, said >> 8 & 0xff);
         CHECK(said >> 16 < OPS_MAX);
         CHECK_EQ_U64(0, first_of[said >> 16]); /* once */
         first_of[said >> 16] = seq;
         for (uint32_t place = 0; place < (said & 0xff); place++, seq++) {
-            CHECK_EQ_I64(MESSAGE_FOUND, store_read(stream, seq, &message));
+            CHECK_EQ_I64(ENTRY_FOUND, store_read(stream, seq, &message));
             CHECK_EQ_U64(said >> 16 << 16 | (uint64_t)place << 8 | (said & 0xff), load_be64(message.payload.at));
         }
     }
@@ -96,13 +96,13 @@ static append_verdict_t adds(void *context, const append_t *before, append_t *ap
     static uint8_t summed[16];
     store_stream_t *stream = context;
     stored_message_t last = {.payload = BYTES_NONE};
-    message_outcome_t outcome = MESSAGE_FOUND;
+    entry_outcome_t outcome = ENTRY_FOUND;
     if (before != NULL) {
         last.payload = before->payload;
     } else {
         outcome = store_last_by_subject(stream, append->subject, UINT64_MAX, &last);
     }
-    CHECK(outcome == MESSAGE_FOUND || outcome == MESSAGE_NONE);
+    CHECK(outcome == ENTRY_FOUND || outcome == ENTRY_NONE);
     uint64_t sum = last.payload.size == 16 ? load_be64(last.payload.at) : 0;
     CHECK_EQ_U64(16, append->payload.size);
     memcpy(summed + 8, append->payload.at + 8, 8);
@@ -133,7 +133,7 @@ static uint32_t sums_agree(void) {
     memset(there, 0, sizeof there);
     for (uint64_t seq = 1; seq <= rig_state(world.node[0].stream[0]).last_seq; seq++) {
         stored_message_t message;
-        CHECK_EQ_I64(MESSAGE_FOUND, store_read(world.node[0].stream[0], seq, &message));
+        CHECK_EQ_I64(ENTRY_FOUND, store_read(world.node[0].stream[0], seq, &message));
         uint64_t said = load_be64(message.payload.at + 8);
         uint64_t *sum = &sums[message.subject.at[2] - '0'];
         *sum += (said >> 16) % 90 + (said >> 8 & 0xff);

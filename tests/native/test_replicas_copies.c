@@ -61,7 +61,7 @@ static uint64_t records_of(uint32_t at) {
         if (kind == RECORD_CONSUMER || kind == RECORD_CONSUMER_STATE || kind == RECORD_CONSUMER_PENDING
             || kind == RECORD_SOURCE || (kind >= RECORD_SESSION && kind <= RECORD_SESSION_SHARED)) {
             store_t *store = world.node[at].rig.store;
-            CHECK_EQ_I64(STATUS_OK, store_record_each(store, kind, bytes_of(id, 4), BYTES_NONE, add_record, &digest));
+            CHECK_EQ_I64(LIST_WHOLE, store_record_each(store, kind, bytes_of(id, 4), BYTES_NONE, add_record, &digest));
         }
     }
     return digest;

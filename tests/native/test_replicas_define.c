@@ -31,8 +31,8 @@ static stream_config_t config_in(bytes_t definition) {
 
 static bytes_t record_of(uint32_t at) {
     bytes_t value = BYTES_NONE;
-    status_t status =
-        store_record_get(world.node[at].rig.store, RECORD_STREAM, bytes_of(record_key, sizeof record_key), &value);
+    status_t status = entry_status(
+        store_record_get(world.node[at].rig.store, RECORD_STREAM, bytes_of(record_key, sizeof record_key), &value));
     CHECK(status == STATUS_OK || status == STATUS_NOT_FOUND);
     return status == STATUS_OK ? value : BYTES_NONE;
 }

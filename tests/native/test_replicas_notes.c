@@ -57,7 +57,7 @@ static void find_messages(uint32_t at, bool there[OPS_MAX]) {
     memset(there, 0, OPS_MAX * sizeof *there);
     for (uint64_t seq = 1; seq <= rig_state(stream).last_seq; seq++) {
         stored_message_t message;
-        CHECK_EQ_I64(MESSAGE_FOUND, store_read(stream, seq, &message));
+        CHECK_EQ_I64(ENTRY_FOUND, store_read(stream, seq, &message));
         uint64_t number = load_be64(message.payload.at);
         CHECK(number > 0 && number < OPS_MAX && !there[number]);
         there[number] = true;
@@ -70,7 +70,8 @@ static void notes_agree(uint32_t at, uint64_t *stored, uint64_t *refused) {
     for (uint64_t number = 1; number <= numbers; number++) {
         uint8_t key[KEY_SIZE];
         bytes_t value = BYTES_NONE;
-        status_t status = store_record_get(world.node[at].rig.store, RECORD_SESSION_IN, key_of(key, number), &value);
+        status_t status =
+            entry_status(store_record_get(world.node[at].rig.store, RECORD_SESSION_IN, key_of(key, number), &value));
         CHECK_EQ_I64(there[number] ? STATUS_OK : STATUS_NOT_FOUND, status);
     }
     for (uint64_t token = 1; token <= ops_count; token++) {

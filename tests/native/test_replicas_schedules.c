@@ -42,7 +42,7 @@ static bool on_end(void *context, const append_t *append) {
     if (below(8) == 0) {
         return false; /* not now */
     }
-    status_t status = message_status(store_last_by_subject(stream, append->header, UINT64_MAX, &last));
+    status_t status = entry_status(store_last_by_subject(stream, append->header, UINT64_MAX, &last));
     status = status == STATUS_OK ? store_delete(stream, last.seq) : status;
     return status == STATUS_OK || status == STATUS_NOT_FOUND;
 }
@@ -66,9 +66,9 @@ static void fire(uint32_t at, const ripe_t *one) {
     stored_message_t schedule;
     uint8_t payload[8];
     uint8_t subject[24];
-    message_outcome_t status = store_read(node->stream[0], one->seq, &schedule);
-    if (status != MESSAGE_FOUND) {
-        CHECK(status != MESSAGE_UNKNOWN);
+    entry_outcome_t status = store_read(node->stream[0], one->seq, &schedule);
+    if (status != ENTRY_FOUND) {
+        CHECK(status != ENTRY_UNKNOWN);
         return;
     }
     append_t append = {.subject = bytes_of(subject, schedule.subject.size), .payload = bytes_of(payload, 8)};
@@ -137,9 +137,9 @@ static uint32_t made_of(uint64_t number) {
     snprintf(subject, sizeof subject, "t.%llu", (unsigned long long)number);
     for (uint64_t seq = state.first_seq; seq != 0 && seq <= state.last_seq; seq++) {
         stored_message_t message;
-        message_outcome_t status = store_read(stream, seq, &message);
-        CHECK(status == MESSAGE_FOUND || status == MESSAGE_NONE);
-        if (status == MESSAGE_FOUND && bytes_equal(message.subject, text(subject))) {
+        entry_outcome_t status = store_read(stream, seq, &message);
+        CHECK(status == ENTRY_FOUND || status == ENTRY_NONE);
+        if (status == ENTRY_FOUND && bytes_equal(message.subject, text(subject))) {
             for (uint32_t i = 0; i < count; i++) {
                 CHECK(times[i] != (int64_t)load_be64(message.payload.at));
             }
@@ -154,9 +154,9 @@ static bool is_there(uint64_t number) {
     char subject[24];
     stored_message_t last;
     snprintf(subject, sizeof subject, "p.%llu", (unsigned long long)number);
-    message_outcome_t status = store_last_by_subject(world.node[0].stream[0], text(subject), UINT64_MAX, &last);
-    CHECK(status == MESSAGE_FOUND || status == MESSAGE_NONE);
-    return status == MESSAGE_FOUND;
+    entry_outcome_t status = store_last_by_subject(world.node[0].stream[0], text(subject), UINT64_MAX, &last);
+    CHECK(status == ENTRY_FOUND || status == ENTRY_NONE);
+    return status == ENTRY_FOUND;
 }
 
 /* The times that a member has for its schedules. */
@@ -169,8 +169,9 @@ static bool add_time(void *context, bytes_t key, bytes_t value) {
 
 static uint64_t times_of(uint32_t at) {
     uint64_t digest = 1;
-    status_t status = store_record_each(world.node[at].rig.store, RECORD_SCHEDULE,
-                                        bytes_of((const uint8_t *)"\0\0\0\1", 4), BYTES_NONE, add_time, &digest);
+    status_t status =
+        list_status(store_record_each(world.node[at].rig.store, RECORD_SCHEDULE,
+                                      bytes_of((const uint8_t *)"\0\0\0\1", 4), BYTES_NONE, add_time, &digest));
     CHECK(!status_unknown(status));
     return digest;
 }

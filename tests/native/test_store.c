@@ -45,7 +45,7 @@ static void all_of_a_message(bool crash, bool checkpoint) {
     }
     stream = rig_stream(&rig, 1, rig_config());
     stored_message_t message;
-    CHECK_EQ_I64(MESSAGE_FOUND, store_read(stream, done.seq, &message));
+    CHECK_EQ_I64(ENTRY_FOUND, store_read(stream, done.seq, &message));
     CHECK_EQ_I64(RIG_START, message.ts);
     CHECK_TEXT("box.temp", message.subject.at, message.subject.size);
     CHECK_TEXT("NATS/1.0\r\nA: b\r\n\r\n", message.header.at, message.header.size);
@@ -112,7 +112,7 @@ static void journal_laps(void) {
     CHECK_EQ_U64(300, rig_state(stream).messages);
     for (uint64_t i = 1; i <= 300; i++) {
         stored_message_t message;
-        CHECK_EQ_I64(MESSAGE_FOUND, store_read(stream, i, &message));
+        CHECK_EQ_I64(ENTRY_FOUND, store_read(stream, i, &message));
         CHECK_EQ_U64(sizeof payload - 1, message.payload.size);
     }
     rig_close(&rig);
@@ -273,7 +273,7 @@ static void source_progress(void) {
     rig_crash(&rig);
     rig_stream(&rig, 1, rig_config());
     bytes_t value;
-    CHECK_EQ_I64(STATUS_OK, store_record_get(rig.store, RECORD_SOURCE, bytes_of("\0\0\0\1origin:1", 12), &value));
+    CHECK_EQ_I64(ENTRY_FOUND, store_record_get(rig.store, RECORD_SOURCE, bytes_of("\0\0\0\1origin:1", 12), &value));
     CHECK_EQ_U64(77, load_be64(value.at));
     rig_close(&rig);
 }
@@ -294,7 +294,7 @@ static void memory_store(void) {
     CHECK_EQ_U64(100, store_stream_visible(stream));
     rig_checkpoint(&rig);
     stored_message_t message;
-    CHECK_EQ_I64(MESSAGE_FOUND, store_read(stream, 50, &message));
+    CHECK_EQ_I64(ENTRY_FOUND, store_read(stream, 50, &message));
     rig_reopen(&rig);
     stream = rig_stream(&rig, 1, config);
     CHECK_EQ_U64(0, rig_state(stream).messages);

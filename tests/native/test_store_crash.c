@@ -108,7 +108,7 @@ static void check_message(store_stream_t *stream, uint64_t n, uint64_t last) {
     char payload[1000];
     char subject[32];
     bool deleted = n % 10 == 5 && n + 5 <= last;
-    CHECK_EQ_I64(deleted ? MESSAGE_NONE : MESSAGE_FOUND, store_read(stream, n, &message));
+    CHECK_EQ_I64(deleted ? ENTRY_NONE : ENTRY_FOUND, store_read(stream, n, &message));
     if (!deleted) {
         subject_of(n, subject);
         CHECK_TEXT(subject, message.subject.at, message.subject.size);
@@ -129,7 +129,7 @@ static uint64_t check_store(uint64_t told, uint64_t checked) {
     }
     bytes_t value;
     if (last >= 10) {
-        CHECK_EQ_I64(STATUS_OK, store_record_get(store, RECORD_SOURCE, bytes_of("\0\0\0\1origin", 10), &value));
+        CHECK_EQ_I64(ENTRY_FOUND, store_record_get(store, RECORD_SOURCE, bytes_of("\0\0\0\1origin", 10), &value));
         CHECK_EQ_U64(last / 10 * 10, load_be64(value.at));
         char id[32];
         snprintf(id, sizeof id, "id-%llu", (unsigned long long)last);
@@ -196,7 +196,7 @@ static void journal_grows(void) {
         stored_message_t message;
         rig_crash(&rig);
         stream = rig_stream(&rig, 1, rig_config());
-        CHECK_EQ_I64(MESSAGE_FOUND, store_read(stream, seq - 1, &message));
+        CHECK_EQ_I64(ENTRY_FOUND, store_read(stream, seq - 1, &message));
         CHECK_EQ_U64(seq == 2 ? strlen("small") : strlen(large), message.payload.size);
         appended_t done = rig_put(&rig, stream, "grow", large);
         CHECK_EQ_U64(APPEND_STORED, done.verdict);
@@ -222,7 +222,7 @@ static void floods_after_a_rest(void) {
         snprintf(payload, 9, "%08u", (unsigned)seq);
         for (int64_t until = 0; !store_room(rig.store) && patient(&until);) {
             store_tick(rig.store, rig.now);
-            CHECK_EQ_I64(MESSAGE_FOUND, seq == 1 ? MESSAGE_FOUND : store_read(stream, seq - 1, &message));
+            CHECK_EQ_I64(ENTRY_FOUND, seq == 1 ? ENTRY_FOUND : store_read(stream, seq - 1, &message));
         }
         CHECK_EQ_U64(APPEND_STORED, rig_put(&rig, stream, "flood", payload).verdict);
     }
@@ -234,10 +234,10 @@ static void floods_after_a_rest(void) {
         for (uint64_t seq = 1; seq <= COUNT; seq++) {
             memset(payload, (int)('a' + seq % 23), SIZE);
             snprintf(payload, 9, "%08u", (unsigned)seq);
-            CHECK_EQ_I64(MESSAGE_FOUND, store_read(stream, seq, &message));
+            CHECK_EQ_I64(ENTRY_FOUND, store_read(stream, seq, &message));
             CHECK(bytes_equal(text(payload), message.payload));
         }
-        CHECK_EQ_I64(MESSAGE_FOUND, store_read(stream, COUNT + 1, &message));
+        CHECK_EQ_I64(ENTRY_FOUND, store_read(stream, COUNT + 1, &message));
         CHECK_EQ_U64(sizeof large - 1, message.payload.size);
         rig_crash(&rig);
         stream = rig_stream(&rig, 1, rig_config());

@@ -86,7 +86,7 @@ static void fill_three(void) {
 static void check_second_is_contained(void) {
     store_stream_t *stream = rig_stream(&rig, 1, rig_config());
     stored_message_t message;
-    CHECK_EQ_I64(MESSAGE_DAMAGED, store_read(stream, 2, &message));
+    CHECK_EQ_I64(ENTRY_DAMAGED, store_read(stream, 2, &message));
     CHECK(has_alarm(ALARM_CORRUPT));
     uint64_t from = 0;
     uint64_t seen = 0;
@@ -173,12 +173,12 @@ static void broken_chain_is_passed_in_steps(void) {
     uint32_t tries = 0;
     status_t status;
     while ((status = store_delete(stream, 6000)) == STATUS_AGAIN) {
-        CHECK_EQ_I64(MESSAGE_FOUND, store_read(stream, 6000, &message));
+        CHECK_EQ_I64(ENTRY_FOUND, store_read(stream, 6000, &message));
         CHECK(++tries < 10);
     }
     CHECK_EQ_I64(STATUS_OK, status);
     CHECK(tries >= 2);
-    CHECK_EQ_I64(MESSAGE_FOUND, store_last_by_subject(stream, text("dam.rare"), UINT64_MAX, &message));
+    CHECK_EQ_I64(ENTRY_FOUND, store_last_by_subject(stream, text("dam.rare"), UINT64_MAX, &message));
     CHECK_EQ_U64(1, message.seq);
     rig_close(&rig);
 }
@@ -209,11 +209,11 @@ static void flipped_head(void) {
     rig_start(&rig);
     store_stream_t *stream = rig_stream(&rig, 1, rig_config());
     stored_message_t message;
-    CHECK_EQ_I64(MESSAGE_UNKNOWN, store_last_by_subject(stream, text("dam.b"), UINT64_MAX, &message));
+    CHECK_EQ_I64(ENTRY_UNKNOWN, store_last_by_subject(stream, text("dam.b"), UINT64_MAX, &message));
     CHECK(has_alarm(ALARM_CORRUPT));
-    CHECK_EQ_I64(MESSAGE_FOUND, store_read(stream, 2, &message));
+    CHECK_EQ_I64(ENTRY_FOUND, store_read(stream, 2, &message));
     store_tick(rig.store, rig.now);
-    CHECK_EQ_I64(MESSAGE_FOUND, store_last_by_subject(stream, text("dam.b"), UINT64_MAX, &message));
+    CHECK_EQ_I64(ENTRY_FOUND, store_last_by_subject(stream, text("dam.b"), UINT64_MAX, &message));
     CHECK_EQ_U64(2, message.seq);
     CHECK(has_alarm(ALARM_CORRUPT));
     CHECK_EQ_U64(4, rig_put(&rig, stream, "dam.b", "new").seq);
@@ -221,7 +221,7 @@ static void flipped_head(void) {
     store_close(rig.store);
     rig_start(&rig);
     stream = rig_stream(&rig, 1, rig_config());
-    CHECK_EQ_I64(MESSAGE_FOUND, store_last_by_subject(stream, text("dam.b"), UINT64_MAX, &message));
+    CHECK_EQ_I64(ENTRY_FOUND, store_last_by_subject(stream, text("dam.b"), UINT64_MAX, &message));
     CHECK_EQ_U64(4, message.seq);
     CHECK(!has_alarm(ALARM_CORRUPT));
     rig_close(&rig);
@@ -238,17 +238,17 @@ static void flipped_key_of_head(void) {
     rig_start(&rig);
     store_stream_t *stream = rig_stream(&rig, 1, rig_config());
     stored_message_t message;
-    CHECK_EQ_I64(MESSAGE_NONE, store_last_by_subject(stream, text("dam.d"), UINT64_MAX, &message));
-    CHECK_EQ_I64(MESSAGE_NONE, store_last_by_subject(stream, text("dam.bb"), UINT64_MAX, &message));
+    CHECK_EQ_I64(ENTRY_NONE, store_last_by_subject(stream, text("dam.d"), UINT64_MAX, &message));
+    CHECK_EQ_I64(ENTRY_NONE, store_last_by_subject(stream, text("dam.bb"), UINT64_MAX, &message));
     CHECK(!has_alarm(ALARM_CORRUPT)); /* these were never there */
-    CHECK_EQ_I64(MESSAGE_UNKNOWN, store_last_by_subject(stream, text("dam.c"), UINT64_MAX, &message));
+    CHECK_EQ_I64(ENTRY_UNKNOWN, store_last_by_subject(stream, text("dam.c"), UINT64_MAX, &message));
     CHECK(has_alarm(ALARM_CORRUPT));
-    CHECK_EQ_I64(MESSAGE_FOUND, store_read(stream, 3, &message));
+    CHECK_EQ_I64(ENTRY_FOUND, store_read(stream, 3, &message));
     store_tick(rig.store, rig.now);
-    CHECK_EQ_I64(MESSAGE_FOUND, store_last_by_subject(stream, text("dam.c"), UINT64_MAX, &message));
+    CHECK_EQ_I64(ENTRY_FOUND, store_last_by_subject(stream, text("dam.c"), UINT64_MAX, &message));
     CHECK_EQ_U64(3, message.seq);
     CHECK_EQ_U64(4, rig_put(&rig, stream, "dam.c", "new").seq);
-    CHECK_EQ_I64(MESSAGE_FOUND, store_last_by_subject(stream, text("dam.c"), UINT64_MAX, &message));
+    CHECK_EQ_I64(ENTRY_FOUND, store_last_by_subject(stream, text("dam.c"), UINT64_MAX, &message));
     CHECK_EQ_U64(4, message.seq);
     rig_close(&rig);
 }
@@ -264,9 +264,9 @@ static void flipped_record(void) {
     close(fd);
     rig_start(&rig);
     bytes_t value;
-    CHECK_EQ_I64(STATUS_OK, store_record_get(rig.store, RECORD_CONTROL, text("k1"), &value));
+    CHECK_EQ_I64(ENTRY_FOUND, store_record_get(rig.store, RECORD_CONTROL, text("k1"), &value));
     CHECK(bytes_equal(text("RECORD-ONE"), value));
-    CHECK_EQ_I64(STATUS_OK, store_record_get(rig.store, RECORD_CONTROL, text("k2"), &value));
+    CHECK_EQ_I64(ENTRY_FOUND, store_record_get(rig.store, RECORD_CONTROL, text("k2"), &value));
     rig_close(&rig);
 }
 
@@ -358,8 +358,8 @@ static void full_disk(void) {
     limit_files(4 << 20);
     uint64_t last = append_until_refused(stream, 1);
     stored_message_t message;
-    CHECK_EQ_I64(MESSAGE_FOUND, store_read(stream, 1, &message));
-    CHECK_EQ_I64(MESSAGE_FOUND, store_read(stream, last, &message));
+    CHECK_EQ_I64(ENTRY_FOUND, store_read(stream, 1, &message));
+    CHECK_EQ_I64(ENTRY_FOUND, store_read(stream, last, &message));
     CHECK_EQ_I64(STATUS_OK, store_delete(stream, 2));
     CHECK_EQ_I64(STATUS_OK, store_record_put(rig.store, RECORD_CONTROL, text("k"), text("consumers go on")));
     rig_sync(&rig);
@@ -379,7 +379,7 @@ static void full_disk(void) {
     store_stream_state(stream, &state);
     CHECK_EQ_U64(last, state.messages);
     for (uint64_t seq = 1; seq <= last + 1; seq++) {
-        CHECK_EQ_I64(seq == 2 ? MESSAGE_NONE : MESSAGE_FOUND, store_read(stream, seq, &message));
+        CHECK_EQ_I64(seq == 2 ? ENTRY_NONE : ENTRY_FOUND, store_read(stream, seq, &message));
     }
     rig_close(&rig);
 }

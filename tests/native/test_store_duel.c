@@ -158,7 +158,7 @@ static void compare_messages(store_stream_t *stream) {
     stored_message_t message;
     for (uint64_t seq = model.first > 20 ? model.first - 20 : 1; seq <= model.last + 2; seq++) {
         bool alive = seq >= model.first && seq <= model.last && model.at[seq].alive;
-        CHECK_EQ_I64(alive ? MESSAGE_FOUND : MESSAGE_NONE, store_read(stream, seq, &message));
+        CHECK_EQ_I64(alive ? ENTRY_FOUND : ENTRY_NONE, store_read(stream, seq, &message));
         if (alive) {
             compare_message(&message, seq);
         }
@@ -202,7 +202,7 @@ static void compare_newest(store_stream_t *stream, const char *pattern) {
     for (uint64_t seq = model.first; seq <= model.last && seq <= upto; seq++) {
         newest = model.at[seq].alive && matches(seq, filter) ? seq : newest;
     }
-    CHECK_EQ_I64(newest > 0 ? MESSAGE_FOUND : MESSAGE_NONE, store_last_by_subject(stream, filter, upto, &message));
+    CHECK_EQ_I64(newest > 0 ? ENTRY_FOUND : ENTRY_NONE, store_last_by_subject(stream, filter, upto, &message));
     if (newest > 0) {
         compare_message(&message, newest);
     }

@@ -79,10 +79,10 @@ static void delete_the_newest(void) {
     stored_message_t message;
     delete(5);
     delete(4);
-    message_outcome_t status = store_last_by_subject(stream, text("s.a"), UINT64_MAX, &message);
-    SCENE_CHECK(status != MESSAGE_NONE && (status != MESSAGE_FOUND || message.seq == 3));
+    entry_outcome_t status = store_last_by_subject(stream, text("s.a"), UINT64_MAX, &message);
+    SCENE_CHECK(status != ENTRY_NONE && (status != ENTRY_FOUND || message.seq == 3));
     status = store_last_by_subject(stream, text("s.*"), UINT64_MAX, &message);
-    SCENE_CHECK(status != MESSAGE_NONE && (status != MESSAGE_FOUND || message.seq == 3));
+    SCENE_CHECK(status != ENTRY_NONE && (status != ENTRY_FOUND || message.seq == 3));
 }
 
 static void the_newest_of_a_subject_is_known_after_deletions(void) {
@@ -232,9 +232,9 @@ static void read_and_put_more(void) {
     char text_of[READING_SIZE];
     for (unsigned i = 1; i <= READINGS; i += 7) {
         stored_message_t message;
-        message_outcome_t status = store_read(stream, i, &message);
-        SCENE_CHECK(status != MESSAGE_NONE && status != MESSAGE_DAMAGED);
-        SCENE_CHECK(status != MESSAGE_FOUND || bytes_equal(message.payload, text(reading(text_of, i))));
+        entry_outcome_t status = store_read(stream, i, &message);
+        SCENE_CHECK(status != ENTRY_NONE && status != ENTRY_DAMAGED);
+        SCENE_CHECK(status != ENTRY_FOUND || bytes_equal(message.payload, text(reading(text_of, i))));
     }
     put_readings(READINGS + 1, READINGS + 10);
 }
@@ -326,10 +326,10 @@ static void ask(void) {
     status_t status = store_subjects(stream, text("s.*"), count_subject, &count);
     SCENE_CHECK(status != STATUS_OK || count == 3);
     count = 0;
-    status = store_record_each(rig.store, RECORD_CONTROL, BYTES_NONE, BYTES_NONE, count_record, &count);
+    status = list_status(store_record_each(rig.store, RECORD_CONTROL, BYTES_NONE, BYTES_NONE, count_record, &count));
     SCENE_CHECK(status != STATUS_OK || count == 5);
     bytes_t value;
-    status = store_record_get(rig.store, RECORD_CONTROL, text("c"), &value);
+    status = entry_status(store_record_get(rig.store, RECORD_CONTROL, text("c"), &value));
     SCENE_CHECK(status != STATUS_NOT_FOUND);
     at = 1;
     stored_message_t message;

@@ -210,7 +210,7 @@ static void by_subject(void) {
     store_stream_t *stream = rig_stream(&rig, 1, config);
     for (uint64_t seq = 1; seq <= MESSAGES; seq++) {
         stored_message_t found;
-        model[seq].there = store_read(stream, seq, &found) == MESSAGE_FOUND;
+        model[seq].there = store_read(stream, seq, &found) == ENTRY_FOUND;
     }
     store_close(rig.store);
     spoil(MESSAGES - 30, 0);
@@ -221,7 +221,7 @@ static void by_subject(void) {
     stream = fill_all(start(), false);
     for (uint64_t seq = 1; seq <= MESSAGES; seq++) {
         stored_message_t found;
-        model[seq].there = store_read(stream, seq, &found) == MESSAGE_FOUND;
+        model[seq].there = store_read(stream, seq, &found) == ENTRY_FOUND;
         CHECK_EQ_U64(before[seq], model[seq].there);
     }
     check_all(stream);

@@ -8,7 +8,7 @@
 
 static bool is_damaged(store_stream_t *stream, uint64_t seq) {
     stored_message_t found;
-    return store_read(stream, seq, &found) == MESSAGE_DAMAGED;
+    return store_read(stream, seq, &found) == ENTRY_DAMAGED;
 }
 
 /* Three pages: two side by side, and one by itself. */
@@ -21,7 +21,7 @@ static store_stream_t *made_anew(void) {
         spoil(places[i], 0);
         rig_pass(&rig, NS_PER_SECOND);
         store_tick(rig.store, rig.now);
-        CHECK_EQ_I64(MESSAGE_UNKNOWN, store_read(stream, places[i], &found));
+        CHECK_EQ_I64(ENTRY_UNKNOWN, store_read(stream, places[i], &found));
         for (int ticks = 0; ticks < 100; ticks++) {
             store_tick(rig.store, rig.now);
         }

@@ -101,11 +101,11 @@ static void expect_all_but_the_forged(void) {
         char payload[32];
         stored_message_t got;
         snprintf(payload, sizeof payload, "change.%u", seq - 1);
-        message_outcome_t status = store_read(stream, seq, &got);
+        entry_outcome_t status = store_read(stream, seq, &got);
         if (seq == FORGED) {
-            CHECK(status != MESSAGE_FOUND);
+            CHECK(status != ENTRY_FOUND);
         } else {
-            CHECK_EQ_I64(MESSAGE_FOUND, status);
+            CHECK_EQ_I64(ENTRY_FOUND, status);
             CHECK(bytes_equal(text(payload), got.payload));
         }
     }

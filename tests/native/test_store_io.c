@@ -44,7 +44,7 @@ static void check_all_there(void) {
     CHECK_EQ_U64(last, state.last_seq);
     CHECK_EQ_U64(last, state.messages);
     for (uint64_t seq = 1; seq <= last; seq++) {
-        CHECK_EQ_I64(MESSAGE_FOUND, store_read(stream, seq, &message));
+        CHECK_EQ_I64(ENTRY_FOUND, store_read(stream, seq, &message));
     }
 }
 
@@ -80,7 +80,7 @@ static void put_in_vain(void) {
     CHECK_EQ_U64(APPEND_NO_SPACE, rig_put(&rig, stream, "io.a", "x").verdict);
     for (uint64_t seq = 1; seq <= last; seq++) {
         stored_message_t message;
-        CHECK_EQ_I64(MESSAGE_FOUND, store_read(stream, seq, &message));
+        CHECK_EQ_I64(ENTRY_FOUND, store_read(stream, seq, &message));
     }
 }
 
@@ -187,15 +187,15 @@ static void cannot_be_opened_again(void) {
     bool unread = false;
     for (int64_t until = 0; !unread && patient(&until);) {
         turn();
-        unread = store_read(stream, 1, &message) == MESSAGE_UNKNOWN;
+        unread = store_read(stream, 1, &message) == ENTRY_UNKNOWN;
     }
     failing_disk((failing_t){0});
     CHECK(unread);
     for (int i = 0; i < 300; i++) {
         turn();
-        CHECK_EQ_I64(MESSAGE_UNKNOWN, store_read(stream, 1, &message));
+        CHECK_EQ_I64(ENTRY_UNKNOWN, store_read(stream, 1, &message));
     }
-    CHECK_EQ_I64(MESSAGE_FOUND, store_read(stream, last, &message)); /* the memtable's */
+    CHECK_EQ_I64(ENTRY_FOUND, store_read(stream, last, &message)); /* the memtable's */
     CHECK_EQ_I64(0, setrlimit(RLIMIT_NOFILE, &usual));
     until_refusing(false);
     check_all_there();
@@ -276,7 +276,7 @@ static void accepted_block(void) {
     CHECK(rig_alarmed(&rig, "damaged part of the store"));
     stream = rig_stream(&rig, 1, rig_config());
     for (uint64_t seq = 1; seq <= last; seq++) {
-        CHECK_EQ_I64(seq == last - 2 ? MESSAGE_NONE : MESSAGE_FOUND, store_read(stream, seq, &message));
+        CHECK_EQ_I64(seq == last - 2 ? ENTRY_NONE : ENTRY_FOUND, store_read(stream, seq, &message));
     }
     rig_close(&rig);
 }

@@ -106,7 +106,7 @@ static uint32_t missing(void) {
         char subject[32];
         stored_message_t got;
         snprintf(subject, sizeof subject, "change.%u", i);
-        if (store_read(stream, i + 1, &got) != MESSAGE_FOUND) {
+        if (store_read(stream, i + 1, &got) != ENTRY_FOUND) {
             count++;
         } else {
             CHECK(bytes_equal(text(subject), got.payload));

@@ -147,9 +147,9 @@ static uint64_t agrees(uint32_t id) {
     store_stream_state(stream, &state);
     for (uint64_t seq = 1; seq <= state.last_seq; seq++) {
         stored_message_t message;
-        message_outcome_t status = store_read(stream, seq, &message);
-        CHECK(status == MESSAGE_FOUND || status == MESSAGE_NONE);
-        count += status == MESSAGE_FOUND;
+        entry_outcome_t status = store_read(stream, seq, &message);
+        CHECK(status == ENTRY_FOUND || status == ENTRY_NONE);
+        count += status == ENTRY_FOUND;
     }
     CHECK_EQ_U64(state.messages, count);
     CHECK_EQ_U64(count, store_count(stream, (filters_t){0}, 1));
@@ -273,7 +273,7 @@ static void test_bad_subjects(void) {
     rig_start(&rig);
     stream = rig_stream(&rig, 1, rig_config());
     stored_message_t message;
-    CHECK_EQ_I64(MESSAGE_FOUND, store_read(stream, 2, &message));
+    CHECK_EQ_I64(ENTRY_FOUND, store_read(stream, 2, &message));
     CHECK(bytes_equal(wrong[0], message.subject));
     CHECK_EQ_I64(STATUS_OK, store_delete(stream, 2));
     CHECK_EQ_I64(STATUS_OK, store_delete(stream, 3));

@@ -27,7 +27,7 @@ static void put(store_stream_t *stream, const char *subject, const char *header)
 
 static void check_marker(store_stream_t *stream, uint64_t seq, const char *subject) {
     stored_message_t message;
-    CHECK_EQ_I64(MESSAGE_FOUND, store_read(stream, seq, &message));
+    CHECK_EQ_I64(ENTRY_FOUND, store_read(stream, seq, &message));
     CHECK_TEXT(subject, message.subject.at, message.subject.size);
     CHECK_TEXT(MARKER, message.header.at, message.header.size);
     CHECK_EQ_U64(0, message.payload.size);

@@ -90,8 +90,8 @@ static store_stream_t *check_all_there(uint64_t messages) {
     store_stream_state(stream, &state);
     CHECK_EQ_U64(messages, state.messages);
     CHECK_EQ_U64(messages, state.last_seq);
-    CHECK_EQ_I64(MESSAGE_FOUND, store_read(stream, 1, &message));
-    CHECK_EQ_I64(MESSAGE_FOUND, store_read(stream, messages, &message));
+    CHECK_EQ_I64(ENTRY_FOUND, store_read(stream, 1, &message));
+    CHECK_EQ_I64(ENTRY_FOUND, store_read(stream, messages, &message));
     return stream;
 }
 

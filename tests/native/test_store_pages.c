@@ -164,7 +164,7 @@ static uint64_t lose_page_of(store_stream_t *stream) {
     }
     rig_pass(&rig, 2 * NS_PER_SECOND);
     store_tick(rig.store, rig.now); /* what was judged before is judged again */
-    CHECK(store_read(stream, MESSAGES / 2 + 2, &message) != MESSAGE_FOUND);
+    CHECK(store_read(stream, MESSAGES / 2 + 2, &message) != ENTRY_FOUND);
     return MESSAGES / 2 + 2;
 }
 
@@ -172,7 +172,7 @@ static uint64_t lose_page_of(store_stream_t *stream) {
 static void wait_for(store_stream_t *stream, uint64_t seq, int64_t seconds, int64_t pause_ns) {
     for (int64_t passed = 0; passed < seconds * NS_PER_SECOND; passed += pause_ns) {
         stored_message_t message;
-        CHECK(store_read(stream, seq, &message) != MESSAGE_FOUND);
+        CHECK(store_read(stream, seq, &message) != ENTRY_FOUND);
         store_note_waiting(rig.store);
         rig_pass(&rig, pause_ns);
         store_tick(rig.store, rig.now);
@@ -202,8 +202,8 @@ static void test_waited_for(void) {
     CHECK(rig_alarmed(&rig, "was damaged"));
     stored_message_t message;
     stream = rig_stream(&rig, 1, rig_config());
-    CHECK_EQ_I64(MESSAGE_NONE, store_read(stream, seq, &message));
-    CHECK_EQ_I64(MESSAGE_FOUND, store_read(stream, MESSAGES, &message));
+    CHECK_EQ_I64(ENTRY_NONE, store_read(stream, seq, &message));
+    CHECK_EQ_I64(ENTRY_FOUND, store_read(stream, MESSAGES, &message));
     rig_close(&rig);
 }
 

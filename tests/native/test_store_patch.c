@@ -111,11 +111,11 @@ static uint64_t damaged_of(uint64_t from, uint64_t upto) {
     for (uint64_t seq = from; seq <= upto; seq++) {
         stored_message_t message;
         char room[64];
-        message_outcome_t outcome = store_read(stream, seq, &message);
+        entry_outcome_t outcome = store_read(stream, seq, &message);
         text_of(seq, room);
-        damaged += outcome == MESSAGE_DAMAGED;
-        if (outcome != MESSAGE_DAMAGED) {
-            CHECK_EQ_I64(MESSAGE_FOUND, outcome);
+        damaged += outcome == ENTRY_DAMAGED;
+        if (outcome != ENTRY_DAMAGED) {
+            CHECK_EQ_I64(ENTRY_FOUND, outcome);
             CHECK_BYTES(room, strlen(room), message.payload.at, message.payload.size);
         }
     }
@@ -146,7 +146,7 @@ static void each_way(void) {
         rig_pass(&rig, NS_PER_SECOND);
         store_tick(rig.store, rig.now);
         stored_message_t message;
-        CHECK_EQ_I64(MESSAGE_UNKNOWN, store_read(stream, MESSAGES / 2, &message));
+        CHECK_EQ_I64(ENTRY_UNKNOWN, store_read(stream, MESSAGES / 2, &message));
         CHECK(is_lost_page("it was made anew"));
         uint64_t damaged = damaged_of(1, MESSAGES);
         CHECK(damaged <= upto - from + 1);
@@ -229,7 +229,7 @@ static void a_stream_with_gaps_waits_for_a_start(void) {
     spoil(page_of(MESSAGES / 2, 0, &from, &upto), ZEROS);
     ticks();
     stored_message_t message;
-    CHECK_EQ_I64(MESSAGE_UNKNOWN, store_read(stream, MESSAGES / 2, &message));
+    CHECK_EQ_I64(ENTRY_UNKNOWN, store_read(stream, MESSAGES / 2, &message));
     CHECK(is_lost_page("until a start mends it"));
     CHECK(is_marked());
     rig_close(&rig);
@@ -255,7 +255,7 @@ static void a_page_of_others_is_left_alone(void) {
     (void)rig_read_at(&rig, "data.mdb", other, PAGE, elsewhere);
     ticks();
     stored_message_t message;
-    CHECK_EQ_I64(MESSAGE_UNKNOWN, store_read(stream, MESSAGES / 2, &message));
+    CHECK_EQ_I64(ENTRY_UNKNOWN, store_read(stream, MESSAGES / 2, &message));
     CHECK(is_lost_page("until a start mends it"));
     (void)rig_read_at(&rig, "data.mdb", still, PAGE, elsewhere);
     CHECK_BYTES(other, PAGE, still, PAGE);
@@ -269,12 +269,12 @@ static void the_edges_of_a_stream(void) {
     spoil(page_of(1, 0, &from, &upto), GARBAGE);
     ticks();
     stored_message_t message;
-    CHECK_EQ_I64(MESSAGE_UNKNOWN, store_read(stream, 1, &message));
+    CHECK_EQ_I64(ENTRY_UNKNOWN, store_read(stream, 1, &message));
     CHECK(is_lost_page("it was made anew"));
     CHECK_EQ_U64(upto, damaged_of(1, MESSAGES));
     spoil(page_of(MESSAGES, 0, &from, &upto), GARBAGE); /* nothing says where it ends */
     ticks();
-    CHECK_EQ_I64(MESSAGE_UNKNOWN, store_read(stream, MESSAGES, &message));
+    CHECK_EQ_I64(ENTRY_UNKNOWN, store_read(stream, MESSAGES, &message));
     CHECK(is_lost_page("until a start mends it"));
     rig_close(&rig);
 }
@@ -287,11 +287,11 @@ static void a_hole_is_noted(void) {
     spoil(page_of(MESSAGES / 2, 0, &from, &upto), ZEROS);
     ticks();
     stored_message_t message;
-    CHECK_EQ_I64(MESSAGE_UNKNOWN, store_read(stream, MESSAGES / 2, &message));
+    CHECK_EQ_I64(ENTRY_UNKNOWN, store_read(stream, MESSAGES / 2, &message));
     CHECK(is_lost_page("it was made anew"));
     memcpy(at, id, 4);
     store_be64(at + 4, upto);
-    CHECK_EQ_I64(STATUS_OK, store_record_get(rig.store, RECORD_HOLE, bytes_of(at, sizeof at), &value));
+    CHECK_EQ_I64(ENTRY_FOUND, store_record_get(rig.store, RECORD_HOLE, bytes_of(at, sizeof at), &value));
     CHECK(value.size == 9 && load_be64(value.at) == from && value.at[8] == 1);
     rig_close(&rig);
 }

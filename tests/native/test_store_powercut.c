@@ -191,7 +191,7 @@ static void check_pictures(const picture_t expected[STREAMS]) {
 
 static uint64_t op_count(void) {
     bytes_t value;
-    status_t status = store_record_get(rig.store, RECORD_CONTROL, text("op"), &value);
+    status_t status = entry_status(store_record_get(rig.store, RECORD_CONTROL, text("op"), &value));
     if (status == STATUS_NOT_FOUND) {
         return 0;
     }

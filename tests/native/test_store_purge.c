@@ -67,10 +67,10 @@ static void check_empty(uint64_t last) {
     CHECK_EQ_U64(last, state.last_seq);
     CHECK_EQ_U64(last + 1, state.first_seq);
     CHECK_EQ_U64(0, subjects_of("p.*"));
-    CHECK_EQ_I64(MESSAGE_NONE, store_read(stream, last, &message));
+    CHECK_EQ_I64(ENTRY_NONE, store_read(stream, last, &message));
     CHECK_EQ_I64(SEEK_NONE, store_next(stream, (filters_t){0}, &from, UINT64_MAX, MANY, &message));
-    CHECK_EQ_I64(MESSAGE_NONE, store_last_by_subject(stream, text("p.1"), UINT64_MAX, &message));
-    CHECK_EQ_I64(MESSAGE_NONE, store_last_by_subject(stream, text("p.>"), UINT64_MAX, &message));
+    CHECK_EQ_I64(ENTRY_NONE, store_last_by_subject(stream, text("p.1"), UINT64_MAX, &message));
+    CHECK_EQ_I64(ENTRY_NONE, store_last_by_subject(stream, text("p.>"), UINT64_MAX, &message));
     CHECK(store_sound(rig.store));
 }
 
@@ -123,7 +123,7 @@ static void the_same_subjects_again(void) {
         bytes_t one = text("p.20000");
         CHECK_EQ_U64(round + 1, store_count(stream, (filters_t){.patterns = &one, .count = 1}, 0));
         stored_message_t message;
-        CHECK_EQ_I64(MESSAGE_FOUND, store_last_by_subject(stream, text("p.>"), UINT64_MAX, &message));
+        CHECK_EQ_I64(ENTRY_FOUND, store_last_by_subject(stream, text("p.>"), UINT64_MAX, &message));
         CHECK_EQ_U64(MANY + 3 * (round + 1), message.seq);
         if (round == 0) {
             rig_sync(&rig);
@@ -229,8 +229,8 @@ static void pages_are_given_back(void) {
         stream = rig_stream(&rig, 1, rig_config());
         stored_message_t message;
         CHECK_EQ_U64(MANY / 2, rig_state(stream).messages);
-        CHECK_EQ_I64(MESSAGE_FOUND, store_read(stream, last + 1, &message));
-        CHECK_EQ_I64(MESSAGE_NONE, store_read(stream, last, &message));
+        CHECK_EQ_I64(ENTRY_FOUND, store_read(stream, last + 1, &message));
+        CHECK_EQ_I64(ENTRY_NONE, store_read(stream, last, &message));
     }
     rig_close(&rig);
 }

@@ -48,7 +48,7 @@ static bool see(void *context, bytes_t key, bytes_t value) {
     return true;
 }
 
-static seen_t walk(uint32_t kind, const char *after, status_t expected) {
+static seen_t walk(uint32_t kind, const char *after, list_outcome_t expected) {
     seen_t seen = {0};
     CHECK_EQ_I64(expected, store_record_each(rig.store, kind, BYTES_NONE, text(after), see, &seen));
     return seen;
@@ -99,9 +99,9 @@ static void each_single_place(uint32_t at) {
             name_of(i, key);
             CHECK(entry_of(key, 2) > 0 && entry_of(key, 3) < 0);
             flip_at(entry_of(key, nth) + at);
-            CHECK_EQ_U64(COUNT, walk(RECORD_META, "", STATUS_OK).count);
-            CHECK_EQ_U64(COUNT - i - 1, walk(RECORD_META, key, STATUS_OK).count);
-            CHECK_EQ_I64(STATUS_OK, store_record_get(rig.store, RECORD_META, text(key), &value));
+            CHECK_EQ_U64(COUNT, walk(RECORD_META, "", LIST_WHOLE).count);
+            CHECK_EQ_U64(COUNT - i - 1, walk(RECORD_META, key, LIST_WHOLE).count);
+            CHECK_EQ_I64(ENTRY_FOUND, store_record_get(rig.store, RECORD_META, text(key), &value));
             CHECK(value.size == strlen("the value of k00"));
             rig_close(&rig);
         }
@@ -123,10 +123,10 @@ static void key_and_value(void) {
     off_t second = entry_of("k20", 2);
     flip_at(entry_of("k20", 1) + 1 + 2);
     flip_at(second + 1 + 3 + VALUE_CRC_SIZE);
-    seen_t seen = walk(RECORD_META, "", STATUS_CORRUPT);
+    seen_t seen = walk(RECORD_META, "", LIST_LACKS);
     CHECK_EQ_U64(COUNT - 1, seen.count);
     CHECK(!seen.at[10]);
-    CHECK_EQ_I64(STATUS_CORRUPT, store_record_get(rig.store, RECORD_META, text("k20"), &value));
+    CHECK_EQ_I64(ENTRY_DAMAGED, store_record_get(rig.store, RECORD_META, text("k20"), &value));
     CHECK(rig_alarmed(&rig, "stored record"));
     rig_close(&rig);
 }
@@ -158,7 +158,7 @@ static void both_places(void) {
     for (unsigned i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         fill(kinds[i]);
         spoil_one_of(kinds[i]);
-        CHECK_EQ_U64(COUNT - 1, walk(kinds[i], "", STATUS_CORRUPT).count);
+        CHECK_EQ_U64(COUNT - 1, walk(kinds[i], "", LIST_LACKS).count);
         CHECK(rig_alarmed(&rig, "stored record"));
         rig_close(&rig);
     }

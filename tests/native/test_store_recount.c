@@ -33,7 +33,7 @@ static store_stream_t *with_two(stream_config_t config, uint32_t size) {
 
 static uint64_t last_of(store_stream_t *stream, const char *subject) {
     stored_message_t message;
-    CHECK_EQ_I64(MESSAGE_FOUND, store_last_by_subject(stream, text(subject), UINT64_MAX, &message));
+    CHECK_EQ_I64(ENTRY_FOUND, store_last_by_subject(stream, text(subject), UINT64_MAX, &message));
     return message.seq;
 }
 
@@ -89,7 +89,7 @@ static void limit_of_a_subject_holds(void) {
     CHECK_EQ_U64(APPEND_STORED, rig_put(&rig, stream, "b.two", "third").verdict);
     CHECK_EQ_U64(3, rig_state(stream).messages);
     stored_message_t message;
-    CHECK_EQ_I64(MESSAGE_NONE, store_read(stream, 2, &message));
+    CHECK_EQ_I64(ENTRY_NONE, store_read(stream, 2, &message));
     rig_close(&rig);
 }
 

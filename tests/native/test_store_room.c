@@ -60,7 +60,7 @@ static void purge_makes_room(bool memory) {
     full_disk(FULL_BLOCKS);
     uint64_t last = put_until_refused(keep, memory ? 3000 : 200000);
     CHECK(last < 100000);
-    CHECK_EQ_I64(MESSAGE_FOUND, store_read(keep, last, &message));
+    CHECK_EQ_I64(ENTRY_FOUND, store_read(keep, last, &message));
     CHECK_EQ_I64(STATUS_OK, store_delete(keep, 2));
     CHECK_EQ_I64(STATUS_OK, store_record_put(rig.store, RECORD_CONTROL, text("k"), text("progress")));
     CHECK_EQ_U64(before, rig_purge(spare, BYTES_NONE, 0, 0));
@@ -70,7 +70,7 @@ static void purge_makes_room(bool memory) {
     CHECK_EQ_U64(taken + 1, put_until_taken(keep));
     rig_checkpoint(&rig);
     for (uint64_t seq = 1; seq <= taken + 1; seq++) {
-        CHECK_EQ_I64(seq == 2 ? MESSAGE_NONE : MESSAGE_FOUND, store_read(keep, seq, &message));
+        CHECK_EQ_I64(seq == 2 ? ENTRY_NONE : ENTRY_FOUND, store_read(keep, seq, &message));
     }
     rig_close(&rig);
 }

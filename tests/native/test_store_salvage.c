@@ -110,7 +110,7 @@ static bool compare_subject(void *context, bytes_t subject, uint64_t count, uint
     }
     CHECK_EQ_U64(seen, count);
     CHECK_EQ_U64(last, last_seq);
-    CHECK_EQ_I64(MESSAGE_FOUND, store_last_by_subject(stream, subject, UINT64_MAX, &message));
+    CHECK_EQ_I64(ENTRY_FOUND, store_last_by_subject(stream, subject, UINT64_MAX, &message));
     CHECK_EQ_U64(last, message.seq);
     ++*subjects;
     return true;
@@ -179,7 +179,7 @@ static void several_bits(void) {
     start_with(journal);
     CHECK_EQ_U64(EARLIER + MESSAGES - 1, check_agrees());
     stored_message_t message;
-    CHECK_EQ_I64(MESSAGE_NONE, store_read(stream, 35, &message));
+    CHECK_EQ_I64(ENTRY_NONE, store_read(stream, 35, &message));
     CHECK(alarms() > 1); /* the journal, and the stream with its sequence */
     append_t again = {.subject = text("sal.a"), .msg_id = text("id-60")};
     CHECK_EQ_U64(APPEND_DUPLICATE, store_append(stream, &again, rig.now).verdict);
@@ -311,9 +311,8 @@ static void every_flip(void) {
             journal[at] = pristine[at];
             stored_message_t message;
             bytes_t value;
-            if (check_agrees() != expected || alarms() == 0
-                || store_read(stream, EARLIER + 4, &message) != MESSAGE_FOUND
-                || store_record_get(rig.store, RECORD_CONTROL, text("k"), &value) != STATUS_OK) {
+            if (check_agrees() != expected || alarms() == 0 || store_read(stream, EARLIER + 4, &message) != ENTRY_FOUND
+                || store_record_get(rig.store, RECORD_CONTROL, text("k"), &value) != ENTRY_FOUND) {
                 FAIL("batch %llu, byte %zu, bit %zu", (unsigned long long)batch, bit / 8, bit % 8);
             }
             store_close(rig.store);

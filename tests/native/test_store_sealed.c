@@ -38,7 +38,7 @@ static void flip_at(const char *name, size_t at) {
 
 static void expect_payload(uint64_t seq, const char *payload) {
     stored_message_t got;
-    CHECK_EQ_I64(MESSAGE_FOUND, store_read(stream, seq, &got));
+    CHECK_EQ_I64(ENTRY_FOUND, store_read(stream, seq, &got));
     CHECK(bytes_equal(text(payload), got.payload));
 }
 
@@ -105,8 +105,8 @@ static void flipped_value(void) {
     stream_config_t config = rig_config();
     status_t status = store_stream_open(rig.store, 1, &config, rig.now, &stream);
     if (status == STATUS_OK) {
-        CHECK(store_read(stream, 1, &got) != MESSAGE_FOUND);
-        CHECK(store_read(stream, 2, &got) != MESSAGE_FOUND);
+        CHECK(store_read(stream, 1, &got) != ENTRY_FOUND);
+        CHECK(store_read(stream, 2, &got) != ENTRY_FOUND);
     }
     CHECK(rig_alarmed(&rig, "checksum"));
     rig_close(&rig);
@@ -132,7 +132,7 @@ static void flipped_batch(bool destroyed) {
     expect_payload(3, "third");
     if (destroyed) {
         stored_message_t got;
-        CHECK_EQ_I64(MESSAGE_NONE, store_read(stream, 2, &got));
+        CHECK_EQ_I64(ENTRY_NONE, store_read(stream, 2, &got));
         CHECK(rig_alarmed(&rig, "lost"));
     } else {
         expect_payload(2, "second");

@@ -69,7 +69,7 @@ static void (*const faults[])(void) = {first_behind_the_end,         first_beyon
 static void all_are_there(uint64_t count) {
     stored_message_t message;
     for (uint64_t seq = 1; seq <= count; seq++) {
-        CHECK_EQ_I64(MESSAGE_FOUND, store_read(stream, seq, &message));
+        CHECK_EQ_I64(ENTRY_FOUND, store_read(stream, seq, &message));
         CHECK_TEXT("kept", (const char *)message.payload.at, message.payload.size);
     }
 }

@@ -127,8 +127,8 @@ static void a_lowered_limit(bool killed) {
     CHECK_EQ_U64(21, messages());
     CHECK_EQ_U64(1, first_seq());
     stored_message_t found;
-    CHECK_EQ_I64(MESSAGE_NONE, store_read(stream, MANY + 1 - 20, &found));
-    CHECK_EQ_I64(MESSAGE_FOUND, store_read(stream, MANY + 2 - 20, &found));
+    CHECK_EQ_I64(ENTRY_NONE, store_read(stream, MANY + 1 - 20, &found));
+    CHECK_EQ_I64(ENTRY_FOUND, store_read(stream, MANY + 2 - 20, &found));
     rig_close(&rig);
 }
 
@@ -213,13 +213,13 @@ static void the_newest_goes_last(bool checkpointed) {
     uint32_t tries = 0;
     while ((status = store_delete(stream, MANY)) == STATUS_AGAIN) {
         CHECK_EQ_U64(3, messages());
-        CHECK_EQ_I64(MESSAGE_FOUND, store_last_by_subject(stream, text("w"), UINT64_MAX, &message));
+        CHECK_EQ_I64(ENTRY_FOUND, store_last_by_subject(stream, text("w"), UINT64_MAX, &message));
         CHECK_EQ_U64(MANY, message.seq);
         CHECK(++tries < 10);
     }
     CHECK_EQ_I64(STATUS_OK, status);
     CHECK(tries >= 2);
-    CHECK_EQ_I64(MESSAGE_FOUND, store_last_by_subject(stream, text("w"), UINT64_MAX, &message));
+    CHECK_EQ_I64(ENTRY_FOUND, store_last_by_subject(stream, text("w"), UINT64_MAX, &message));
     CHECK_EQ_U64(2, message.seq);
     CHECK_EQ_U64(2, messages());
     rig_close(&rig);
@@ -255,10 +255,10 @@ static void a_full_subject(void) {
     }
     CHECK(tries > 1);
     stored_message_t message;
-    CHECK_EQ_I64(MESSAGE_NONE, store_read(stream, MANY + 3, &message));
-    CHECK_EQ_I64(MESSAGE_FOUND, store_read(stream, MANY + 4, &message));
+    CHECK_EQ_I64(ENTRY_NONE, store_read(stream, MANY + 3, &message));
+    CHECK_EQ_I64(ENTRY_FOUND, store_read(stream, MANY + 4, &message));
     CHECK_EQ_U64(APPEND_STORED, put("s", true).verdict); /* where it stands is known now */
-    CHECK_EQ_I64(MESSAGE_NONE, store_read(stream, MANY + 4, &message));
+    CHECK_EQ_I64(ENTRY_NONE, store_read(stream, MANY + 4, &message));
     rig_close(&rig);
 }
 
@@ -302,8 +302,8 @@ static void full_for_who_cannot_wait(bool grouped) {
         CHECK(turns < MANY);
     }
     stored_message_t message;
-    CHECK_EQ_I64(MESSAGE_NONE, store_read(stream, MANY + 3, &message));
-    CHECK_EQ_I64(MESSAGE_FOUND, store_read(stream, MANY + 4, &message));
+    CHECK_EQ_I64(ENTRY_NONE, store_read(stream, MANY + 3, &message));
+    CHECK_EQ_I64(ENTRY_FOUND, store_read(stream, MANY + 4, &message));
     rig_close(&rig);
 }
 
@@ -325,11 +325,11 @@ static void ages_go_on(void) {
     delete_from_to(2, MANY - 1);
     rig_pass(&rig, config.max_age_ns + 1);
     stored_message_t message;
-    for (uint32_t turns = 0; store_read(stream, MANY, &message) == MESSAGE_FOUND; turns++) {
+    for (uint32_t turns = 0; store_read(stream, MANY, &message) == ENTRY_FOUND; turns++) {
         turn();
         CHECK(turns < MANY);
     }
-    CHECK_EQ_I64(MESSAGE_FOUND, store_read(stream, 1, &message));
+    CHECK_EQ_I64(ENTRY_FOUND, store_read(stream, 1, &message));
     rig_close(&rig);
 }
 
@@ -343,7 +343,7 @@ static void a_time_is_found(bool checkpointed) {
     }
     stored_message_t message;
     uint64_t seq = 0;
-    CHECK_EQ_I64(MESSAGE_FOUND, store_read(stream, MANY / 2, &message));
+    CHECK_EQ_I64(ENTRY_FOUND, store_read(stream, MANY / 2, &message));
     int64_t middle = message.ts;
     CHECK_EQ_I64(SEEK_FOUND, store_seq_at_time(stream, middle, 10, &seq));
     CHECK_EQ_U64(MANY / 2, seq);
@@ -362,7 +362,7 @@ static void a_time_is_found(bool checkpointed) {
     CHECK_EQ_U64(MANY, seq);
     CHECK_EQ_I64(SEEK_FOUND, store_seq_at_time(stream, 0, 10, &seq));
     CHECK_EQ_U64(1, seq);
-    CHECK_EQ_I64(MESSAGE_FOUND, store_read(stream, MANY, &message));
+    CHECK_EQ_I64(ENTRY_FOUND, store_read(stream, MANY, &message));
     CHECK_EQ_I64(SEEK_NONE, store_seq_at_time(stream, message.ts + 1, 10, &seq));
     rig_close(&rig);
 }

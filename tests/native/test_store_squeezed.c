@@ -94,13 +94,13 @@ static uint64_t served(void) {
     for (uint64_t seq = 1; seq <= ALL; seq++) {
         stored_message_t message;
         char room[256];
-        message_outcome_t status = store_read(stream, seq, &message);
-        if (status == MESSAGE_FOUND) {
+        entry_outcome_t status = store_read(stream, seq, &message);
+        if (status == ENTRY_FOUND) {
             CHECK(bytes_equal(payload_of(seq, room), message.payload));
             CHECK(bytes_equal(text(seq % 2 == 0 ? "sq.a" : "sq.b"), message.subject));
             count++;
         } else {
-            CHECK_EQ_I64(MESSAGE_NONE, status);
+            CHECK_EQ_I64(ENTRY_NONE, status);
             CHECK(seq > EARLIER && seq <= EARLIER + TOGETHER); /* no other batch was hit */
         }
     }
@@ -197,8 +197,8 @@ static void what_was_dropped_is_blanked(void) {
     memset(highwater, 0, sizeof highwater);
     start();
     stored_message_t message;
-    CHECK_EQ_I64(MESSAGE_FOUND, store_read(stream, EARLIER, &message));
-    CHECK_EQ_I64(MESSAGE_NONE, store_read(stream, EARLIER + 1, &message));
+    CHECK_EQ_I64(ENTRY_FOUND, store_read(stream, EARLIER, &message));
+    CHECK_EQ_I64(ENTRY_NONE, store_read(stream, EARLIER + 1, &message));
     CHECK_EQ_U64(sizeof journal, rig_read_at(&rig, "journal", journal, sizeof journal, 0));
     CHECK(!batch_header_read(journal + place, &whole));
     for (uint64_t seq = EARLIER + 1; seq <= ALL; seq++) { /* once more, and shorter */

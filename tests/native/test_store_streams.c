@@ -27,7 +27,8 @@ static bool gather(void *context, bytes_t key, bytes_t value) {
 
 static void check_records(const char *expected, const char *prefix, const char *after) {
     gathered_t gathered = {0};
-    CHECK_EQ_I64(STATUS_OK, store_record_each(rig.store, RECORD_CONTROL, text(prefix), text(after), gather, &gathered));
+    CHECK_EQ_I64(LIST_WHOLE,
+                 store_record_each(rig.store, RECORD_CONTROL, text(prefix), text(after), gather, &gathered));
     CHECK_TEXT(expected, gathered.text, strlen(gathered.text));
 }
 
@@ -55,7 +56,7 @@ static void records_merge(void) {
     put_record("a2", "7");
     check_records("a2=7 b1=6 c1=4 ", "", "");
     bytes_t value;
-    CHECK_EQ_I64(STATUS_NOT_FOUND, store_record_get(rig.store, RECORD_CONTROL, text("a3"), &value));
+    CHECK_EQ_I64(ENTRY_NONE, store_record_get(rig.store, RECORD_CONTROL, text("a3"), &value));
     rig_sync(&rig);
     rig_crash(&rig);
     check_records("a2=7 b1=6 c1=4 ", "", "");
@@ -78,18 +79,18 @@ static void removed_stream_leaves_nothing(void) {
     rig_checkpoint(&rig);
     CHECK_EQ_I64(STATUS_OK, store_stream_remove(stream));
     bytes_t value;
-    CHECK_EQ_I64(STATUS_NOT_FOUND, store_record_get(rig.store, RECORD_STREAM, key, &value));
+    CHECK_EQ_I64(ENTRY_NONE, store_record_get(rig.store, RECORD_STREAM, key, &value));
     stream = rig_stream(&rig, 1, rig_config());
     CHECK_EQ_U64(0, rig_state(stream).last_seq);
     append_t skip = {.subject = text("a.b"), .skip = true};
     store_append(stream, &skip, rig.now);
     CHECK_EQ_U64(APPEND_STORED, rig_put_id(&rig, stream, "a.b", "even").verdict);
     stored_message_t message;
-    CHECK_EQ_I64(MESSAGE_NONE, store_read(stream, 1, &message));
-    CHECK_EQ_I64(MESSAGE_FOUND, store_read(stream, 2, &message));
+    CHECK_EQ_I64(ENTRY_NONE, store_read(stream, 1, &message));
+    CHECK_EQ_I64(ENTRY_FOUND, store_read(stream, 2, &message));
     CHECK_EQ_U64(1, store_count(stream, (filters_t){0}, 0));
     rig_checkpoint(&rig);
-    CHECK_EQ_I64(MESSAGE_NONE, store_read(stream, 1, &message));
+    CHECK_EQ_I64(ENTRY_NONE, store_read(stream, 1, &message));
     CHECK_EQ_U64(1, rig_state(stream).subjects);
     CHECK_EQ_U64(100, rig_state(other).messages);
     rig_crash(&rig);
@@ -142,7 +143,7 @@ static void long_subjects(void) {
     rig_checkpoint(&rig);
     stored_message_t message;
     for (uint64_t i = 0; i < 3; i++) {
-        CHECK_EQ_I64(MESSAGE_FOUND, store_last_by_subject(stream, text(subject[i]), UINT64_MAX, &message));
+        CHECK_EQ_I64(ENTRY_FOUND, store_last_by_subject(stream, text(subject[i]), UINT64_MAX, &message));
         CHECK_EQ_U64(i + 1, message.seq);
     }
     CHECK_EQ_U64(3, rig_state(stream).subjects);
@@ -173,9 +174,9 @@ static void many_subjects(void) {
     for (uint32_t i = 0; i < 75000; i += 371) {
         stored_message_t message;
         snprintf(subject, sizeof subject, "s.%u", i);
-        CHECK_EQ_I64(MESSAGE_FOUND, store_last_by_subject(stream, text(subject), UINT64_MAX, &message));
+        CHECK_EQ_I64(ENTRY_FOUND, store_last_by_subject(stream, text(subject), UINT64_MAX, &message));
         CHECK_EQ_U64(75000 + i + 1, message.seq);
-        CHECK_EQ_I64(MESSAGE_FOUND, store_last_by_subject(stream, text(subject), 75000, &message));
+        CHECK_EQ_I64(ENTRY_FOUND, store_last_by_subject(stream, text(subject), 75000, &message));
         CHECK_EQ_U64(i + 1, message.seq);
     }
     rig_close(&rig);

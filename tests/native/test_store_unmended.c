@@ -123,13 +123,13 @@ static bool found_lost(void *context, bytes_t key, bytes_t name) {
 /* As a daemon asks for them at its start: one by one, each behind the last. */
 static void definitions_are_there(void) {
     unsigned defined = 0, lost = 0;
-    CHECK_EQ_I64(STATUS_OK,
+    CHECK_EQ_I64(LIST_WHOLE,
                  store_record_each(rig.store, RECORD_STREAM, BYTES_NONE, BYTES_NONE, count_record, &defined));
     CHECK_EQ_U64(2, defined);
-    CHECK_EQ_I64(STATUS_OK, store_record_each(rig.store, RECORD_STREAM, BYTES_NONE, bytes_of("\0\0\0\1", 4),
-                                              count_record, &defined));
+    CHECK_EQ_I64(LIST_WHOLE, store_record_each(rig.store, RECORD_STREAM, BYTES_NONE, bytes_of("\0\0\0\1", 4),
+                                               count_record, &defined));
     CHECK_EQ_U64(3, defined);
-    CHECK_EQ_I64(STATUS_OK, store_lost_each(rig.store, BYTES_NONE, found_lost, &lost));
+    CHECK_EQ_I64(LIST_WHOLE, store_lost_each(rig.store, BYTES_NONE, found_lost, &lost));
     CHECK_EQ_U64(0, lost);
 }
 
@@ -142,8 +142,8 @@ static void starts_and_serves(const char *database, damage_t damage) {
         rig_start(&rig);
         CHECK(rig_alarmed(&rig, "cannot be made anew"));
         definitions_are_there();
-        CHECK_EQ_I64(MESSAGE_FOUND, store_read(rig_stream(&rig, 1, rig_config()), 1, &message));
-        CHECK_EQ_I64(MESSAGE_FOUND, store_read(rig_stream(&rig, 2, rig_config()), EARLIER + LATER, &message));
+        CHECK_EQ_I64(ENTRY_FOUND, store_read(rig_stream(&rig, 1, rig_config()), 1, &message));
+        CHECK_EQ_I64(ENTRY_FOUND, store_read(rig_stream(&rig, 2, rig_config()), EARLIER + LATER, &message));
         rig_kill(&rig);
         rig_write_at(&rig, "mending", "in the way", 10, 0);
     }
@@ -151,7 +151,7 @@ static void starts_and_serves(const char *database, damage_t damage) {
     rig_start(&rig);
     CHECK(rig_alarmed(&rig, "it was made anew"));
     stored_message_t message;
-    CHECK_EQ_I64(MESSAGE_FOUND, store_read(rig_stream(&rig, 2, rig_config()), EARLIER + LATER, &message));
+    CHECK_EQ_I64(ENTRY_FOUND, store_read(rig_stream(&rig, 2, rig_config()), EARLIER + LATER, &message));
     rig_close(&rig);
 }
 
@@ -196,7 +196,7 @@ static void main_page(void) {
         stored_message_t message;
         rig_start(&rig);
         CHECK(rig_alarmed(&rig, "it was made anew"));
-        CHECK_EQ_I64(MESSAGE_FOUND, store_read(rig_stream(&rig, 2, rig_config()), EARLIER + LATER, &message));
+        CHECK_EQ_I64(ENTRY_FOUND, store_read(rig_stream(&rig, 2, rig_config()), EARLIER + LATER, &message));
         rig_close(&rig);
     }
 }

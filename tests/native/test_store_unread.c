@@ -57,12 +57,12 @@ static unsigned unknown_of(uint64_t until) {
     for (uint64_t seq = 1; seq <= until; seq++) {
         stored_message_t message;
         char room[32];
-        message_outcome_t status = store_read(stream, seq, &message);
-        if (status != MESSAGE_FOUND && status != MESSAGE_UNKNOWN) {
-            FAIL("message %llu: %s", (unsigned long long)seq, status_name(message_status(status)));
+        entry_outcome_t status = store_read(stream, seq, &message);
+        if (status != ENTRY_FOUND && status != ENTRY_UNKNOWN) {
+            FAIL("message %llu: %s", (unsigned long long)seq, status_name(entry_status(status)));
         }
-        unknown += status != MESSAGE_FOUND;
-        if (status == MESSAGE_FOUND && !bytes_equal(message.payload, text(payload_of(seq, room)))) {
+        unknown += status != ENTRY_FOUND;
+        if (status == ENTRY_FOUND && !bytes_equal(message.payload, text(payload_of(seq, room)))) {
             FAIL("message %llu is another one", (unsigned long long)seq);
         }
     }
@@ -180,7 +180,7 @@ static void each_page_at_a_start(void) {
         for (uint64_t seq = 1; seq <= MESSAGES; seq++) {
             stored_message_t message;
             char room[32];
-            if (store_read(stream, seq, &message) == MESSAGE_FOUND) {
+            if (store_read(stream, seq, &message) == ENTRY_FOUND) {
                 there++;
                 CHECK(bytes_equal(message.payload, text(payload_of(seq, room))));
             }
