@@ -55,6 +55,7 @@ class _FarAsker:
     shown: dict[str, Any]
     judged: frozenset[str]
     refused: frozenset[str]
+    far: bool
 
     def info(self) -> dict[str, Any]:
         return self.shown
@@ -135,6 +136,7 @@ class Elsewhere:
             "header": header.decode("latin-1"),
             "author": asker.author,
             "client": asker.info(),
+            "far": asker.far,
         }
         if line.among in CHANGES and line.request is not None:  # the stream's configuration, which has an author
             judged = _published(body)
@@ -189,6 +191,7 @@ class Elsewhere:
             dict(head["client"]),
             frozenset(head.get("judged", ())),
             frozenset(head.get("denied", ())),
+            bool(head.get("far")),
         )
         subject, header = str(head["subject"]), str(head["header"]).encode("latin-1")
         tokens = subject.removeprefix(API).split(".")

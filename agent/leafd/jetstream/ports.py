@@ -52,7 +52,7 @@ class Asker(Protocol):
 
     @property
     def far(self) -> bool:
-        """Whether the request came by another server, and so perhaps by a slow line."""
+        """Whether the request came by a leaf link, and so perhaps by a slow line."""
 
     def info(self) -> dict[str, Any]:
         """The asker as advisories name it."""

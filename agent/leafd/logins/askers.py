@@ -67,7 +67,7 @@ def asker_of(message: t.Message, clients: Clients, leafs: Leafs, server: str) ->
         return _client_info(clients, message.connection, server)
 
     lists, link = NOTHING, False
-    far = message.connection != 0 and clients.get(message.connection) is None
+    far = bool(message.connection) and leafs.bind_of(message.connection) is not None
     if not message.connection:
         lists = t.Permissions()
     elif message.payer in (0, message.account):

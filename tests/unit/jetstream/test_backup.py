@@ -182,6 +182,26 @@ async def asked_from_afar(bench: BackupBench, **options: Any) -> None:
     await found.after()
 
 
+def test_chunks_grow_with_what_a_far_client_acknowledges() -> None:
+    """They begin small, and where acknowledgements come at once they are as large as they may be."""
+    bench = filled()
+    bench.plane.store("S", "s.large", random.Random(9).randbytes(300_000))
+
+    async def run() -> None:
+        def acknowledge(reply: str, _chunk: bytes) -> None:
+            if reply:
+                next(iter(bench.plane.heard.values()))(t.Message(1, 1, 1, 1, "", "", b"", b""))
+
+        bench.plane.receive = acknowledge
+        await asked_from_afar(bench, window_size=1 << 20)
+
+    trio.run(run, clock=trio.testing.MockClock(autojump_threshold=0))
+    sizes = [len(chunk) for reply, chunk in bench.plane.chunks if reply]
+    assert (4096, 65536) == (sizes[0], sizes[-1])
+    assert sizes == sorted(sizes)
+    assert [b"NATS/1.0 204\r\n\r\n"] == ends(bench)[-1:]
+
+
 @pytest.mark.parametrize(("pause_s", "whole"), [(100, True), (130, False)])
 def test_a_far_client_has_minutes_for_each_chunk_of_a_restore(pause_s: float, *, whole: bool) -> None:
     """A chunk that takes a slow line longer than five seconds is waited for; one that never comes is not."""

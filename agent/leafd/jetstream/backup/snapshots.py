@@ -3,9 +3,10 @@
     request --> reply (configuration, state) --> chunk, chunk, ... --> the rest, without reply subject --> empty message
                             <-- empty message to $JS.SNAPSHOT.ACK.<stream>.<id>.<size>.<index>, one for each full chunk
 
-Who asked by another server may be behind a slow line. The client subscribes when it has the reply, a round trip after
+Who asked by a leaf link may be behind a slow line. The client subscribes when it has the reply, a round trip after
 we sent that, and a chunk's acknowledgement takes the line's queue and a round trip. So such a one is waited for longer,
-as long as its interest is there, and its chunks are small, so that other messages of the line go between them.
+as long as its interest is there. Its chunks are small at first, so that other messages of the line go between them, and
+as large as the acknowledgements show that the line carries in a moment.
 
 What is in it: the state as it was at the request, consumers, and messages up to that state's last sequence; a message
 deleted meanwhile is a gap. The plane reads some 256 KiB at a time, and only when the window has room for a chunk.
@@ -15,6 +16,7 @@ tests/wire/jetstream.md, "Backup".
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, suppress
 from typing import Any, Final
@@ -43,11 +45,13 @@ WINDOW_DEFAULT: Final = 8 << 20
 WINDOW_MAX: Final = 32 << 20
 INTEREST_SECONDS: Final = 2.0
 ACK_SECONDS: Final = 5.0
-FAR_INTEREST_SECONDS: Final = 20.0
+FAR_INTEREST_SECONDS: Final = 15.0
 FAR_ACK_STEPS: Final = 60
 """So many times ACK_SECONDS without an acknowledgement: a chunk at 2 kbit/s takes a minute."""
-FAR_CHUNK_MAX: Final = 4 << 10
+FAR_CHUNK_MIN: Final = 4 << 10
 """The nats command line gives up when no chunk came for 5 s."""
+FAR_CHUNK_MAX: Final = 64 << 10
+FAR_CHUNK_SECONDS: Final = 0.1
 FAR_WINDOW_MAX: Final = 256 << 10
 """A slow link drops what waits beyond LANE_MAX (native/plane/lanes.h), of all backups together."""
 _INTEREST_STEP: Final = 0.01
@@ -110,11 +114,14 @@ class Sending:
         self._to = request.deliver_subject
         self._consumers = not request.no_consumers
         self._chunk = min(max(request.chunk_size or CHUNK_DEFAULT, CHUNK_MIN), FAR_CHUNK_MAX if far else CHUNK_MAX)
-        window = min(max(request.window_size or WINDOW_DEFAULT, CHUNK_MIN), FAR_WINDOW_MAX if far else WINDOW_MAX)
+        self._window = min(max(request.window_size or WINDOW_DEFAULT, CHUNK_MIN), FAR_WINDOW_MAX if far else WINDOW_MAX)
+        self._least = min(self._chunk, FAR_CHUNK_MIN) if far else self._chunk
         self._interest_s = FAR_INTEREST_SECONDS if far else INTEREST_SECONDS
         self._ack_steps = FAR_ACK_STEPS if far else 1
-        slots = max(window, self._chunk) // self._chunk
-        self._slots = trio.Semaphore(slots, max_value=slots)
+        self._flying = deque[int]()  # sizes of chunks without acknowledgement
+        self._acknowledgement = trio.Event()
+        self._acknowledged_bytes = 0
+        self._began_s = 0.0
         self._sent = 0
         self._listened = False  # somebody subscribed to the very subject
 
@@ -135,11 +142,18 @@ class Sending:
         return text
 
     def _acknowledged(self, _message: t.Message) -> None:
-        with suppress(ValueError):  # more acknowledgements than chunks
-            self._slots.release()
+        with suppress(IndexError):  # more acknowledgements than chunks
+            self._acknowledged_bytes += self._flying.popleft()
+        self._acknowledgement.set()
+
+    def _size(self) -> int:
+        """Of the next chunk."""
+        took_s = max(trio.current_time() - self._began_s, FAR_CHUNK_SECONDS)
+        return min(max(int(self._acknowledged_bytes / took_s * FAR_CHUNK_SECONDS), self._least), self._chunk)
 
     async def _send_all(self, state: t.StreamState, acks: str) -> None:
         await self._wait_for_interest()
+        self._began_s = trio.current_time()
         held, plain = bytearray(s2.IDENTIFIER), bytearray()
         async with aclosing(self._pieces(state)) as pieces:
             async for piece in pieces:
@@ -148,20 +162,22 @@ class Sending:
                     continue
                 held += s2.chunks(plain)
                 plain.clear()
-                while len(held) >= self._chunk:
-                    await self._send_chunk(bytes(held[: self._chunk]), acks)
-                    del held[: self._chunk]
+                while len(held) >= (size := self._size()):
+                    await self._send_chunk(bytes(held[:size]), acks)
+                    del held[:size]
         held += s2.chunks(plain)
-        while len(held) > self._chunk:
-            await self._send_chunk(bytes(held[: self._chunk]), acks)
-            del held[: self._chunk]
-        await self._take_slot()
+        while len(held) > (size := self._size()):
+            await self._send_chunk(bytes(held[:size]), acks)
+            del held[:size]
+        await self._take_room(len(held))
         await self._publish(bytes(held), "")
 
-    async def _take_slot(self) -> None:
+    async def _take_room(self, size: int) -> None:
         for _ in range(self._ack_steps):
             with trio.move_on_after(ACK_SECONDS) as waiting:
-                await self._slots.acquire()
+                while self._flying and sum(self._flying) + size > self._window:
+                    self._acknowledgement = trio.Event()
+                    await self._acknowledgement.wait()
             if not waiting.cancelled_caught:
                 return
             await self._check_interest()
@@ -176,7 +192,8 @@ class Sending:
             raise _failed(str(error)) from None
 
     async def _send_chunk(self, chunk: bytes, acks: str) -> None:
-        await self._take_slot()
+        await self._take_room(len(chunk))
+        self._flying.append(len(chunk))  # before it is sent: its acknowledgement may come at once
         await self._publish(chunk, f"{acks}.{len(chunk)}.{self._sent + 1}")
         self._sent += 1
 
