@@ -147,7 +147,7 @@ class Sending:
         self._acknowledgement.set()
 
     def _size(self) -> int:
-        """Of the next chunk."""
+        """The bytes of the next chunk."""
         took_s = max(trio.current_time() - self._began_s, FAR_CHUNK_SECONDS)
         return min(max(int(self._acknowledged_bytes / took_s * FAR_CHUNK_SECONDS), self._least), self._chunk)
 
