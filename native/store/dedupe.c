@@ -88,9 +88,11 @@ read_outcome_t dedupe_find(store_stream_t *stream, bytes_t id, int64_t age_now, 
     case READ_NONE: return outcome;
     case READ_FOUND: break;
     }
+    if (age_now - born >= stream->config.duplicate_window_ns) {
+        return READ_NONE; /* whether or not housekeeping has come by */
+    }
     *seq = first;
-    /* whether or not housekeeping has come by */
-    return age_now - born >= stream->config.duplicate_window_ns ? READ_NONE : READ_FOUND;
+    return READ_FOUND;
 }
 
 void dedupe_put(store_stream_t *stream, bytes_t id, uint64_t seq, int64_t born) {
