@@ -225,6 +225,27 @@ def test_a_far_client_has_minutes_for_each_chunk_of_a_restore(pause_s: float, *,
     assert (["S"] if whole else None) == target.asked("STREAM.NAMES")["streams"]
 
 
+def test_a_restore_ends_soon_when_its_far_client_is_gone() -> None:
+    """The link that it came by has ended, so that nobody waits for the answers: the name is free again."""
+    source, target = filled(), BackupBench()
+    trio.run(source.snapshot)
+
+    async def run() -> None:
+        body = json.dumps({"config": {"name": "S"}, "state": {}}).encode()
+        found = await target.service.answer(target.account, "$JS.API.STREAM.RESTORE.S", b"", body, Far())
+        assert found is not None
+        assert found.after is not None
+        with trio.fail_after(11):
+            async with trio.open_nursery() as nursery:
+                nursery.start_soon(found.after)
+                for heard in list(target.plane.heard.values()):
+                    heard(t.Message(1, 1, 1, 1, "", "answer", b"", archive_of(source)[:1000]))
+                target.plane.listeners = 0
+
+    trio.run(run, clock=trio.testing.MockClock(autojump_threshold=0))
+    assert target.asked("STREAM.NAMES")["streams"] is None
+
+
 def ends(bench: BackupBench) -> list[bytes]:
     """The statuses of the ends that were sent."""
     return [header for _, subject, header, payload in bench.plane.published if subject == "to" and not payload]

@@ -141,7 +141,7 @@ class Receiving:
         self._context = context
         self._account = account
         self._client = asker.info()
-        self._idle_s = FAR_IDLE_SECONDS if asker.far else IDLE_SECONDS
+        self._far = asker.far
         self._restoring = Restoring(context, account, config, told, author)
         self._queue, self._chunks = trio.open_memory_channel[t.Message](CHUNKS_MAX)
         self._bytes = 0
@@ -187,12 +187,13 @@ class Receiving:
 
     async def _receive(self) -> bool:
         """False: the client was not heard of any more."""
+        reply = ""
         while True:
-            with trio.move_on_after(self._idle_s) as self._restoring.waiting:
-                message = await self._chunks.receive()
-            if self._restoring.waiting.cancelled_caught:
+            message = await self._next(reply)
+            if message is None:
                 await self._restoring.give_up()
                 return False
+            reply = message.reply
             self._waiting -= len(message.payload)
             self._bytes += len(message.payload)
             try:
@@ -200,6 +201,17 @@ class Receiving:
                     return True
             finally:
                 self._context.plane.repay(message)
+
+    async def _next(self, reply: str) -> t.Message | None:
+        """The next chunk. None: it does not come in time, or its sender, who waits for answers at `reply`, is gone."""
+        deadline = trio.current_time() + (FAR_IDLE_SECONDS if self._far else IDLE_SECONDS)
+        while True:
+            with trio.move_on_after(IDLE_SECONDS) as self._restoring.waiting:
+                return await self._chunks.receive()
+            if self._restoring.gave_way or trio.current_time() >= deadline:
+                return None
+            if reply and not await self._context.plane.interest(self._account.id, reply):
+                return None
 
     async def _consume(self, message: t.Message) -> bool:
         """True: it was the last one."""
@@ -247,7 +259,7 @@ class Restoring:
         self._wanted = config
         self._author = author
         self.waiting = trio.CancelScope()  # of who waits for more of it
-        self._gave_way = False
+        self.gave_way = False
         self._told = told  # the request's state, which older archives do not have themselves
         self._old: TarArchive | None = None
         self._entries = bytearray()  # of an older archive, not stored yet
@@ -286,7 +298,7 @@ class Restoring:
     def give_way(self) -> None:
         """Ends it, now or where it goes on. Others hold more in their turn only: it waits for its own, where it finds
         nothing of these bytes."""
-        self._gave_way = True
+        self.gave_way = True
         self._drop()
         self._context.log.warning(
             f"the restore of stream {quoted(self.config.name)} of account {quoted(self._account.name)} was ended: "
@@ -316,7 +328,7 @@ class Restoring:
 
     def _go_on(self) -> None:
         """Raises ApiError where it has given way."""
-        if self._gave_way:
+        if self.gave_way:
             raise errors.INSUFFICIENT_RESOURCES.error()
 
     async def finish(self) -> dict[str, Any]:
