@@ -38,9 +38,9 @@ status_t replica_source_goes_on(const replica_t *replica, const append_t *append
     }
     switch (store_record_get(store_stream_store(replica->stream), RECORD_SOURCE,
                              source_name_of(replica, append->source_key, &name), &value)) {
-    case ENTRY_UNKNOWN: return STATUS_IO;
-    case ENTRY_NONE:
-    case ENTRY_DAMAGED: break;
+    case ENTRY_UNKNOWN:
+    case ENTRY_DAMAGED: return STATUS_IO; /* other members may have it: this one waits, and does not differ from them */
+    case ENTRY_NONE: break;
     case ENTRY_FOUND: come = value.size >= 8 ? load_be64(value.at) : 0; break;
     }
     return come == append->source_before ? STATUS_OK : STATUS_NOT_FOUND;

@@ -12,11 +12,11 @@
 #include "base/status.h"
 #include "jetstream/commands.h"
 #include "jetstream/js.h"
+#include "jetstream/progress.h"
 #include "jetstream/publish.h"
 #include "jetstream/stream.h"
 #include "store/append.h"
 #include "store/store.h"
-#include "text/decimal.h"
 #include "text/headers.h"
 #include "text/subject.h"
 #include "text/text.h"
@@ -24,7 +24,6 @@
 #include "wire/archive.h"
 
 #define STEP_MESSAGES 4096u
-#define SOURCE_KEY_MAX 500u /* as in ingest.c */
 
 typedef struct restore {
     js_t *js;
@@ -34,7 +33,7 @@ typedef struct restore {
     bool full;         /* the store has no room: later, or never */
     bool lacks;        /* the account may not have so much */
     uint64_t left_out; /* messages whose subject is not valid */
-    uint8_t key[SOURCE_KEY_MAX];
+    uint8_t key[PROGRESS_KEY_MAX];
 } restore_t;
 
 static bool refuse_entry(restore_t *restore, const char *front, uint64_t seq, const char *behind) {
@@ -61,38 +60,12 @@ static bool entry_acceptable(restore_t *restore, const archive_entry_t *entry) {
     return true;
 }
 
-static bool next_word(bytes_t *text, bytes_t *word) {
-    uint32_t size = 0;
-    while (size < text->size && text->at[size] != ' ') {
-        size++;
-    }
-    *word = bytes_of(text->at, size);
-    uint32_t step = size < text->size ? size + 1 : size;
-    *text = bytes_of(text->at + step, text->size - step);
-    return size != 0;
-}
-
-/* Nats-Stream-Source names what the message came of; the progress has the key that ingest.c gives it. */
+/* Nats-Stream-Source names what the message came of: the progress goes on with it. */
 static void read_source(restore_t *restore, append_t *append) {
-    bytes_t value, name, seq, filter, destination;
-    if (!headers_find(append->header, BYTES_LITERAL("Nats-Stream-Source"), &value) || !next_word(&value, &name)
-        || !next_word(&value, &seq) || !next_word(&value, &filter) || !next_word(&value, &destination)
-        || !decimal_parse(seq, &append->source_seq)) {
-        return;
+    bytes_t key;
+    if (progress_named(append->header, restore->key, &key, &append->source_seq)) {
+        append->source_key = key;
     }
-    const bytes_t parts[3] = {name, filter, destination};
-    uint32_t size = 0;
-    if ((uint64_t)name.size + filter.size + destination.size + 2 > sizeof(restore->key)) {
-        return;
-    }
-    for (uint32_t i = 0; i < 3; i++) {
-        if (i != 0) {
-            restore->key[size++] = ' ';
-        }
-        memcpy(restore->key + size, parts[i].at, parts[i].size);
-        size += parts[i].size;
-    }
-    append->source_key = bytes_of(restore->key, size);
 }
 
 static bool restore_ttl(restore_t *restore, const archive_entry_t *entry, append_t *append) {

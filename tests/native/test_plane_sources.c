@@ -1,9 +1,11 @@
 /* test_plane_sources.c: what a mirror or source brings to a stream in a plane that discards what is new
  * (jetstream/ingest_refused.c), of one server and of several, here one of them: nothing is passed over, nothing comes
- * twice, and who delivers hears only of what was taken. What members do with it: test_replicas.c.
+ * twice, and who delivers hears only of what was taken. So it is where the record of how far a source had come is
+ * damaged. What members do with it: test_replicas.c.
  */
 #include "stream_rig.h"
 
+#include "disk/env.h"
 #include "jetstream/replicated_private.h"
 #include "meta/meta.h"
 #include "store/ledger.h"
@@ -40,9 +42,8 @@ static stream_state_t state(void) {
     return found;
 }
 
-/* The stream discards what is new, and has room for so many messages. */
-static void begin(bool shared, int64_t max_msgs, int64_t max_msg_size) {
-    plane_limits_t limits = rig_limits(rig_new_directory());
+static void begin_in(const char *directory, bool again, bool shared, int64_t max_msgs, int64_t max_msg_size) {
+    plane_limits_t limits = rig_limits(directory);
     limits.clustered = shared ? CLUSTERED_ROUTES | CLUSTERED_META : 0;
     plane = rig_open_with(rig_directory, limits);
     rig_account(plane, RIG_ACCOUNT, ACCOUNT_JETSTREAM, "");
@@ -51,7 +52,7 @@ static void begin(bool shared, int64_t max_msgs, int64_t max_msg_size) {
     config.discard = 1;
     config.max_msgs = max_msgs;
     config.max_msg_size = (int32_t)max_msg_size;
-    const plane_command_t put = {.op = COMMAND_STREAM_PUT, .target = 1};
+    const plane_command_t put = {.op = COMMAND_STREAM_PUT, .target = 1, .arg = again};
     CHECK_EQ_I64(STATUS_OK, asked(put, &config, sizeof config, rig_stream_strings, 8).status);
     if (!shared) {
         return;
@@ -68,12 +69,21 @@ static void begin(bool shared, int64_t max_msgs, int64_t max_msg_size) {
     }
 }
 
+/* The stream discards what is new, and has room for so many messages. */
+static void begin(bool shared, int64_t max_msgs, int64_t max_msg_size) {
+    begin_in(rig_new_directory(), false, shared, max_msgs, max_msg_size);
+}
+
 /* The stream takes from the consumer C of the stream O, which delivers to the subject d. */
-static void start(bool mirror) {
+static status_t started(bool mirror) {
     static const char *const parts[] = {"d", "C", "O", ">", ">", "", "O > >", "O"};
     const ingest_config_t config = {.mirror = mirror, .silence_ns = INT64_MAX};
     const plane_command_t command = {.op = COMMAND_INGEST_START, .target = 1, .arg = 1};
-    CHECK_EQ_I64(STATUS_OK, asked(command, &config, sizeof config, parts, 8).status);
+    return asked(command, &config, sizeof config, parts, 8).status;
+}
+
+static void start(bool mirror) {
+    CHECK_EQ_I64(STATUS_OK, started(mirror));
 }
 
 static ingest_state_t stopped(void) {
@@ -202,9 +212,68 @@ static void too_large(void) {
     }
 }
 
+/* ---- how far it had come, damaged in both places ----------------------------------------------------------------- */
+
+static void spoil_progress(void) {
+    char reason[256];
+    env_t *env;
+    store_key_t key;
+    bytes_t found = BYTES_NONE;
+    core_shutdown(plane);
+    rig_close(plane);
+    CHECK_EQ_I64(STATUS_OK, env_open(rig_directory, 256 << 20, false, &env, reason, sizeof reason));
+    CHECK_EQ_I64(STATUS_OK, env_write_begin(env));
+    key_record(&key, RECORD_SOURCE, BYTES_NONE);
+    CHECK_EQ_I64(STATUS_OK, env_write_seek(env, DB_RECORDS, key_bytes(&key), &found)); /* sealed: hidden behind it */
+    CHECK(found.size > 1 && found.at[0] == RECORD_SOURCE);
+    key.size = found.size;
+    memcpy(key.at, found.at, found.size);
+    CHECK_EQ_I64(STATUS_OK, env_write_raw(env, DB_RECORDS, key_bytes(&key), BYTES_LITERAL("spoiled, long enough")));
+    CHECK_EQ_I64(STATUS_OK, env_write_commit(env));
+    env_close(env);
+    begin_in(rig_directory, true, false, -1, -1);
+}
+
+/* Three of the source, and one of a client behind them. */
+static void three_and_one(void) {
+    begin(false, -1, -1);
+    start(false);
+    for (uint64_t i = 0; i < 3; i++) {
+        deliver(5 + i, 1 + i, 8);
+    }
+    until_stored(3);
+    rig_say(plane, rig_client(plane), "PUB s.b 1\r\nx\r\n");
+    until_stored(4);
+}
+
+static void messages_tell(void) {
+    three_and_one();
+    spoil_progress();
+    start(false);
+    for (uint64_t i = 0; i < 4; i++) {
+        deliver(5 + i, 1 + i, 8);
+    }
+    until_stored(5);
+    CHECK_EQ_U64(8, stopped().last_sequence);
+    rig_close_and_remove(plane);
+}
+
+static void a_gap_tells_nothing(void) {
+    three_and_one();
+    const plane_command_t delete = {.op = COMMAND_MESSAGE_DELETE, .target = 1, .arg = 3};
+    CHECK_EQ_I64(STATUS_OK, asked(delete, NULL, 0, NULL, 0).status);
+    spoil_progress();
+    CHECK_EQ_I64(STATUS_CORRUPT, started(false));
+    CHECK_EQ_U64(3, state().messages);
+    rig_close_and_remove(plane);
+}
+
 int main(void) {
     RUN("a full stream's copy waits for room, and goes on behind what it has", alone_waits);
     RUN("so does that of a stream of several servers, though more was on its way", several_wait);
     RUN("what is too large for a stream of several servers does not stop its copy", too_large);
+    RUN("a source whose progress is damaged goes on behind its last message here", messages_tell);
+    RUN("it takes nothing, rather than all once more, where a removed message may have been a later one",
+        a_gap_tells_nothing);
     return TEST_RESULT();
 }

@@ -1,12 +1,19 @@
-"""Log lines about an origin's stream that is not the one that a copy knew.
+"""Log lines about a copy that cannot simply go on: its origin's stream is not the one that it knew, or its position is
+lost.
 
-Not here: how that is found out (replica.py).
+Not here: how that is found out (replica.py; the plane, for a position).
 """
 
 from __future__ import annotations
 
-from leafd.links.replica import Slot
+from typing import Final
+
+from leafd import native_types as t
+from leafd.links.refusals import WAIT_S
+from leafd.links.replica import Replica, Slot
 from leafd.operator_log import Log
+
+DAMAGED_WAIT_S: Final = 600.0
 
 
 def made_anew(log: Log, slot: Slot) -> None:
@@ -39,3 +46,19 @@ def put_back(log: Log, slot: Slot, had: int, ends: int) -> None:
         account=slot.account_name,
         stream=slot.stream_name,
     )
+
+
+def not_begun(log: Log, replica: Replica, error: Exception) -> float:
+    """How many seconds a copy waits that the plane did not begin. Told of is a source whose position is damaged and
+    does not follow from its last messages: all of it would come once more."""
+    if not isinstance(error, t.PlaneError) or error.status != t.Status.CORRUPT:
+        return WAIT_S
+    slot = replica.slot
+    replica.error = {"code": 500, "err_code": 10029, "description": "the source's position is damaged here"}
+    log.error(
+        f"the position of {slot.stream_name} in stream {slot.origin.stream} is damaged: nothing is taken of it",
+        event="source_position_damaged",
+        account=slot.account_name,
+        stream=slot.stream_name,
+    )
+    return DAMAGED_WAIT_S

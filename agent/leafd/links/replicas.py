@@ -174,8 +174,7 @@ class Replicas:
                 self._kick(active)
 
     def link_down(self, link: Link) -> None:
-        """A leaf link was lost, and with it what was under way. Its slots are told of as stopped, and start when
-        it is back: nothing can be asked before."""
+        """A leaf link was lost, and with it what was under way. Its slots are told of as stopped until it is back."""
         self._ways.pop(link.connection, None)
         self._leaders.link_down(link)
         if link.bind is None:
@@ -493,10 +492,11 @@ class Replicas:
                 spared=order.spared,
                 span=order.span,
             )
-        except Exception:
+        except Exception as error:
             # Nobody takes in what the consumer sends, and no event would ever say so.
             self._delete_consumer(active)
-            active.replica.lost(order.last_sequence, trio.current_time(), refusals.WAIT_S)
+            wait_s = origin_news.not_begun(self._log, active.replica, error)
+            active.replica.lost(order.last_sequence, trio.current_time(), wait_s)
             self._due(active)
             raise
         active.ingesting, active.link = True, link

@@ -132,6 +132,8 @@ class FakePlane(Unwilling):
     ) -> None:
         self.told[deliver_subject] = link if alone else 0
         self.fail_if_broken("start")
+        if "position" in self.broken:
+            raise t.PlaneError(t.Status.CORRUPT, "starting a source")
         self.started = {"silence_ns": silence_ns, "spared": spared, "repaid": len(self.repaid)}
         parts = {"last_sequence": last_sequence, "consumer": consumer, "source": source, "behind": durable_behind}
         parts["origin"] = origin
