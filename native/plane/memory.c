@@ -28,7 +28,7 @@
  * rings (7 MB at the smallest limit do for publishers that wait for the disk), output, control, batches.
  *
  * Archives. What has come of restores and is not stored yet. One part: few are restored at a time, and one alone may
- * have more (jetstream/backup/restore.py). It is one that interest did without.
+ * have more (jetstream/backup/restoring.py). It is one that interest did without.
  */
 #include "plane/memory.h"
 

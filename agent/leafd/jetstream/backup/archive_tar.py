@@ -12,7 +12,7 @@ piece.
     message of that sequence was removed later.
 
 What came in is sound as far as the checksums of the S2 stream around it say; the records' own (HighwayHash) are not
-looked at. Pure. Not here: what becomes of the entries (restore.py).
+looked at. Pure. Not here: what becomes of the entries (restoring.py).
 """
 
 from __future__ import annotations
