@@ -148,11 +148,17 @@ static void take_role(group_t *group) {
     }
 }
 
+static void save_promise(group_t *group, const raft_output_t *output) {
+    const ledger_promise_t promise = {.term = output->term,
+                                      .patience = output->patience,
+                                      .vote_peer = output->vote.peer,
+                                      .vote_disk = output->vote.disk};
+    check(store_ledger_promise(group->ledger, &promise) == STATUS_OK);
+}
+
 static void carry_out(group_t *group, const raft_output_t *output) {
     switch (output->action) {
-    case RAFT_SAVE:
-        check(store_ledger_promise(group->ledger, output->term, output->vote.peer, output->vote.disk) == STATUS_OK);
-        break;
+    case RAFT_SAVE: save_promise(group, output); break;
     case RAFT_CUT: check(store_ledger_cut(group->ledger, output->from) == STATUS_OK); break;
     case RAFT_APPEND:
         if (group->received.size > 0) {

@@ -198,7 +198,7 @@ static status_t load_promise(group_t *group, loading_t *loading, const ledger_pr
     raft_start_t *start = &loading->start;
     raft_config_t floor;
     if (!frame_read_members(promise->members, &floor) || promise->floor > RAFT_INDEX_MAX
-        || promise->floor_term > promise->term || promise->term > RAFT_TERM_MAX
+        || promise->floor_term > promise->term || promise->term > RAFT_TERM_MAX || promise->patience > RAFT_PATIENCE_MAX
         || trail_last_term(&start->trail) > promise->term) {
         return STATUS_CORRUPT;
     }
@@ -214,6 +214,7 @@ static status_t load_promise(group_t *group, loading_t *loading, const ledger_pr
     start->configs[1] = loading->configs > 0 ? loading->config[1] : floor;
     start->configs[0] = loading->configs > 1 ? loading->config[0] : floor;
     start->term = promise->term;
+    start->patience = promise->patience;
     start->vote = (raft_disk_t){.peer = promise->vote_peer, .disk = promise->vote_disk};
     start->commit = group->ledger->applied;
     group->committed = start->commit;

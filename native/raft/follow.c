@@ -15,6 +15,19 @@ static void refuse_entries(raft_t *raft, raft_outputs_t *out, const raft_message
     answer->index = hint > raft->commit ? hint : raft->commit;
     check(trail_term(&raft->trail, answer->index, &answer->log_term));
     answer->stamp_ns = message->stamp_ns;
+    answer->entry_term = 1; /* it waits for no disk, and so promises no more than ever */
+}
+
+/* Its leader's times are its own. The disk has the longest promise that may hold still: of a longer one it hears when
+ * that is asked for, and of a shorter one when the longer ones end before. */
+static void keep_promise(raft_t *raft, raft_outputs_t *out, const raft_message_t *message, int64_t now_ns) {
+    raft->patience = message->patience < RAFT_PATIENCE_MAX ? message->patience : RAFT_PATIENCE_MAX;
+    bool shorter =
+        raft->patience < raft->kept && (raft->promise_ns <= now_ns + raft_election_ns(raft) || !RULE(PROMISE_ON_DISK));
+    raft_promise(raft, now_ns);
+    if (raft->patience <= raft->kept && !shorter) return;
+    raft->kept = raft->patience;
+    raft_save(raft, out);
 }
 
 static void cut_log(raft_t *raft, raft_outputs_t *out, raft_index_t behind) {
@@ -73,6 +86,7 @@ void raft_entries(raft_t *raft, raft_outputs_t *out, const raft_message_t *messa
         raft_follow(raft, out, message->term, message->from, now_ns);
     }
     raft->heard_ns = now_ns;
+    keep_promise(raft, out, message, now_ns);
     raft_set_due(raft, now_ns);
     if (message->entry_term > message->term) return;
     raft_term_t term;
@@ -94,4 +108,5 @@ void raft_entries(raft_t *raft, raft_outputs_t *out, const raft_message_t *messa
     answer->index = upto;
     answer->commit = raft->commit;
     answer->stamp_ns = message->stamp_ns;
+    answer->entry_term = 1u + raft->patience;
 }

@@ -9,7 +9,8 @@
 #define FLAG_HANDOVER 2u
 #define FLAG_FULL 4u
 #define FLAG_RESTS 8u
-#define FLAGS (FLAG_GRANTED | FLAG_HANDOVER | FLAG_FULL | FLAG_RESTS)
+#define PATIENCE_SHIFT 4u /* two bits; an earlier version, which takes no frame with them, is sent none */
+#define FLAGS (FLAG_GRANTED | FLAG_HANDOVER | FLAG_FULL | FLAG_RESTS | RAFT_PATIENCE_MAX << PATIENCE_SHIFT)
 #define AT_COUNT 6u
 #define AT_SIZE 48u
 #define AT_CRC 52u
@@ -109,6 +110,7 @@ static bool read_message(frame_t *frame, frame_message_t *next) {
                                      .handover = (at[9] & FLAG_HANDOVER) != 0,
                                      .full = (at[9] & FLAG_FULL) != 0,
                                      .rests = (at[9] & FLAG_RESTS) != 0,
+                                     .patience = (uint8_t)(at[9] >> PATIENCE_SHIFT & RAFT_PATIENCE_MAX),
                                      .term = load_be64(at + 16),
                                      .index = load_be64(at + 24),
                                      .log_term = load_be64(at + 32),
@@ -171,7 +173,8 @@ bool frame_put(frame_writer_t *writer, uint64_t group, const raft_message_t *mes
     store_be64(at, group);
     at[8] = (uint8_t)message->subject;
     at[9] = (uint8_t)((message->granted ? FLAG_GRANTED : 0) | (message->handover ? FLAG_HANDOVER : 0)
-                      | (message->full ? FLAG_FULL : 0) | (message->rests ? FLAG_RESTS : 0));
+                      | (message->full ? FLAG_FULL : 0) | (message->rests ? FLAG_RESTS : 0)
+                      | (uint32_t)message->patience << PATIENCE_SHIFT);
     store_be16(at + AT_ENTRIES, 0);
     store_be32(at + AT_ENTRIES_SIZE, 0);
     store_be64(at + 16, message->term);

@@ -51,7 +51,8 @@ bool raft_alter(raft_t *raft, raft_outputs_t *out, raft_change_t change, raft_di
     raft->configs[1] = config;
     for (uint32_t i = 0; i < config.count; i++) {
         raft_progress_t *progress = &raft->progress[i];
-        *progress = (raft_progress_t){.next = raft->trail.last, .stamp_ns = INT64_MIN, .match_ns = INT64_MIN};
+        *progress = (raft_progress_t){
+            .next = raft->trail.last, .stamp_ns = INT64_MIN, .match_ns = INT64_MIN, .until_ns = INT64_MIN};
         for (uint32_t j = 0; j < old.count; j++) {
             if (same_disk(old.at[j].id, config.at[i].id)) *progress = before[j];
         }
@@ -65,7 +66,7 @@ bool raft_transfer(raft_t *raft, raft_disk_t to, int64_t now_ns) {
     if (raft->role != RAFT_LEADER || raft->successor.peer != 0 || same_disk(to, raft->self)) return false;
     if (place == RAFT_MEMBERS_MAX || !raft_members(raft)->at[place].voter) return false;
     raft->successor = to;
-    raft->handover_ns = now_ns + raft->times.election_ns;
+    raft->handover_ns = now_ns + raft_election_ns(raft);
     raft->progress[place].handed = false;
     raft->due_ns = now_ns; /* the next beat begins it */
     return true;

@@ -4,6 +4,9 @@
 
 #include "raft/raft.h"
 
+/* One to ask, one to be elected, one for what is late. */
+#define TRIPS_IN_ELECTION 3
+
 /* Tests take one rule out at a time, to see that their invariants find it missing (tests/native/test_raft_rules.c). */
 #ifdef RAFT_RULES
 typedef enum raft_rule {
@@ -30,6 +33,12 @@ typedef enum raft_rule {
     RULE_MEMBERS_COUNT,   /* only members count */
     RULE_REST_SINCE,      /* an answer is for what was named when it was asked for */
     RULE_REST_FOLLOWS,    /* and from who follows still */
+    RULE_REST_PATIENCE,   /* and for as long as it was named to promise */
+    RULE_LEASE_PROMISED,  /* a lease is for as long as was promised, not as was asked for */
+    RULE_PROMISE_LASTS,   /* a promise is not shortened by a later one */
+    RULE_PROMISE_STARTS,  /* nor by a start */
+    RULE_PROMISE_ON_DISK, /* nor forgotten on the disk while it holds */
+    RULE_PROMISE_SELF,    /* and is kept towards oneself */
     RULES,
 } raft_rule_t;
 extern raft_rule_t raft_without;
@@ -45,6 +54,12 @@ void raft_save(raft_t *raft, raft_outputs_t *out);
 void raft_note_write(raft_t *raft, uint64_t write);
 void raft_tell_role(raft_outputs_t *out);
 void raft_set_due(raft_t *raft, int64_t now_ns);
+/* An election's time, as far as the members are from each other. */
+int64_t raft_election_ns(const raft_t *raft);
+/* How far that is: answers took so long. Times become longer at once, shorter by `down` alone, a step at a time. */
+void raft_adapt(raft_t *raft, int64_t trip_ns, bool down);
+/* No vote from now on, for as long as its leader has told. */
+void raft_promise(raft_t *raft, int64_t now_ns);
 /* The place of a disk among the members; RAFT_MEMBERS_MAX: none. */
 uint32_t raft_place(const raft_t *raft, raft_disk_t id);
 bool raft_may_stand(const raft_t *raft);
@@ -72,6 +87,9 @@ void raft_taken(raft_t *raft, raft_outputs_t *out, const raft_message_t *message
 void raft_advance(raft_t *raft, raft_outputs_t *out);
 void raft_beat(raft_t *raft, raft_outputs_t *out, int64_t now_ns);
 bool raft_send_next(raft_t *raft, raft_outputs_t *out, int64_t now_ns);
+
+/* What was sent at that moment, a member has answered, and promised for that long. */
+void raft_note_promise(raft_t *raft, raft_progress_t *progress, int64_t stamp_ns, uint64_t promised);
 
 /* rest.c */
 /* A beat to that member is about to leave: does it say that the member rests? */

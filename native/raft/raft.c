@@ -36,6 +36,7 @@ void raft_save(raft_t *raft, raft_outputs_t *out) {
     raft_output_t *output = raft_put(out, RAFT_SAVE);
     output->term = raft->term;
     output->vote = raft->vote;
+    output->patience = raft->kept;
     output->write = ++raft->write;
 }
 
@@ -102,7 +103,23 @@ void raft_set_due(raft_t *raft, int64_t now_ns) {
         raft->due_ns = now_ns + (raft->times.beat_ns >> sooner);
         return;
     }
-    raft->due_ns = now_ns + raft->times.election_ns + raft->times.election_ns / 1024 * more;
+    raft->due_ns = now_ns + raft_election_ns(raft) + raft_election_ns(raft) / 1024 * more;
+    if (raft->due_ns < raft->promise_ns && RULE(PROMISE_SELF)) raft->due_ns = raft->promise_ns;
+}
+
+int64_t raft_election_ns(const raft_t *raft) {
+    return raft->times.election_ns << raft->patience;
+}
+
+void raft_adapt(raft_t *raft, int64_t trip_ns, bool down) {
+    while (raft->patience < RAFT_PATIENCE_MAX && trip_ns > raft_election_ns(raft) / TRIPS_IN_ELECTION) raft->patience++;
+    if (down && raft->patience > 0 && trip_ns < raft_election_ns(raft) / 8) raft->patience--;
+}
+
+/* The disk has the longest that holds: it forgets one when a shorter one lasts as long. */
+void raft_promise(raft_t *raft, int64_t now_ns) {
+    int64_t until_ns = now_ns + raft_election_ns(raft);
+    if (until_ns >= raft->promise_ns || !RULE(PROMISE_LASTS)) raft->promise_ns = until_ns;
 }
 
 /* A follower of that term from now on; leader: none as long as it is not known. */
@@ -127,6 +144,7 @@ void raft_init(raft_t *raft, const raft_start_t *start, int64_t now_ns) {
     check(start->times.lease_ns < start->times.election_ns);
     check(start->commit >= start->trail.base);
     check(start->commit <= start->trail.last);
+    check(start->patience <= RAFT_PATIENCE_MAX);
     *raft = (raft_t){.times = start->times, .self = start->self, .random = start->seed, .term = start->term};
     raft->vote = start->vote;
     raft->trail = start->trail;
@@ -136,7 +154,10 @@ void raft_init(raft_t *raft, const raft_start_t *start, int64_t now_ns) {
     raft->firm = start->trail.last;
     check(!start->fresh || (start->trail.count == 0 && start->term == start->trail.base_term));
     raft->first = start->first && start->fresh;
-    raft->heard_ns = RULE(QUIET_START) && !start->fresh ? now_ns : now_ns - raft->times.election_ns;
+    raft->patience = RULE(PROMISE_STARTS) ? start->patience : 0;
+    raft->kept = start->patience;
+    raft->heard_ns = RULE(QUIET_START) && !start->fresh ? now_ns : now_ns - raft_election_ns(raft);
+    raft->promise_ns = raft->heard_ns + raft_election_ns(raft);
     raft_set_due(raft, now_ns);
     if (raft->first) {
         raft->due_ns = now_ns;

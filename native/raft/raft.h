@@ -1,6 +1,12 @@
 /* raft.h: one member of one group that agrees on a log: Raft (Ongaro and Ousterhout 2014; Ongaro's thesis for changes
  * of members, pre-vote, transfer and leases).
  *
+ * Members that are far from each other go slower: all times are doubled as often as the leader's `patience` says, which
+ * follows the round trips of a majority. Who asks for votes takes its own from how long the answers took.
+ *
+ *     leader   ENTRIES, patience ------> promises not to vote, and waits, for election_ns << patience; on its disk
+ *              lease_ns << patience <--- TAKEN, entry_term: 1 + patience, for what was sent at its stamp
+ *
  * Sans-IO and pure: no bytes of entries, no disk, no network, and no clock but the `now` of a call. A raft_t has a
  * fixed size and no pointers: a copy of it is the member at that moment, which the tests make use of.
  *
@@ -22,6 +28,8 @@
  * - Its first entry is empty, and it changes no members before that one is committed; one change at a time.
  * - A leader that has not heard a majority for an election time is one no longer. A member that hears a leader grants
  *   no vote, nor does it for an election time after its start: its promise to a leader before that still holds.
+ * - A leader counts on a member's promise for as long as that member said last that it promises, on its disk: patience.
+ *   A promise is never shortened by a later one, holds behind a start, and is kept towards oneself, too.
  * - What stands for the beats of groups at rest renews the lease of those alone that it named when it was sent, and
  *   that the follower that answers still follows in that term.
  * - A member is a disk: (peer, disk). The votes and acknowledgements of any other disk do not count. Requests for votes
@@ -33,37 +41,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "raft/message.h"
 #include "raft/trail.h"
 
-#define RAFT_MEMBERS_MAX 9u
 #define RAFT_OUTPUTS_MAX 32u
-#define RAFT_ENTRIES_MAX 256u /* in one message */
-#define RAFT_WINDOW 4096u     /* entries on their way to one member */
-#define RAFT_NEAR 64u         /* a learner that lacks no more than so many entries may be promoted */
+#define RAFT_WINDOW 4096u /* entries on their way to one member */
+#define RAFT_NEAR 64u     /* a learner that lacks no more than so many entries may be promoted */
 #define RAFT_WRITES_MAX 8u
 #define RAFT_TERM_MAX (UINT64_MAX >> 8) /* messages that claim more are dropped: no sum of ours overflows */
 #define RAFT_INDEX_MAX (UINT64_MAX >> 8)
-
-typedef struct raft_disk {
-    uint64_t peer; /* 0: none */
-    uint64_t disk;
-} raft_disk_t;
-
-static inline bool same_disk(raft_disk_t a, raft_disk_t b) {
-    return a.peer == b.peer && a.disk == b.disk;
-}
-
-typedef struct raft_member {
-    raft_disk_t id;
-    bool voter; /* false: a learner, which gets the log and does not count */
-} raft_member_t;
-
-/* The members from an entry on. */
-typedef struct raft_config {
-    raft_index_t index;
-    uint32_t count;
-    raft_member_t at[RAFT_MEMBERS_MAX];
-} raft_config_t;
 
 typedef struct raft_times {
     int64_t election_ns; /* a follower that hears nothing waits so long, and up to twice as long */
@@ -80,44 +66,8 @@ typedef enum raft_kind {
     RAFT_MEMBERS,
 } raft_kind_t;
 
-typedef enum raft_subject {
-    RAFT_PREVOTE = 1, /* index, log_term: the last entry of who asks; term: the one that it would begin */
-    RAFT_PREVOTED,    /* granted */
-    RAFT_VOTE,        /* as PREVOTE; handover: its leader wants it */
-    RAFT_VOTED,       /* granted */
-    RAFT_ENTRIES,     /* index, log_term: the entry before them; count entries of entry_term; commit; stamp_ns */
-    /* granted: has all up to index; commit: has committed that. Else: `refused` did not fit, index, of log_term there,
-     * may. stamp_ns: of ENTRIES */
-    RAFT_TAKEN,
-    RAFT_HANDOVER, /* begin an election now */
-    RAFT_STATE,    /* a copy of the state up to index, of log_term: the caller's, who calls raft_copied() */
-    RAFT_PAIR,     /* the caller's, in place of the beats of many groups: rest.h */
-    RAFT_PAIRED,   /* .. and the answer to that */
-} raft_subject_t;
-
-typedef struct raft_message {
-    raft_subject_t subject;
-    raft_disk_t from;
-    raft_disk_t to;
-    raft_term_t term;
-    raft_index_t index;
-    raft_term_t log_term;
-    raft_term_t entry_term;
-    uint32_t count;
-    bool granted;
-    bool handover;
-    bool rests; /* ENTRIES: what stands for the beats of many groups speaks for this one, too: rest.h */
-    bool full;  /* TAKEN: it had no room for more of them, which the caller says: more come with the next beat */
-    raft_index_t commit;
-    raft_index_t refused;
-    int64_t stamp_ns;
-    /* Received ENTRIES: the members of the last entries of kind RAFT_MEMBERS among them, at most two, ascending. */
-    uint32_t config_count;
-    const raft_config_t *configs;
-} raft_message_t;
-
 typedef enum raft_action {
-    RAFT_SAVE = 1, /* write term and vote, as `write` */
+    RAFT_SAVE = 1, /* write term, vote and patience, as `write` */
     RAFT_CUT,      /* remove the entries behind from, as `write` */
     RAFT_APPEND,   /* write the entries from..upto of `kind`, as `write`; of MEMBERS: raft_members() */
     RAFT_RESET,    /* begin the log anew behind from, whose term is `term`, as `write`: raft_copied() */
@@ -136,6 +86,7 @@ typedef struct raft_output {
     raft_index_t upto;
     raft_term_t term;
     raft_disk_t vote;
+    uint8_t patience; /* SAVE: with term and vote */
     raft_disk_t to;
     raft_message_t message;
 } raft_output_t;
@@ -156,13 +107,17 @@ typedef struct raft_progress {
     int64_t heard_ns;       /* by our clock when its answer came */
     int64_t stamp_ns;       /* by our clock when what it has answered was sent */
     int64_t match_ns;       /* by our clock when that was first heard */
+    int64_t until_ns;       /* by our clock: it votes for nobody before, as it has promised */
+    int64_t trip_ns;        /* from ENTRIES to TAKEN, as of the last beats; 0: not known */
+    int64_t quickest_ns;    /* since the last beat; 0: none */
     raft_index_t committed; /* it says so */
     raft_index_t rest;      /* the log's last when it was told that it rests; another one, or 0: it does not */
     int64_t rest_ns;        /* by our clock when it was first told */
     raft_pace_t pace;
-    bool paused; /* a probe is on its way */
-    bool beat;   /* it is to hear of us now */
-    bool handed; /* HANDOVER was sent lately */
+    uint8_t promised; /* TAKEN's entry_term */
+    bool paused;      /* a probe is on its way */
+    bool beat;        /* it is to hear of us now */
+    bool handed;      /* HANDOVER was sent lately */
 } raft_progress_t;
 
 typedef struct raft_writing {
@@ -178,8 +133,11 @@ typedef struct raft {
     raft_term_t term;
     raft_disk_t vote;
     raft_disk_t leader;
-    int64_t heard_ns; /* of a leader; of the start */
-    int64_t due_ns;   /* an election, or a leader's next beat */
+    int64_t heard_ns;   /* of a leader; of the start */
+    uint8_t patience;   /* how often its times are doubled: a leader's own, or the one that it was told .. */
+    uint8_t kept;       /* .. and the one on its disk, which no promise of it exceeds that may hold still */
+    int64_t promise_ns; /* before that it votes for nobody */
+    int64_t due_ns;     /* an election, or a leader's next beat */
     raft_index_t commit;
     raft_index_t own_first; /* a leader's first entry */
     raft_term_t rest_term;  /* a follower's: it was told that it rests in that term .. */
@@ -206,6 +164,7 @@ typedef struct raft_start {
     raft_disk_t self;
     raft_term_t term;
     raft_disk_t vote;
+    uint8_t patience;
     trail_t trail;
     raft_config_t configs[2];
     raft_index_t commit; /* at least trail.base */

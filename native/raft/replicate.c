@@ -10,6 +10,8 @@
 #include "base/check.h"
 #include "raft/private.h"
 
+#define TRIPS 4 /* of as many beats, about: a delay of one is none of the way */
+
 static int64_t number_match(const raft_progress_t *progress) {
     return (int64_t)progress->match;
 }
@@ -18,8 +20,13 @@ static int64_t number_heard(const raft_progress_t *progress) {
     return progress->heard_ns;
 }
 
-static int64_t number_stamp(const raft_progress_t *progress) {
-    return progress->stamp_ns;
+static int64_t number_until(const raft_progress_t *progress) {
+    return progress->until_ns;
+}
+
+/* The nearer, the more. */
+static int64_t number_near(const raft_progress_t *progress) {
+    return progress->trip_ns == 0 ? INT64_MIN : -progress->trip_ns;
 }
 
 bool raft_append_own(raft_t *raft, raft_outputs_t *out, raft_kind_t kind, uint32_t count) {
@@ -39,6 +46,44 @@ int64_t raft_next_beat(int64_t every_ns, int64_t now_ns) {
     return now_ns + every_ns - now_ns % every_ns;
 }
 
+void raft_note_promise(raft_t *raft, raft_progress_t *progress, int64_t stamp_ns, uint64_t promised) {
+    uint64_t patience = promised == 0 ? 0 : promised - 1;
+    if (!RULE(LEASE_PROMISED)) patience = raft->patience;
+    if (patience > RAFT_PATIENCE_MAX) patience = RAFT_PATIENCE_MAX;
+    int64_t until_ns = stamp_ns + (raft->times.lease_ns << patience);
+    if (until_ns > progress->until_ns) progress->until_ns = until_ns;
+    if (stamp_ns > progress->stamp_ns) progress->stamp_ns = stamp_ns;
+}
+
+/* The round trips of a majority, each as the quickest of the last beats were: what stood behind a write or many bytes
+ * tells nothing of the way. What rests is named for as long as it was told: another patience is another name. */
+static void measure_trips(raft_t *raft) {
+    uint8_t before = raft->patience;
+    for (uint32_t i = 0; i < raft_members(raft)->count; i++) {
+        raft_progress_t *progress = &raft->progress[i];
+        int64_t trip_ns = progress->quickest_ns;
+        if (trip_ns != 0 && progress->trip_ns != 0) progress->trip_ns += (trip_ns - progress->trip_ns) / TRIPS;
+        if (trip_ns != 0 && progress->trip_ns == 0) progress->trip_ns = trip_ns;
+        progress->quickest_ns = 0;
+    }
+    int64_t near = raft_of_majority(raft, 0, number_near);
+    if (near != INT64_MIN) raft_adapt(raft, -near, true);
+    for (uint32_t i = 0; raft->patience != before && i < raft_members(raft)->count; i++) {
+        if (RULE(REST_PATIENCE)) raft->progress[i].rest = 0;
+    }
+}
+
+/* Beats are as far apart as each member knows that they may be. */
+static int64_t beat_every(const raft_t *raft) {
+    uint8_t least = raft->patience;
+    for (uint32_t i = 0; i < raft_members(raft)->count; i++) {
+        uint8_t promised = raft->progress[i].promised;
+        if (same_disk(raft_members(raft)->at[i].id, raft->self)) continue;
+        least = promised <= least ? (promised == 0 ? 0 : promised - 1) : least;
+    }
+    return raft->times.beat_ns << least;
+}
+
 /* Has that member all there is, and has it answered the last beat so soon that a longer pause costs no lease? */
 static bool is_level(const raft_t *raft, const raft_progress_t *progress, int64_t now_ns) {
     const raft_times_t *times = &raft->times;
@@ -52,7 +97,8 @@ static int64_t beat_after(const raft_t *raft, int64_t now_ns) {
     for (uint32_t i = 0; i < raft_members(raft)->count && rests; i++) {
         rests = same_disk(raft_members(raft)->at[i].id, raft->self) || is_level(raft, &raft->progress[i], now_ns);
     }
-    return raft_next_beat(rests ? raft->times.rest_ns : raft->times.beat_ns, now_ns);
+    int64_t every_ns = beat_every(raft);
+    return raft_next_beat(rests && raft->times.rest_ns > every_ns ? raft->times.rest_ns : every_ns, now_ns);
 }
 
 void raft_lead(raft_t *raft, raft_outputs_t *out, int64_t now_ns) {
@@ -61,8 +107,11 @@ void raft_lead(raft_t *raft, raft_outputs_t *out, int64_t now_ns) {
     raft->successor = (raft_disk_t){0};
     raft->handed = false;
     for (uint32_t i = 0; i < RAFT_MEMBERS_MAX; i++) {
-        raft->progress[i] = (raft_progress_t){
-            .next = raft->trail.last + 1, .heard_ns = now_ns, .stamp_ns = INT64_MIN, .match_ns = INT64_MIN};
+        raft->progress[i] = (raft_progress_t){.next = raft->trail.last + 1,
+                                              .heard_ns = now_ns,
+                                              .stamp_ns = INT64_MIN,
+                                              .match_ns = INT64_MIN,
+                                              .until_ns = INT64_MIN};
     }
     raft->own_first = raft->trail.last + 1;
     if (!raft_append_own(raft, out, RAFT_EMPTY, 1)) {
@@ -122,7 +171,14 @@ void raft_taken(raft_t *raft, raft_outputs_t *out, const raft_message_t *message
     if (raft->role != RAFT_LEADER || place == RAFT_MEMBERS_MAX) return;
     raft_progress_t *progress = &raft->progress[place];
     progress->heard_ns = now_ns;
-    if (message->stamp_ns > progress->stamp_ns) progress->stamp_ns = message->stamp_ns;
+    raft_note_promise(raft, progress, message->stamp_ns, message->entry_term);
+    if (message->entry_term != 0) {
+        progress->promised =
+            (uint8_t)(message->entry_term <= RAFT_PATIENCE_MAX ? message->entry_term : 1 + RAFT_PATIENCE_MAX);
+    }
+    int64_t trip_ns = message->stamp_ns > 0 && message->stamp_ns < now_ns ? now_ns - message->stamp_ns : 0;
+    if (trip_ns != 0 && (progress->quickest_ns == 0 || trip_ns < progress->quickest_ns))
+        progress->quickest_ns = trip_ns;
     if (!message->granted) {
         if (message->refused != 0) take_refusal(raft, progress, message, now_ns);
         return;
@@ -151,7 +207,8 @@ void raft_taken(raft_t *raft, raft_outputs_t *out, const raft_message_t *message
 void raft_beat(raft_t *raft, raft_outputs_t *out, int64_t now_ns) {
     bool removed = !raft_may_stand(raft);
     int64_t heard = raft_of_majority(raft, now_ns, number_heard);
-    if (removed || (now_ns - heard >= raft->times.election_ns && RULE(QUORUM))) {
+    measure_trips(raft);
+    if (removed || (now_ns - heard >= raft_election_ns(raft) && RULE(QUORUM))) {
         raft_follow(raft, out, raft->term, (raft_disk_t){0}, now_ns);
         return;
     }
@@ -159,7 +216,7 @@ void raft_beat(raft_t *raft, raft_outputs_t *out, int64_t now_ns) {
     for (uint32_t i = 0; i < raft_members(raft)->count; i++) {
         raft->progress[i].beat = true;
         raft->progress[i].paused = false;
-        if (now_ns - raft->progress[i].heard_ns >= raft->times.election_ns) raft_rest_ends(&raft->progress[i]);
+        if (now_ns - raft->progress[i].heard_ns >= raft_election_ns(raft)) raft_rest_ends(&raft->progress[i]);
         if (same_disk(raft_members(raft)->at[i].id, raft->successor)) {
             raft->progress[i].handed = false; /* it may have been lost */
             start_handover(raft, out, i);
@@ -176,6 +233,7 @@ static void send_entries(raft_t *raft, raft_outputs_t *out, uint32_t place, bool
     check(trail_term(&raft->trail, message->index, &message->log_term));
     message->commit = raft->commit;
     message->stamp_ns = now_ns;
+    message->patience = progress->promised != 0 ? raft->patience : 0;
     if (with) {
         raft_index_t upto = trail_run_end(&raft->trail, progress->next);
         uint64_t count = upto - message->index;
@@ -198,6 +256,7 @@ static void send_entries(raft_t *raft, raft_outputs_t *out, uint32_t place, bool
 static void send_beat(raft_t *raft, raft_outputs_t *out, uint32_t place, int64_t now_ns) {
     raft_message_t *message = raft_say(raft, out, RAFT_ENTRIES, raft_members(raft)->at[place].id, 0);
     message->stamp_ns = now_ns;
+    message->patience = raft->progress[place].promised != 0 ? raft->patience : 0;
     raft->progress[place].beat = false;
 }
 
@@ -227,6 +286,5 @@ bool raft_send_next(raft_t *raft, raft_outputs_t *out, int64_t now_ns) {
  * them grants a vote. A leader that has handed over once has none any more. */
 bool raft_leased(const raft_t *raft, int64_t now_ns) {
     if (raft->role != RAFT_LEADER || raft->handed || raft->commit < raft->own_first) return false;
-    int64_t stamp = raft_of_majority(raft, now_ns, number_stamp);
-    return stamp != INT64_MIN && now_ns - stamp < raft->times.lease_ns;
+    return now_ns < raft_of_majority(raft, INT64_MAX, number_until);
 }

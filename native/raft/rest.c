@@ -10,6 +10,8 @@ static bool rests_still(const raft_t *raft, const raft_progress_t *progress) {
 bool raft_rest_begins(raft_t *raft, uint32_t place, int64_t now_ns) {
     raft_progress_t *progress = &raft->progress[place];
     raft_index_t last = raft->trail.last;
+    uint8_t promised = progress->promised == 0 ? 1 : progress->promised;
+    if (promised != 1u + raft->patience && RULE(REST_PATIENCE)) return false;
     if (raft->times.rest_ns == 0 || progress->pace != RAFT_FLOWING || raft->commit != last || progress->match != last
         || progress->committed != last)
         return false;
@@ -46,6 +48,7 @@ bool raft_rests_under(const raft_t *raft, raft_disk_t leader) {
 
 void raft_hear(raft_t *raft, int64_t now_ns) {
     raft->heard_ns = now_ns;
+    raft_promise(raft, now_ns);
     raft_set_due(raft, now_ns);
 }
 
@@ -66,7 +69,7 @@ void raft_confirm(raft_t *raft, raft_disk_t member, int64_t stamp_ns, int64_t un
     if (since_ns > stamp_ns && RULE(REST_SINCE)) return;
     raft_progress_t *progress = &raft->progress[place];
     progress->heard_ns = now_ns;
-    if (stamp_ns > progress->stamp_ns) progress->stamp_ns = stamp_ns;
+    raft_note_promise(raft, progress, stamp_ns, progress->promised);
     if (until_ns > raft->due_ns && all_rest(raft, until_ns, now_ns)) raft->due_ns = until_ns;
 }
 

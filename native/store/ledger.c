@@ -483,6 +483,7 @@ static status_t promise_change(ledger_t *ledger, const ledger_promise_t *change,
         promise.name = change->name != 0 ? change->name : promise.name;
     } else {
         promise.term = change->term;
+        promise.patience = change->patience;
         promise.vote_peer = change->vote_peer;
         promise.vote_disk = change->vote_disk;
     }
@@ -492,10 +493,9 @@ static status_t promise_change(ledger_t *ledger, const ledger_promise_t *change,
     return STATUS_OK;
 }
 
-status_t store_ledger_promise(ledger_t *ledger, uint64_t term, uint64_t vote_peer, uint64_t vote_disk) {
+status_t store_ledger_promise(ledger_t *ledger, const ledger_promise_t *change) {
     check(!ledger->foreign);
-    const ledger_promise_t change = {.term = term, .vote_peer = vote_peer, .vote_disk = vote_disk};
-    return promise_change(ledger, &change, false);
+    return promise_change(ledger, change, false);
 }
 
 status_t store_ledger_floor(ledger_t *ledger, uint64_t index, uint64_t term, bytes_t members) {

@@ -37,6 +37,7 @@
 #define LEDGER_PART 4          /* of the journal, for all ledgers */
 #define LEDGER_MEMBERS_MAX 512 /* bytes */
 #define LEDGER_NOTE_MAX 48u    /* likewise */
+#define LEDGER_TERM_MAX (UINT64_MAX >> 8)
 
 typedef enum ledger_outcome { LEDGER_FOUND = 0, LEDGER_NONE, LEDGER_UNKNOWN } ledger_outcome_t;
 
@@ -49,7 +50,8 @@ typedef struct ledger_entry {
 } ledger_entry_t;
 
 typedef struct ledger_promise {
-    uint64_t term;
+    uint64_t term;    /* at most LEDGER_TERM_MAX */
+    uint8_t patience; /* of which term leaves room */
     uint64_t vote_peer;
     uint64_t vote_disk;
     uint64_t floor; /* entries up to there are gone */
@@ -151,8 +153,8 @@ static inline bool store_ledger_takes(const store_t *store, uint64_t bytes) {
 LEAF_MUST_USE status_t store_ledger_put(ledger_t *ledger, const ledger_entry_t *entry);
 /* Removes the entries behind index, which is not below what is applied. */
 LEAF_MUST_USE status_t store_ledger_cut(ledger_t *ledger, uint64_t index);
-/* Term and vote. */
-LEAF_MUST_USE status_t store_ledger_promise(ledger_t *ledger, uint64_t term, uint64_t vote_peer, uint64_t vote_disk);
+/* The term, the patience and the vote of it. */
+LEAF_MUST_USE status_t store_ledger_promise(ledger_t *ledger, const ledger_promise_t *change);
 /* Removes the entries up to index, which is applied; its term and members are kept in the promise. */
 LEAF_MUST_USE status_t store_ledger_floor(ledger_t *ledger, uint64_t index, uint64_t term, bytes_t members);
 /* The state is put anew as it was after begin's floor, in place of all entries: those are gone, and it is applied up to

@@ -9,7 +9,8 @@ bool promise_unpack(bytes_t value, ledger_promise_t *promise) {
     if (value.size < PROMISE_FIXED_SIZE || value.size > PROMISE_SIZE_MAX) {
         return false;
     }
-    *promise = (ledger_promise_t){.term = load_be64(value.at),
+    *promise = (ledger_promise_t){.term = load_be64(value.at) & LEDGER_TERM_MAX,
+                                  .patience = value.at[0],
                                   .vote_peer = load_be64(value.at + 8),
                                   .vote_disk = load_be64(value.at + 16),
                                   .floor = load_be64(value.at + 24),
@@ -22,7 +23,8 @@ bool promise_unpack(bytes_t value, ledger_promise_t *promise) {
 
 uint32_t promise_pack(const ledger_promise_t *promise, uint64_t disk, uint8_t value[PROMISE_SIZE_MAX]) {
     check(promise->members.size <= LEDGER_MEMBERS_MAX);
-    store_be64(value, promise->term);
+    check(promise->term <= LEDGER_TERM_MAX);
+    store_be64(value, promise->term | (uint64_t)promise->patience << 56);
     store_be64(value + 8, promise->vote_peer);
     store_be64(value + 16, promise->vote_disk);
     store_be64(value + 24, promise->floor);

@@ -98,7 +98,9 @@ static void do_ledger(store_t *store, uint64_t op, uint64_t (*below)(uint64_t n)
         uint64_t floor = ledger->floor + below(ledger->applied - ledger->floor + 1);
         CHECK_EQ_I64(STATUS_OK, store_ledger_floor(ledger, floor, op / 50, text("other members")));
     } else {
-        CHECK_EQ_I64(STATUS_OK, store_ledger_promise(ledger, op, op % 5, 1));
+        CHECK_EQ_I64(STATUS_OK, store_ledger_promise(
+                                    ledger, &(ledger_promise_t){
+                                                .term = op, .patience = op % 4, .vote_peer = op % 5, .vote_disk = 1}));
     }
 }
 

@@ -32,6 +32,7 @@ typedef struct entry {
 typedef struct disk {
     raft_term_t term;
     raft_disk_t vote;
+    uint8_t patience;
     raft_index_t base;
     raft_term_t base_term;
     const raft_config_t *base_config;
@@ -44,6 +45,7 @@ typedef struct write_op {
     uint64_t number;
     raft_term_t term;
     raft_disk_t vote;
+    uint8_t patience;
     raft_index_t from, upto;
     const raft_config_t *config;
     entry_t *entries;
@@ -52,6 +54,7 @@ typedef struct write_op {
 typedef struct parcel {
     raft_message_t message;
     uint64_t after; /* of the sender's writes; 0: has left */
+    int64_t ripe;   /* it is there at that time */
     bool copy;
     const raft_config_t *config;
     entry_t *entries;
@@ -91,11 +94,13 @@ typedef struct sim {
     uint32_t hurry;   /* of 16: how long the steps of time are */
     uint32_t writing; /* of 16: how quick the disks are */
     bool quiet;       /* little is proposed: groups come to rest */
+    bool far;         /* members are at times so far from each other that they go slower */
+    int64_t delay;    /* .. as far, one way */
     bool eager;       /* new leaders change members at once, if they may */
     raft_outputs_t out;
     raft_config_t configs[CONFIGS_MAX];
     uint32_t config_count;
-    uint64_t elections, commits, changes, copies, crashes, leases, heard;
+    uint64_t elections, commits, changes, copies, crashes, leases, heard, patient;
     int64_t watched; /* of the time: it went on by no more than 60 ms at once, so that members saw it pass */
 } sim_t;
 
@@ -130,6 +135,7 @@ static void bag_put(sim_t *sim, const parcel_t *parcel) {
         sim->bag_count++;
     }
     sim->bag[at] = *parcel;
+    sim->bag[at].ripe = sim->time + sim->delay;
 }
 
 static const raft_config_t no_members;
@@ -161,6 +167,7 @@ static void disk_do(disk_t *disk, const write_op_t *op) {
     case RAFT_SAVE:
         disk->term = op->term;
         disk->vote = op->vote;
+        disk->patience = op->patience;
         return;
     case RAFT_CUT: disk->last = op->from < disk->last ? op->from : disk->last; return;
     case RAFT_APPEND:

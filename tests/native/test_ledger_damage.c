@@ -72,7 +72,8 @@ static void begin_harmed(harm_t what, bool with_id) {
     ledger_t *ledger;
     begin();
     CHECK_EQ_I64(STATUS_OK, store_ledger_make(rig.store, 7, 70, BYTES_NONE, &ledger));
-    CHECK_EQ_I64(STATUS_OK, store_ledger_promise(ledger, 3, 1, 2));
+    CHECK_EQ_I64(STATUS_OK,
+                 store_ledger_promise(ledger, &(ledger_promise_t){.term = 3, .vote_peer = 1, .vote_disk = 2}));
     fill_up(ledger, 10);
     CHECK_EQ_I64(STATUS_OK, store_ledger_touch(ledger));
     store_ledger_applied(ledger, 3);
@@ -145,7 +146,8 @@ static void lost_batch(void) {
     CHECK_EQ_I64(STATUS_OK, store_ledger_make(rig.store, 7, 70, BYTES_NONE, &ledger));
     CHECK(store_ledger_disk(rig.store, &disk));
     for (uint64_t term = 1; term < 8; term++) {
-        CHECK_EQ_I64(STATUS_OK, store_ledger_promise(ledger, term, 1, disk));
+        CHECK_EQ_I64(STATUS_OK, store_ledger_promise(
+                                    ledger, &(ledger_promise_t){.term = term, .vote_peer = 1, .vote_disk = disk}));
         rig_sync(&rig);
     }
     rig_kill(&rig);

@@ -58,7 +58,8 @@ static void begin(void) {
         const ledger_entry_t entry = {.index = index, .term = index / 3, .bytes = bytes_at(index)};
         CHECK_EQ_I64(STATUS_OK, store_ledger_put(ledger, &entry));
     }
-    CHECK_EQ_I64(STATUS_OK, store_ledger_promise(ledger, 9, 4, 5));
+    CHECK_EQ_I64(STATUS_OK,
+                 store_ledger_promise(ledger, &(ledger_promise_t){.term = 9, .vote_peer = 4, .vote_disk = 5}));
     CHECK_EQ_I64(STATUS_OK, store_ledger_touch(ledger));
     store_ledger_applied(ledger, 5);
     CHECK_EQ_I64(STATUS_OK, store_ledger_floor(ledger, 2, 0, text("second")));
@@ -153,7 +154,7 @@ static status_t put_next(void) {
 }
 
 static status_t promise_more(void) {
-    return store_ledger_promise(ledger, 10, 1, 1);
+    return store_ledger_promise(ledger, &(ledger_promise_t){.term = 10, .vote_peer = 1, .vote_disk = 1});
 }
 
 static status_t apply_more(void) {

@@ -17,6 +17,7 @@ static raft_message_t entries_message(void) {
                             .term = 9,
                             .index = 1000,
                             .log_term = 7,
+                            .patience = 3,
                             .entry_term = 8,
                             .commit = 990,
                             .stamp_ns = -5};
@@ -67,7 +68,7 @@ static void what_is_written_is_read_again(void) {
     CHECK(got->term == expected.term && got->index == expected.index && got->log_term == expected.log_term);
     CHECK(got->entry_term == expected.entry_term && got->commit == 990 && got->stamp_ns == -5);
     CHECK_EQ_U64(4, got->count);
-    CHECK(!got->granted && !got->handover);
+    CHECK(!got->granted && !got->handover && !got->rests && got->patience == expected.patience);
     CHECK_EQ_U64(2, got->config_count);
     CHECK(got->configs[0].index == 1003 && got->configs[0].count == 3 && !got->configs[0].at[2].voter);
     CHECK(got->configs[1].index == 1004 && got->configs[1].count == 2
@@ -92,7 +93,7 @@ static void bytes_are_as_drawn(void) {
         53,  54,  55,  56,                                       /* to */
         0,   0,   0,   0,   0,   0,   0,   3,   0,  0,  0,  135, /* sent_ns, size */
         0,   0,   0,   0,                                        /* crc, checked below */
-        0,   0,   0,   0,   0,   0,   0,   77,  5,  0,  0,  1,
+        0,   0,   0,   0,   0,   0,   0,   77,  5,  48, 0,  1,
         0,   0,   0,   7, /* group, subject, flags, entries, their size */
         0,   0,   0,   0,   0,   0,   0,   9,   0,  0,  0,  0,
         0,   0,   3,   232, /* term, index */
@@ -151,7 +152,7 @@ static void lies_are_refused(void) {
         {6, 17, "more than a frame may have"},
         {56 + 8, 0, "a subject that is none"},
         {56 + 8, RAFT_PAIRED + 1, "another"},
-        {56 + 9, 16, "a flag that is none"},
+        {56 + 9, 64, "a flag that is none"},
         {56 + 11, 3, "fewer entries than there are"},
         {56 + 11, 5, "more entries"},
         {56 + 10, 2, "more than a message may have"},

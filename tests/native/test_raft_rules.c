@@ -1,8 +1,8 @@
-/* test_raft_rules.c: the test of the tests: with any one rule of the core taken out, a promise of test_raft.c or
- * test_raft_rest.c is broken, or the invariants of raft_sim.h find a schedule in which it was needed. The core is
- * compiled into this program once more, with the rules as switches (native/raft/private.h), and without sanitizers: a
- * core without a rule is not the one that they are to judge. A process for each rule: an invariant of the core itself
- * may end it, which is found as well.
+/* test_raft_rules.c: the test of the tests: with any one rule of the core taken out, a promise of test_raft.c,
+ * test_raft_rest.c or test_raft_far.c is broken, or the invariants of raft_sim.h find a schedule in which it was
+ * needed. The core is compiled into this program once more, with the rules as switches (native/raft/private.h), and
+ * without sanitizers: a core without a rule is not the one that they are to judge. A process for each rule: an
+ * invariant of the core itself may end it, which is found as well.
  */
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -27,6 +27,9 @@ raft_rule_t raft_without;
 #undef main
 #define main promises_at_rest
 #include "test_raft_rest.c"
+#undef main
+#define main promises_from_afar
+#include "test_raft_far.c"
 #undef main
 #include "raft_sim.h"
 
@@ -59,12 +62,18 @@ static const struct {
     {RULE_MEMBERS_COUNT, "a member is a disk"},
     {RULE_REST_SINCE, "what stands for beats is answered for what it named when it was sent"},
     {RULE_REST_FOLLOWS, "and by who follows still"},
+    {RULE_REST_PATIENCE, "and for the time for which it was named"},
+    {RULE_LEASE_PROMISED, "a lease is for as long as was promised"},
+    {RULE_PROMISE_LASTS, "a promise is not shortened by a later one"},
+    {RULE_PROMISE_STARTS, "nor by a start"},
+    {RULE_PROMISE_ON_DISK, "nor on the disk while it holds"},
+    {RULE_PROMISE_SELF, "a promise is kept towards oneself"},
 };
 
 static sim_t sim;
 
 static int promises(void) {
-    return promises_moving() != 0 || promises_at_rest() != 0;
+    return promises_moving() != 0 || promises_at_rest() != 0 || promises_from_afar() != 0;
 }
 
 typedef struct finding {

@@ -1,7 +1,7 @@
 /* test_raft_schedules.c: 100,000 schedules of test_raft_sim.c. The sanitizers, under which that one runs, would take
  * minutes for so many: the core is compiled into this program once more, without them (meson.build).
  *
- * Of the rules in test_raft_rules.c, the one that is missed least is found missing by schedule 1,375.
+ * Of the rules in test_raft_rules.c, the one that is missed least is found missing by schedule 7,483.
  * LEAFD_RAFT_SCHEDULES=n runs n of them.
  */
 #include <stdlib.h>

@@ -100,9 +100,8 @@ static uint64_t member_name(const world_t *world, uint32_t i, uint64_t hash) {
     const raft_t *raft = &world->raft[i];
     hash = mixed(hash,
                  raft->role | raft->term << 4 | raft->vote.peer << 12 | raft->leader.peer << 20 | raft->commit << 28);
-    hash =
-        mixed(hash, raft->firm | (uint64_t)raft->votes << 8 | (uint64_t)raft->self_voted << 16
-                        | (uint64_t)(world->now[i] - raft->heard_ns < times.election_ns) << 17 | raft->own_first << 20);
+    hash = mixed(hash, raft->firm | (uint64_t)raft->votes << 8 | (uint64_t)raft->self_voted << 16
+                           | (uint64_t)(world->now[i] < raft->promise_ns) << 17 | raft->own_first << 20);
     hash = disk_name(disk_name(hash, &world->mine[i]), &world->disk[i]);
     for (uint32_t j = 0; j < world->write_count[i]; j++) hash = disk_name(hash, &world->writes[i][j].after);
     for (uint32_t j = 0; j < MEMBERS && raft->role == RAFT_LEADER; j++) {

@@ -64,6 +64,7 @@ static void look_at(twin_t *twin) {
     CHECK_EQ_I64(LEDGER_FOUND, store_ledger_promised(ledger, &promise));
     CHECK_EQ_U64(twin->term, promise.term);
     CHECK_EQ_U64(twin->vote, promise.vote_peer);
+    CHECK_EQ_U64(twin->vote % 4, promise.patience);
     CHECK_EQ_U64(twin->vote + 1, promise.vote_disk);
     CHECK_EQ_U64(twin->floor, promise.floor);
     CHECK_EQ_U64(twin->floor_term, promise.floor_term);
@@ -105,7 +106,7 @@ static void make_twins(void) {
     for (uint32_t i = 0; i < GROUPS; i++) {
         twins[i] = (twin_t){.members = 20, .vote = 0};
         CHECK_EQ_I64(STATUS_OK, store_ledger_make(rig.store, 1000 + i, i, filling(20, 'm'), &twins[i].ledger));
-        CHECK_EQ_I64(STATUS_OK, store_ledger_promise(twins[i].ledger, 0, 0, 1));
+        CHECK_EQ_I64(STATUS_OK, store_ledger_promise(twins[i].ledger, &(ledger_promise_t){.vote_disk = 1}));
     }
 }
 
@@ -153,7 +154,11 @@ static void do_one(twin_t *twin) {
     } else {
         twin->term += below(3);
         twin->vote = below(9);
-        CHECK_EQ_I64(STATUS_OK, store_ledger_promise(twin->ledger, twin->term, twin->vote, twin->vote + 1));
+        const ledger_promise_t promise = {.term = twin->term,
+                                          .patience = (uint8_t)(twin->vote % 4),
+                                          .vote_peer = twin->vote,
+                                          .vote_disk = twin->vote + 1};
+        CHECK_EQ_I64(STATUS_OK, store_ledger_promise(twin->ledger, &promise));
     }
 }
 
