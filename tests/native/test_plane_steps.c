@@ -226,7 +226,7 @@ static void consumer_of_a_backup(void) {
     consumer_config_t config = rig_consumer;
     config.deliver_policy = DELIVER_LAST_PER_SUBJECT;
     plane_command_t put = {.op = COMMAND_CONSUMER_PUT, .target = 1, .arg = 1, .token = 901};
-    rig_blocks_max = BLOCKS_MAX * 2; /* a step looks at 7168 subjects */
+    rig_blocks_max = BLOCKS_MAX * 3; /* a step looks at 7168 subjects, with 360 blocks each */
     rig_run_with(plane, put, &config, sizeof(config), parts, 6);
     consumer_command((fetched_t){.plane = plane}, COMMAND_CONSUMER_EXPORT, 0);
     settle(plane);
