@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import socket
 import statistics
 import subprocess
 import sys
@@ -24,6 +23,7 @@ from pathlib import Path
 from tests import servers
 from tests.bench.process import Process, running
 from tests.bench.rows import LOAD_SECONDS_MAX, SIZE, load_program
+from tests.rig.raw import RawClient
 
 ROUNDS = 5
 PATIENCE_S = 60.0
@@ -79,31 +79,20 @@ def measure(both: tuple[Process, Process], scenario: str, messages: int, connect
     return said["messages"] / said["seconds"], used / said["messages"] * 1e6
 
 
-class Raw:
-    """A client as lean as can be: its own time must not be the server's."""
+class Lean(RawClient):
+    """A client that looks for bytes alone, and parses nothing: its own time must not be the server's."""
 
     def __init__(self, process: Process) -> None:
-        self._sock = socket.create_connection(("127.0.0.1", process.port), PATIENCE_S)
-        self._sock.settimeout(PATIENCE_S)
-        self._heard = b""
-        self.say(b'CONNECT {"verbose":false,"headers":true,"no_responders":true}\r\nPING\r\n')
-        self.until(b"PONG\r\n")
-
-    def say(self, lines: bytes) -> None:
-        self._sock.sendall(lines)
+        super().__init__(process.port, says={"no_responders": True}, patience_s=PATIENCE_S)
 
     def until(self, *wanted: bytes) -> bytes:
         """Which of these comes first; what came before it is forgotten."""
-        while not any(one in self._heard for one in wanted):
-            more = self._sock.recv(1 << 16)
-            assert more, "the server has closed the connection"
-            self._heard += more
-        first = min((one for one in wanted if one in self._heard), key=self._heard.index)
-        self._heard = self._heard[self._heard.index(first) + len(first) :]
+        deadline = self._deadline(None)
+        while not any(one in self._received for one in wanted):
+            self._more(deadline)
+        first = min((one for one in wanted if one in self._received), key=self._received.index)
+        del self._received[: self._received.index(first) + len(first)]
         return first
-
-    def close(self) -> None:
-        self._sock.close()
 
 
 def measure_interest(both: tuple[Process, Process], subjects: int, number: int) -> tuple[float, float]:
@@ -111,13 +100,13 @@ def measure_interest(both: tuple[Process, Process], subjects: int, number: int) 
     servers for each. What a client subscribes to is told in its order: the last one is answered when all are known."""
     lines = b"".join(b"SUB s%d.%d %d\r\n" % (number, one, one + 1) for one in range(subjects))
     asked = b"PUB s%d.%d inbox 0\r\n\r\n" % (number, subjects - 1)
-    subscriber, asker = Raw(both[0]), Raw(both[1])
-    asker.say(b"SUB inbox 1\r\n")
+    subscriber, asker = Lean(both[0]), Lean(both[1])
+    asker.send(b"SUB inbox 1\r\n")
     before = sum(one.settled_cpu_seconds() for one in both)
     began = time.monotonic()
-    subscriber.say(lines)
+    subscriber.send(lines)
     while True:
-        asker.say(asked + b"PING\r\n")
+        asker.send(asked + b"PING\r\n")
         if asker.until(b" 503\r\n", b"PONG\r\n") == b"PONG\r\n":
             break
         asker.until(b"PONG\r\n")

@@ -9,8 +9,10 @@ native/test_store_patch.c).
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -38,33 +40,6 @@ async def info(server: servers.Server, name: str) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize("name", COPIES)
-def test_a_copy_gets_past_a_page_that_is_made_anew_while_its_origin_runs(tmp_path: Path, name: str) -> None:
-    hub, box = pair(tmp_path, servers.LEAFD)
-    hub.start()
-    try:
-        box.start()
-        asyncio.run(make(box, {"T": {"subjects": ["t.>"]}}))
-        asyncio.run(publish(box, words()))
-        assert box.stop() == 0
-        box.start()
-        lose_a_page(box, random.Random(5))
-        asyncio.run(make(hub, {name: COPIES[name]}))
-        eventually(lambda: "it was made anew" in box.log, lambda: box.log, seconds=PATIENCE_S)
-        found = asyncio.run(until_last(hub, name, box))
-        assert "The daemon begins again" not in box.log
-        assert 0 < len(words()) - len(found) < 100, "one page"
-        assert [one for one in words() if one in set(found)] == found, "in their order, each once"
-        assert box.stop() == 0
-        box.start()
-        assert "made anew" not in box.log.rpartition("Server is ready")[2]
-        asyncio.run(publish(box, [b"and one more"]))
-        eventually(lambda: asyncio.run(held(hub, name))[-1:] == [b"and one more"], lambda: hub.log)
-    finally:
-        box.stop()
-        hub.stop()
-
-
 async def remove_one(box: servers.Server) -> None:
     client = await nats.connect(box.url)
     await ask(client, "STREAM.MSG.DELETE.T", {"seq": 2})
@@ -80,19 +55,46 @@ async def until_last(hub: servers.Server, name: str, box: servers.Server) -> lis
     return found
 
 
-@pytest.mark.parametrize("name", COPIES)
-def test_a_copy_gets_past_a_page_for_which_its_origin_begins_again(tmp_path: Path, name: str) -> None:
-    hub, box = pair(tmp_path, servers.LEAFD)
+@contextlib.contextmanager
+def copied(folder: Path, name: str, *, removed: bool = False) -> Iterator[tuple[servers.Server, servers.Server]]:
+    """A hub, whose copy `name` of the box's stream T begins, and the box, which has just lost a page of T. removed: and
+    a message of T's middle before."""
+    hub, box = pair(folder, servers.LEAFD)
     hub.start()
     try:
         box.start()
         asyncio.run(make(box, {"T": {"subjects": ["t.>"]}}))
         asyncio.run(publish(box, words()))
-        asyncio.run(remove_one(box))
+        if removed:
+            asyncio.run(remove_one(box))
         assert box.stop() == 0
         box.start()
         lose_a_page(box, random.Random(5))
         asyncio.run(make(hub, {name: COPIES[name]}))
+        yield hub, box
+    finally:
+        box.stop()
+        hub.stop()
+
+
+@pytest.mark.parametrize("name", COPIES)
+def test_a_copy_gets_past_a_page_that_is_made_anew_while_its_origin_runs(tmp_path: Path, name: str) -> None:
+    with copied(tmp_path, name) as (hub, box):
+        eventually(lambda: "it was made anew" in box.log, lambda: box.log, seconds=PATIENCE_S)
+        found = asyncio.run(until_last(hub, name, box))
+        assert "The daemon begins again" not in box.log
+        assert 0 < len(words()) - len(found) < 100, "one page"
+        assert [one for one in words() if one in set(found)] == found, "in their order, each once"
+        assert box.stop() == 0
+        box.start()
+        assert "made anew" not in box.log.rpartition("Server is ready")[2]
+        asyncio.run(publish(box, [b"and one more"]))
+        eventually(lambda: asyncio.run(held(hub, name))[-1:] == [b"and one more"], lambda: hub.log)
+
+
+@pytest.mark.parametrize("name", COPIES)
+def test_a_copy_gets_past_a_page_for_which_its_origin_begins_again(tmp_path: Path, name: str) -> None:
+    with copied(tmp_path, name, removed=True) as (hub, box):
         eventually(lambda: "The daemon begins again" in box.log, lambda: box.log, seconds=PATIENCE_S)
         assert "consumers wait for messages on a damaged page" in box.log
         eventually(lambda: "it was made anew" in box.log, lambda: box.log)
@@ -101,6 +103,3 @@ def test_a_copy_gets_past_a_page_for_which_its_origin_begins_again(tmp_path: Pat
         assert 0 < len(words()) - left < 100, "one page"
         assert len(found) == left
         assert [one for one in words() if one in set(found)] == found, "in their order, each once"
-    finally:
-        box.stop()
-        hub.stop()

@@ -3,6 +3,7 @@
     peer.publish(), peer.subscribe()     PUB and SUB of a client; LMSG and LS+ of a leaf or a hub
     peer.heard                           what came: messages in short, errors, and the end
 
+They are asyncio's, since thousands of them are open at once; the bytes of a message are the rig's (tests/rig/raw.py).
 Not here: who sends what (denial_paths.py), who may what (denials.py).
 """
 
@@ -15,6 +16,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from tests.rig.raw import Announced, announced, message_frame
 from tests.rig.waiting import PATIENCE_S
 
 LATER = re.compile(r"^(_R_|_GR_|\$JS\.ACK\.\w+\.\w+|\$JS\.SNAPSHOT|\$JS\.FC)\..*")
@@ -69,14 +71,9 @@ class Peer:
 
     def publish(self, subject: str, reply: str = "", data: str = "", headers: Mapping[str, str] | None = None) -> None:
         """One message."""
-        block = b""
-        if headers:
-            block = ("NATS/1.0\r\n" + "".join(f"{name}: {value}\r\n" for name, value in headers.items())).encode()
-            block += b"\r\n"
-        body = block + data.encode()
-        verb = ("HMSG" if block else "LMSG") if self._link else ("HPUB" if block else "PUB")
-        sizes = f"{len(block)} {len(body)}" if block else str(len(body))
-        self._writer.write(f"{verb} {subject} {reply + ' ' if reply else ''}{sizes}\r\n".encode() + body + b"\r\n")
+        lines = "".join(f"{name}: {value}\r\n" for name, value in (headers or {}).items())
+        block = f"NATS/1.0\r\n{lines}\r\n".encode() if headers else b""
+        self.send(message_frame(subject, data, block, reply, link=self._link))
 
     def send(self, frame: bytes) -> None:
         """Whatever its bytes are."""
@@ -114,7 +111,7 @@ class Peer:
     async def _take(self, words: list[str]) -> None:
         verb = words[0] if words else ""
         if verb in ("MSG", "HMSG", "LMSG"):
-            await self._message(verb == "HMSG", words[1:])
+            await self._message(announced(words, link=self._link))
         elif verb == "PING":
             self._writer.write(b"PONG\r\n")
         elif verb == "PONG":
@@ -122,21 +119,15 @@ class Peer:
         elif verb == "-ERR":
             self.heard.append(re.sub(r"_R_\.\w+\.\w+", "_R_", " ".join(words)))
 
-    async def _message(self, headed: bool, words: list[str]) -> None:
-        subject = words.pop(0)
-        if not self._link:
-            words.pop(0)  # the subscription's id
-        block = int(words.pop(-2)) if headed else 0
-        body = (await self._reader.readexactly(int(words.pop()) + 2))[:-2]
-        if words[:1] == ["+"]:
-            words.pop(0)
-        self.reply = reply = words[0] if words and words[0] != "|" else ""
-        text = body[block:].decode()
-        status = body[:block].split(b"\r\n")[0].decode().removeprefix("NATS/1.0").strip()
-        if subject.startswith("found."):
-            self.found[subject] = summary(text, status)
+    async def _message(self, said: Announced) -> None:
+        body = (await self._reader.readexactly(said.size + 2))[:-2]
+        self.reply = said.reply
+        text = body[said.cut :].decode()
+        status = body[: said.cut].split(b"\r\n")[0].decode().removeprefix("NATS/1.0").strip()
+        if said.subject.startswith("found."):
+            self.found[said.subject] = summary(text, status)
         else:
-            shown = [LATER.sub(r"\1", name) for name in (subject, reply)]
+            shown = [LATER.sub(r"\1", name) for name in (said.subject, said.reply)]
             self.heard.append(" ".join(filter(None, (*shown, f"({summary(text, status)})"))))
 
 

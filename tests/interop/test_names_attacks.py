@@ -16,6 +16,7 @@ from nats.aio.client import Client
 
 from tests.interop.denial_wires import Peer
 from tests.rig.official import must
+from tests.rig.raw import CLOSED, RawLeaf
 from tests.servers import Server, make, running
 
 CONFIGURATION = """
@@ -64,13 +65,6 @@ async def login(server: Server, user: str) -> Client:
     return await nats.connect(f"nats://{user}:p@127.0.0.1:{server.port}", allow_reconnect=False)
 
 
-async def leaf(server: Server) -> Peer:
-    peer = Peer(*await asyncio.open_connection("127.0.0.1", server.ports["leaf_port"]), link=True)
-    await peer.info()
-    await peer.begin({"user": "leaf", "pass": "p", "name": "box", "server_id": "box", "headers": True, "protocol": 1})
-    return peer
-
-
 async def heard_by(client: Client, heard: set[str], *subjects: str) -> None:
     async def note(message: Any) -> None:
         heard.add(message.subject)
@@ -99,18 +93,18 @@ async def attacked(server: Server) -> dict[str, set[str]]:
     await heard_by(owner, heard["owner"], "open.>", "s.>", "map.>")
     await heard_by(reader, heard["reader"], "open.>")
     await heard_by(far, heard["far"], "far.>")
-    peer = await leaf(server)
+    leaf = RawLeaf(server, "box", "leaf", says={"pass": "p"})
     for name in NAMES:
         for frame in frames(name):
-            peer.send(frame)
-        await peer.flush()
+            leaf.send(frame)
+        assert CLOSED not in leaf.lines()
     for client in (owner, reader, far):
         await client.flush()
     stored = await state(owner, "O")
     assert {"open.to", "open.mapped"} == set(stored["subjects"])
     assert 1 == (await state(owner, "S"))["messages"]
-    assert "closed" not in peer.heard
-    await peer.close()
+    assert CLOSED not in leaf.lines()
+    leaf.close()
     for client in (owner, reader, far):
         await client.close()
     return heard

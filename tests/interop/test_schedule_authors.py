@@ -15,12 +15,12 @@ import nats
 import pytest
 from nats.aio.client import Client
 
-from tests.interop.denial_wires import Peer as Leaf
 from tests.interop.jwt_peer import Peer
 from tests.interop.test_names_attacks import Hub
 from tests.interop.test_operator import reload, with_token
 from tests.jwts import Operator
 from tests.rig.official import must
+from tests.rig.raw import RawLeaf
 from tests.rig.waiting import eventually, until
 from tests.servers import KINDS, Server, make, running
 
@@ -222,14 +222,12 @@ def test_a_leafs_rights_count_for_what_came_over_its_link(kind: str) -> None:
     async def planned(server: Server) -> None:
         owner = await login(server, "owner")
         await must(owner, "$JS.API.STREAM.CREATE.S", STREAM)
-        leaf = Leaf(*await asyncio.open_connection("127.0.0.1", server.ports["leaf_port"]), link=True)
-        await leaf.info()
-        await leaf.begin({"user": "box", "pass": "p", "name": "b", "server_id": "b", "headers": True, "protocol": 1})
+        leaf = RawLeaf(server, "b", "box", says={"pass": "p"})
         for name in ("kept", "lost"):
             header = (block % name).encode()
-            leaf.send(b"HMSG s.plan.%s %d %d\r\n%s\r\n" % (name.encode(), len(header), len(header), header))
+            leaf.publish(f"s.plan.{name}", header=header)
         await until(fired(server, "s.kept", "s.lost"))
-        await leaf.close()
+        leaf.close()
         await owner.close()
 
     with running(kind, LEAFS) as server:

@@ -14,10 +14,10 @@ from typing import Any, Final
 import pytest
 from nats.aio.client import Client
 
-from tests.interop.denial_wires import Peer as Leaf
 from tests.interop.test_operator import reload
 from tests.interop.test_schedule_authors import login
 from tests.rig.official import ask, must
+from tests.rig.raw import RawLeaf
 from tests.rig.waiting import until
 from tests.servers import KINDS, Server, running
 
@@ -126,12 +126,9 @@ def test_a_leafs_rights_count_for_streams_that_it_makes(kind: str) -> None:
     """They are those of the user by whom the link logged in."""
 
     async def attacked(server: Server) -> list[int]:
-        leaf = Leaf(*await asyncio.open_connection("127.0.0.1", server.ports["leaf_port"]), link=True)
-        await leaf.info()
-        await leaf.begin({"user": "user", "pass": "p", "name": "b", "server_id": "b", "headers": True, "protocol": 1})
+        leaf = RawLeaf(server, "b", "user", says={"pass": "p"})
         for name, config in (("BAD", DENIED["republish"]), ("GOOD", ALLOWED["mirror"])):
-            body = json.dumps(config | {"name": name}).encode()
-            leaf.send(b"LMSG $JS.hub.API.STREAM.CREATE.%s r.x %d\r\n%s\r\n" % (name.encode(), len(body), body))
+            leaf.publish(f"$JS.hub.API.STREAM.CREATE.{name}", json.dumps(config | {"name": name}), reply="r.x")
         owner = await login(server, "owner")
 
         async def made() -> bool:
@@ -139,7 +136,7 @@ def test_a_leafs_rights_count_for_streams_that_it_makes(kind: str) -> None:
 
         await until(made)
         found = [await refusal(owner, f"STREAM.INFO.{name}", {}) for name in ("BAD", "GOOD")]
-        await leaf.close()
+        leaf.close()
         await owner.close()
         return found
 

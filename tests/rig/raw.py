@@ -7,6 +7,8 @@
 
 Connection is what is under it: nobody has logged in there. RawLeaf is a leaf node's end of a link.
 
+    message_frame(), announced()    the bytes of a message, and what its line says, for a connection of asyncio's
+
 Where the lines do not matter, tests take the official client (official.py). Not here: what is wrong on purpose
 (tests/hostile/wires.py), transcripts (tests/wire/player.py).
 """
@@ -18,7 +20,7 @@ import socket
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple, Self
+from typing import Any, ClassVar, Final, NamedTuple, Self
 
 from tests.rig.waiting import PATIENCE_S
 from tests.servers import Server
@@ -47,6 +49,37 @@ class Message(NamedTuple):
         """The JSON object that it holds; an empty message holds {}."""
         found: dict[str, Any] = json.loads(self.payload) if self.payload else {}
         return found
+
+
+def message_frame(
+    subject: str, payload: bytes | str = b"", header: bytes = b"", reply: str = "", *, link: bool = False
+) -> bytes:
+    """The bytes of a message that a client publishes, or that one end of a link sends the other."""
+    data = payload.encode() if isinstance(payload, str) else payload
+    verb = ("HMSG" if header else "LMSG") if link else ("HPUB" if header else "PUB")
+    sizes = f"{len(header)} {len(header) + len(data)}" if header else str(len(data))
+    return f"{verb} {subject} {reply + ' ' if reply else ''}{sizes}\r\n".encode() + header + data + b"\r\n"
+
+
+class Announced(NamedTuple):
+    """What the line of a message says of it."""
+
+    subject: str
+    reply: str
+    sid: str
+    cut: int  # where the payload begins behind the headers
+    size: int  # of both
+
+
+def announced(words: list[str], *, link: bool = False) -> Announced:
+    """The line that begins a message, in its words."""
+    headed = words[0] == "HMSG"
+    subject, *more = words[1 : -1 - headed]
+    sid = "" if link else more.pop(0)
+    if more[:1] == ["+"]:  # a reply, and behind it the groups
+        more.pop(0)
+    reply = more[0] if more and more[0] != "|" else ""
+    return Announced(subject, reply, sid, int(words[-2]) if headed else 0, int(words[-1]))
 
 
 class Connection:
@@ -157,6 +190,8 @@ class RawClient(Connection):
     further members of CONNECT. waits: until the server has answered the login, with the lines `told`; a login that it
     refuses is Refused."""
 
+    link: ClassVar = False
+
     def __init__(
         self,
         at: Server | int,
@@ -191,9 +226,7 @@ class RawClient(Connection):
         return f"s{self._count}"
 
     def publish(self, subject: str, payload: bytes | str = b"", header: bytes = b"", reply: str = "") -> None:
-        data = payload.encode() if isinstance(payload, str) else payload
-        sizes = f"{len(header)} {len(header) + len(data)}" if header else str(len(data))
-        self.send(f"{'HPUB' if header else 'PUB'} {subject} {reply} {sizes}\r\n".encode() + header + data + b"\r\n")
+        self.send(message_frame(subject, payload, header, reply, link=self.link))
 
     def message(self, seconds: float | None = None) -> Message:
         """The next message. PINGs are answered; an error of the server fails the test."""
@@ -239,17 +272,11 @@ class RawClient(Connection):
             if words[0] == "PING":
                 self.send(b"PONG\r\n")
             elif words[0] in ("MSG", "HMSG", "LMSG"):
-                headed = words[0] == "HMSG"
-                whole = self.payload(int(words[-1]), deadline - time.monotonic())
-                cut = int(words[-2]) if headed else 0
-                subject, sid, *reply = self._named(words[1 : -1 - headed])
-                return Message(subject, reply[0] if reply else "", whole[:cut], whole[cut:], sid)
+                said = announced(words, link=self.link)
+                whole = self.payload(said.size, deadline - time.monotonic())
+                return Message(said.subject, said.reply, whole[: said.cut], whole[said.cut :], said.sid)
             else:
                 self._other(line)
-
-    def _named(self, words: list[str]) -> list[str]:
-        """Subject, subscription and reply of a message's line."""
-        return words
 
     def _other(self, line: str) -> None:
         """Takes a line among messages that is none."""
@@ -258,6 +285,8 @@ class RawClient(Connection):
 
 class RawLeaf(RawClient):
     """A leaf node's end of a link, which is up. name: of its server, and its id."""
+
+    link = True
 
     def __init__(self, at: Server, name: str, user: str = "", **more: Any) -> None:
         says = {"name": name, "server_id": name, "version": "2.15.1", **more.pop("says", {})}
@@ -268,15 +297,6 @@ class RawLeaf(RawClient):
         self.say(f"LS+ {subject} {f'{queue} 1' if queue else ''}".rstrip())
         self.lines()
         return subject
-
-    def publish(self, subject: str, payload: bytes | str = b"", header: bytes = b"", reply: str = "") -> None:
-        data = payload.encode() if isinstance(payload, str) else payload
-        sizes = f"{len(header)} {len(header) + len(data)}" if header else str(len(data))
-        words = " ".join(filter(None, ("HMSG" if header else "LMSG", subject, reply, sizes)))
-        self.send(f"{words}\r\n".encode() + header + data + b"\r\n")
-
-    def _named(self, words: list[str]) -> list[str]:
-        return [words[0], "", *(one for one in words[1:2] if one not in "+|")]
 
     def _other(self, line: str) -> None:
         assert line.startswith(("INFO ", "PONG", "LS+ ", "LS- ")), line
