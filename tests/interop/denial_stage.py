@@ -230,10 +230,14 @@ class Hub:
             "info_on_connect": True, "jetstream": True, "domain": "hub",
         }  # fmt: skip
         writer.write(b"INFO " + json.dumps(info).encode() + b"\r\n")
+        line = b""
         try:
             line = await reader.readline()
         except OSError:
             return
+        finally:
+            if not line:  # it has gone, or the hub goes before it has said anything
+                writer.transport.abort()
         connect = json.loads(line.removeprefix(b"CONNECT ") or "{}")
         cell = self._cells.get(connect.get("remote_account", ""))
         if cell is None or self.dialled[cell.named("C")].done():

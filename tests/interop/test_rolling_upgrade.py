@@ -199,11 +199,15 @@ async def copied(server: servers.Server, name: str, count: int) -> list[int]:
     await until(whole, f"{name} does not come to {count} messages")
     pulled = await client.jetstream().pull_subscribe("", stream=name, config=ConsumerConfig(ack_policy=AckPolicy.NONE))
     found: list[int] = []
-    while True:
-        with contextlib.suppress(nats.errors.TimeoutError):
-            found += [int(message.data) for message in await pulled.fetch(500, timeout=2)]
-            continue
-        break
+
+    async def more() -> bool:
+        with contextlib.suppress(TimeoutError):  # by asyncio's or the client's name
+            found.extend(int(message.data) for message in await pulled.fetch(500, timeout=2))
+        return len(found) >= count
+
+    await until(more, lambda: f"{len(found)} of {count} messages of {name} come")
+    with contextlib.suppress(TimeoutError):
+        found += [int(message.data) for message in await pulled.fetch(1, timeout=2)]
     await client.close()
     return found
 
