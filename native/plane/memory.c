@@ -99,6 +99,8 @@ static const struct {
 #define INTEREST_FEW 16u           /* subscriptions that a connection may have in any case, .. */
 #define INTEREST_SMALL 2048u       /* .. if they are no larger */
 #define INTEREST_TELL_NS (60 * NS_PER_SECOND)
+#define INTEREST_FREED (16 * MIB)
+#define INTEREST_CALM (1 * MIB)
 #define LIKE_PART 8u
 #define BEHIND_SHARES 8u
 #define INPUT_SMALL (16u * 1024u)
@@ -314,6 +316,21 @@ bool memory_for_interest(plane_t *plane, uint64_t count, uint32_t cost) {
         event_post(&plane->exchange, entry);
     }
     return false;
+}
+
+/* While they are freed there is next to no page that is free as a whole: they go in the order of their hashes. */
+bool memory_lies_free(plane_t *plane) {
+    memory_t *memory = &plane->memory;
+    uint64_t used = memory->interest.used, before = memory->interest_seen;
+    memory->interest_seen = used;
+    if (used > memory->interest_most) {
+        memory->interest_most = used;
+    }
+    if (memory->interest_most - used < INTEREST_FREED || (before > used && before - used > INTEREST_CALM)) {
+        return false;
+    }
+    memory->interest_most = used;
+    return true;
 }
 
 /* ---- all shares together ----------------------------------------------------------------------------------------- */

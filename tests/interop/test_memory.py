@@ -225,3 +225,31 @@ def test_two_hundred_publishers(server: servers.Server, size: int, times: int, r
     assert (200 * times * rounds, 0) == (acks, errors), server.log[-2000:]
     assert watch.most < LIMIT + BASE
     assert watch.slowest < 5  # of a client beside them; alone it is some hundredths
+
+
+MANY = 150_000
+"""Subscriptions: 85 MB."""
+LEFT = 20 * MB
+QUIET_SECONDS = 15.0
+UNBOUND = """
+listen: "127.0.0.1:{port}"
+"""
+
+
+def test_what_subscriptions_leave_goes_back_to_the_system() -> None:
+    """A client with many subscriptions goes, and a few of another client lie among them."""
+    with servers.running(servers.LEAFD, UNBOUND) as server:
+        before = held_bytes(server)
+        with servers.admitted(server) as stays, servers.admitted(server) as goes:
+            for begin in range(0, MANY, 1000):
+                lines = b"".join(b"SUB evil.%d.x %d\r\n" % (one, one) for one in range(begin, begin + 1000))
+                goes.sendall(lines + b"PING\r\n")
+                assert goes.recv(6, socket.MSG_WAITALL) == b"PONG\r\n"
+                stays.sendall(b"SUB good.%d.x %d\r\nPING\r\n" % (begin, begin))
+                assert stays.recv(6, socket.MSG_WAITALL) == b"PONG\r\n"
+            assert held_bytes(server) - before > 3 * LEFT
+            goes.close()
+            deadline = time.monotonic() + QUIET_SECONDS
+            while held_bytes(server) - before > LEFT and time.monotonic() < deadline:
+                time.sleep(0.1)
+            assert held_bytes(server) - before < LEFT
