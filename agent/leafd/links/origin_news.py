@@ -11,6 +11,7 @@ from typing import Final
 from leafd import native_types as t
 from leafd.links.refusals import WAIT_S
 from leafd.links.replica import Replica, Slot
+from leafd.links.steps import Back, Renewed
 from leafd.operator_log import Log
 
 DAMAGED_WAIT_S: Final = 600.0
@@ -26,7 +27,26 @@ def made_anew(log: Log, slot: Slot) -> None:
     )
 
 
-def back(log: Log, slot: Slot, sequence: int) -> None:
+def another(log: Log, slot: Slot, order: Back | Renewed) -> None:
+    """A stream that is another one now, and whose sequences do not start over."""
+    if isinstance(order, Back):
+        _back(log, slot, order.last_sequence)
+    else:
+        _renewed(log, slot, order.last_sequence)
+
+
+def _renewed(log: Log, slot: Slot, sequence: int) -> None:
+    """The origin of a mirror, which has that sequence of the stream that was there before."""
+    log.warning(
+        f"stream {slot.origin.stream} was made anew at its origin: mirror {slot.stream_name} has messages of the one"
+        f" before, and of the new one only what comes behind sequence {sequence}",
+        event="origin_made_anew",
+        account=slot.account_name,
+        stream=slot.stream_name,
+    )
+
+
+def _back(log: Log, slot: Slot, sequence: int) -> None:
     """A stream that was there before the last one, and was taken up to that sequence: two machines have one name."""
     log.warning(
         f"stream {slot.origin.stream} of {slot.origin.domain or slot.origin.api} is again one that was there before, "

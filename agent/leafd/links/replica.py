@@ -39,7 +39,7 @@ from leafd.gotime import format_time
 from leafd.links.answers import Created, CreateError, OriginInfo
 from leafd.links.earlier import Earlier
 from leafd.links.origin import Origin
-from leafd.links.steps import SILENCE_NS, Ask, Back, Forget, Order, PutBack, Run
+from leafd.links.steps import SILENCE_NS, Ask, Back, Forget, Order, PutBack, Renewed, Run
 from leafd.native_ingests import NO_SPAN, Span
 from leafd.records import dataclass
 
@@ -387,6 +387,8 @@ class Replica:
                 self.state = State.IDLE
                 self._deadline_s = now_s
                 return [Back(self.last_sequence)]  # this consumer begins too early: the next one has its name
+            elif self.slot.mirror and self.last_sequence and self.identity not in ("", identity):
+                orders.append(Renewed(self.last_sequence))
             self.identity = identity
         name = reply.name or self.slot.consumer
         if self._looks and not self._put_back and (ends := self._ends_before(position)) is not None:

@@ -32,7 +32,7 @@ from leafd.links.link import Link
 from leafd.links.orders import ASK, Job, Moments, Orders, Waiting
 from leafd.links.origin import header_field, inbox
 from leafd.links.replica import Replica, Slot, State, source_of
-from leafd.links.steps import Ask, Back, Forget, Order, PutBack, Run
+from leafd.links.steps import Ask, Back, Forget, Order, PutBack, Renewed, Run
 from leafd.links.trips import Trips
 from leafd.native_commands import Commands
 from leafd.operator_log import Log
@@ -383,8 +383,8 @@ class Replicas:
                 active.consumer = order.consumer
                 self._delete_consumer(active)
                 origin_news.put_back(self._log, active.replica.slot, active.replica.last_sequence, order.ends)
-            case Back():
-                origin_news.back(self._log, active.replica.slot, order.last_sequence)
+            case Back() | Renewed():
+                origin_news.another(self._log, active.replica.slot, order)
             case Forget():
                 slot = active.replica.slot
                 origin_news.made_anew(self._log, slot)

@@ -77,4 +77,12 @@ class Back:
     last_sequence: int
 
 
-Order = Ask | Run | Forget | PutBack | Back
+@dataclass(frozen=True, slots=True)
+class Renewed:
+    """The origin of a mirror is another stream than the one that was taken up to there. What it stores behind that
+    sequence is taken, as nats-server does."""
+
+    last_sequence: int
+
+
+Order = Ask | Run | Forget | PutBack | Back | Renewed

@@ -9,7 +9,7 @@ from typing import Any
 
 from leafd.links.origin import Origin, consumer_name, hash8
 from leafd.links.replica import SPAN_FIRST, Replica, Slot, State
-from leafd.links.steps import Ask, Back, Forget, PutBack, Run
+from leafd.links.steps import Ask, Back, Forget, PutBack, Renewed, Run
 from leafd.native_ingests import NO_SPAN, Span
 
 ORIGIN = Origin("ORDERS", "$JS.hub.API")
@@ -269,6 +269,21 @@ def test_an_origin_made_anew_is_taken_from_its_start() -> None:
     order, request = ask(replica, 0.0)
     assert request["config"]["deliver_policy"] == "all"
     assert b"Nats-Stream-Identity: \r\n" in order.header
+
+
+def test_a_mirror_whose_origin_was_made_anew_says_so_once() -> None:
+    """It goes on behind what it has, as nats-server's does: its sequences are its origin's and cannot start over."""
+    replica = Replica(replace(SLOT, mirror=True), 900, "OLD")
+    order, _ = ask(replica, 0.0)
+    renewed, run = replica.answered(order.number, "NEW", created(), 0.0)
+    assert renewed == Renewed(900)
+    assert isinstance(run, Run)
+
+    replica.lost(901, 1.0)
+    order, request = ask(replica, 1.0)
+    assert request["config"]["opt_start_seq"] == 902
+    (again,) = replica.answered(order.number, "NEW", created(), 1.0)
+    assert isinstance(again, Run)
 
 
 def test_of_two_streams_that_take_turns_at_an_origin_each_is_taken_once() -> None:
