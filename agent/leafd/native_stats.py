@@ -72,6 +72,11 @@ class Stats:
     mqtt_not_stored: int
     mqtt_passed_over: int
 
+    @property
+    def refuses_files(self) -> bool:
+        """Whether the store of files refuses publishers."""
+        return bool(self.refusing & 1)
+
     def refused_storage(self) -> list[str]:
         """The stores that refuse publishers, for lack of room or because writing fails."""
         return [name for bit, name in enumerate(("file", "memory")) if self.refusing >> bit & 1]

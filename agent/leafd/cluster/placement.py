@@ -28,7 +28,8 @@ TOO_MANY: Final = ", miscellaneous issue"
 @dataclass(frozen=True, slots=True)
 class Site:
     """A server, as it tells the others of itself. free, memory: bytes on disk, and in memory, that no stream has
-    reserved. shared: the streams that it keeps with others, which the table says."""
+    reserved. full: it refuses publishers, since its disk is full or cannot be written to. shared: the streams that it
+    keeps with others, which the table says."""
 
     name: str
     cluster: str
@@ -37,6 +38,7 @@ class Site:
     memory: int = 0
     streams: int = 0
     shared: int = 0
+    full: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +55,8 @@ def site_of(members: dict[str, Any]) -> Site:
     try:
         tags = tuple(str(tag).lower() for tag in members["tags"])
         free, memory, streams = (int(members[name]) for name in ("free", "memory", "streams"))
-        return Site(str(members["name"]), str(members["cluster"]), tags, free, memory, streams)
+        full = bool(members.get("full"))
+        return Site(str(members["name"]), str(members["cluster"]), tags, free, memory, streams, full=full)
     except (KeyError, TypeError) as error:
         raise ValueError(f"no server: {error}") from None
 

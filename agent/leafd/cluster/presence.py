@@ -26,7 +26,7 @@ AWAY_S: Final = 5.0
 carries a group."""
 LEADERLESS_S: Final = 1.0
 SECOND: Final = 1_000_000_000
-TOLD: Final = ("name", "cluster", "tags", "free", "memory", "streams")
+TOLD: Final = ("name", "cluster", "tags", "free", "memory", "streams", "full")
 
 
 class MemberHeard(Protocol):

@@ -22,6 +22,8 @@ _NO_STORE: Final[dict[int, str]] = {
     t.AlarmCode.DROPPED: "messages_dropped",
 }
 
+_REFUSALS: Final = (t.AlarmCode.DISK_FULL, t.AlarmCode.IO)
+
 _REST_S: Final[dict[int, float]] = {t.AlarmCode.MEND: REST_S, t.AlarmCode.WAITS: WAITS_REST_S}
 """The alarms after which the daemon begins again, if it has not within that time."""
 
@@ -35,6 +37,8 @@ class Alarms:
         """The process is to be started anew, since only a start can mend the store."""
         self.on_room: list[Callable[[], None]] = []
         """Called when a disk that was full has room again."""
+        self.on_refusal: list[Callable[[], None]] = []
+        """Called when publishers are refused from now on, since a disk is full or cannot be written to."""
 
     def tell(self, event: t.Alarm) -> None:
         """One line, and what JetStream does about it."""
@@ -50,6 +54,8 @@ class Alarms:
         if self._jetstream is not None:
             self._jetstream.alarm(event)
         for callback in self.on_room if event.code == t.AlarmCode.DISK_OK else ():
+            callback()
+        for callback in self.on_refusal if event.code in _REFUSALS else ():
             callback()
 
     def trace(self, event: t.Trace) -> None:

@@ -1,4 +1,5 @@
-"""The end of a server that leads others: it hands its leads over before it goes, so that nobody waits for an election.
+"""A server that leads others hands its leads over: before it ends, so that nobody waits for an election, and while its
+disk is full or cannot be written to.
 
     the group of all servers, each stream of several  -->  the member that lacks least leads  -->  this server may end
 
@@ -16,13 +17,19 @@ import trio
 from leafd import native_types as t
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from leafd.daemon.meta_group import MetaGroup
     from leafd.daemon.replicas import Replicas
+    from leafd.native_meta import MetaMember
     from leafd.native_plane import Plane
 
 HANDED_S: Final = 2.0
 """No longer than an election takes."""
 LOOK_S: Final = 0.02
+SETTLED_S: Final = 4.0
+"""Servers tell the others of themselves each second."""
+AGAIN_MAX_S: Final = 64.0
 
 
 async def hand_over(plane: Plane, meta: MetaGroup, replicas: Replicas) -> None:
@@ -33,6 +40,51 @@ async def hand_over(plane: Plane, meta: MetaGroup, replicas: Replicas) -> None:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_hand_over_group, plane, meta)
             nursery.start_soon(_hand_over_streams, plane, meta.peer, replicas)
+
+
+class Refusals:
+    """While this server refuses publishers for lack of room, others that have room lead: a message is stored when most
+    of the members have it.
+
+    A member that is full, too, could not even be elected, and then nobody would lead. So what the others tell of
+    themselves is waited for, and a lead stays here where all are full."""
+
+    def __init__(self, plane: Plane, meta: MetaGroup, replicas: Replicas) -> None:
+        self._plane, self._meta, self._replicas = plane, meta, replicas
+        self._begun = trio.Event()
+
+    def begin(self) -> None:
+        """Publishers are refused from now on."""
+        self._begun.set()
+
+    async def run(self) -> None:
+        """Hands over, whenever that begins and as long as it lasts."""
+        while True:
+            await self._begun.wait()
+            self._begun, wait_s = trio.Event(), SETTLED_S
+            await trio.sleep(wait_s)
+            while self._plane.stats().refuses_files:
+                await self._hand_over()
+                wait_s = min(2 * wait_s, AGAIN_MAX_S)
+                await trio.sleep(wait_s)
+
+    async def _hand_over(self) -> None:
+        own, meta, replicas = self._meta.peer, self._meta, self._replicas
+        await meta.look()
+        if meta.leads and (heir := self._heir(meta.members)):
+            with suppress(t.PlaneError):
+                await self._plane.meta_transfer(heir)
+        for stream in replicas.shared():
+            with suppress(t.PlaneError):
+                look, members = await replicas.look(stream)
+                if look.leader == own and (heir := self._heir(members)):
+                    await self._plane.stream_group_transfer(stream.id, heir)
+
+    def _heir(self, members: Iterable[MetaMember]) -> int:
+        """Of those that have room the one that lacks least; 0: none of them has."""
+        fitting = [one for one in members if one.voter and one.peer != self._meta.peer]
+        fitting = [one for one in fitting if self._replicas.has_room(one.peer)]
+        return min(fitting, key=lambda one: one.lag).peer if fitting else 0
 
 
 async def _hand_over_group(plane: Plane, meta: MetaGroup) -> None:

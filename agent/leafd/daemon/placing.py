@@ -81,7 +81,7 @@ class Placing:
     def __init__(
         self, plane: Plane, meta: MetaGroup, current: Current, jetstream: JetStream, log: Log, guard: Guard
     ) -> None:
-        self._meta, self._current, self._log, self._guard = meta, current, log, guard
+        self._plane, self._meta, self._current, self._log, self._guard = plane, meta, current, log, guard
         self._jetstream = jetstream
         self.own, self.table = meta.peer, Table()
         self.follow: Callable[[StreamRow, StreamConfig | None], None] = lambda row, config: None
@@ -152,7 +152,8 @@ class Placing:
             for most, storage in ((settings.max_store, FILE), (settings.max_memory, MEMORY))
         )
         count, together = sum(1 for _ in catalogue.streams()), self.table.shared(self.own)
-        return Site(name, cluster_name(config), config.server_tags, free, memory, count, together)
+        full = self._plane.stats().refuses_files
+        return Site(name, cluster_name(config), config.server_tags, free, memory, count, together, full)
 
     async def _tell_site(self) -> None:
         presence, meta = self._presence, self._meta

@@ -244,6 +244,11 @@ class Replicas:
         except t.PlaneError:
             raise errors.CLUSTER_NOT_AVAILABLE.error() from None
 
+    def has_room(self, peer: int) -> bool:
+        """Whether a server is there and takes what publishers send."""
+        site = self._site(peer)
+        return site is not None and not site.full
+
     def _fits(self, peer: int, wanted: Placement) -> bool:
         site = self._site(peer)
         return site is not None and fits(site, Wish(tags=wanted.tags), wanted.cluster or site.cluster)

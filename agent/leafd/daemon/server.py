@@ -398,6 +398,7 @@ class Server:
         if self.together is None:
             return
         self.together.place(self.facts, self.plane, self.current, self.jetstream, self._look_up, self.log, self.guard)
+        self.alarms.on_refusal += [self.together.refuses]
         if (clustered := self.together.clustered) is not None:
             from leafd.daemon.cluster_changes import ClusterChanges
             from leafd.daemon.together import Introductions

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from leafd.daemon.about import About
     from leafd.daemon.current import Current
+    from leafd.daemon.handing import Refusals
     from leafd.daemon.meta_group import MetaGroup
     from leafd.daemon.placed import Placed
     from leafd.daemon.placing import Placing
@@ -61,6 +62,7 @@ class Together:
         self._placed: Placed | None = None
         self._rescue: RescueRequest | None = None
         self._hand_over: Callable[[], Awaitable[None]] | None = None
+        self._refusals: Refusals | None = None
         self.meta = self._make_meta(plane, current, about, log, guard)
         if self.meta is not None and self.clustered is not None:
             self.clustered.routes.cluster.letters = LETTERS
@@ -103,7 +105,7 @@ class Together:
         account be known whose streams others have asked for."""
         facts.meta = self.meta
         if self.meta is not None and jetstream is not None:
-            from leafd.daemon.handing import hand_over
+            from leafd.daemon.handing import Refusals, hand_over
             from leafd.daemon.meta_events import MetaEvents
             from leafd.daemon.placing import Placing
             from leafd.daemon.rescue_request import RescueRequest
@@ -114,6 +116,7 @@ class Together:
             self.placing = Placing(plane, self.meta, current, jetstream, log, guard)
             facts.groups, facts.placed = self.placing.replicas, self.placing
             self._hand_over = partial(hand_over, plane, self.meta, self.placing.replicas)
+            self._refusals = Refusals(plane, self.meta, self.placing.replicas)
             if current.config.mqtt is not None:
                 from leafd.daemon.placed import Placed
 
@@ -177,6 +180,8 @@ class Together:
             if self._rescue is not None:
                 self._rescue.begin()
             await nursery.start(self.meta.run)
+            if self._refusals is not None:
+                nursery.start_soon(self._refusals.run)
             if self._placed is not None:
                 nursery.start_soon(self._placed.run, self._guard)
         if self.clustered is not None:
@@ -196,6 +201,11 @@ class Together:
         """Others lead what this server leads, which is about to end."""
         if self._hand_over is not None:
             await self._hand_over()
+
+    def refuses(self) -> None:
+        """Publishers are refused: the disk is full, or cannot be written to."""
+        if self._refusals is not None:
+            self._refusals.begin()
 
     def leave(self) -> None:
         """Lame duck mode."""

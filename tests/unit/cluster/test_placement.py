@@ -52,6 +52,7 @@ def test_a_server_that_tells_of_itself_is_read_or_refused() -> None:
     """A server of another version may say something else."""
     told = {"name": "n", "cluster": "c", "tags": ["A:B"], "free": 1, "memory": 3, "streams": 2}
     assert site_of(told) == Site("n", "c", ("a:b",), 1, 3, 2)
+    assert site_of(told | {"full": True}) == Site("n", "c", ("a:b",), 1, 3, 2, full=True)
     for members in ({}, {"name": "n"}, {"name": "n", "cluster": "c", "tags": 1, "free": 1, "memory": 1, "streams": 1}):
         with pytest.raises(ValueError, match="no server"):
             site_of(members)

@@ -10,7 +10,7 @@ import pytest
 import trio
 import trio.testing
 from leafd import native_types as t
-from leafd.daemon.handing import HANDED_S, hand_over
+from leafd.daemon.handing import AGAIN_MAX_S, HANDED_S, SETTLED_S, Refusals, hand_over
 from leafd.native_meta import LEADER
 
 OWN = 1
@@ -34,6 +34,8 @@ class Group:
     stubborn: bool = False
     """Nobody takes what is handed over."""
     said: list[tuple[str, int]] = field(default_factory=list)
+    full: set[int] = field(default_factory=set)
+    """The servers that refuse publishers."""
 
     peer = OWN
 
@@ -45,6 +47,9 @@ class Group:
         return {peer: f"s{peer}" for peer in self.there}
 
     # ---- of the group, of streams and of the plane
+
+    def stats(self) -> Any:
+        return type("Stats", (), {"refuses_files": OWN in self.full})()
 
     async def look(self, stream: Any = None) -> Any:
         if stream is not None:
@@ -72,7 +77,14 @@ class Streams:
     """daemon.replicas.Replicas, of a group."""
 
     def __init__(self, group: Group) -> None:
-        self.shared, self.look, self.leader = group.shared, group.look, group.leader_of
+        self.shared, self.look, self.leader = group.shared, self._look, group.leader_of
+        self._group = group
+
+    async def _look(self, stream: Any) -> Any:
+        return (await self._group.look(stream))[0], self._group.members
+
+    def has_room(self, peer: int) -> bool:
+        return peer in self._group.there and peer not in self._group.full
 
 
 async def handed(group: Group) -> list[tuple[str, int]]:
@@ -110,3 +122,43 @@ def test_a_server_does_not_wait_for_long_for_those_who_do_not_take_it() -> None:
     """They elect somebody when it is gone."""
     said, took = run(Group([Member(OWN), Member(2)], {2}, {7: OWN}, stubborn=True))
     assert (said, took) == ([("group", 2)], HANDED_S)
+
+
+def refusing(group: Group, *changes: tuple[float, set[int]]) -> list[tuple[str, int]]:
+    """What was handed over when publishers are refused at 0 s. changes: after so long these are full."""
+    clock = trio.testing.MockClock(autojump_threshold=0)
+
+    async def main() -> None:
+        refusals = Refusals(group, group, Streams(group))  # type: ignore[arg-type]
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(refusals.run)
+            refusals.begin()
+            for after_s, full in changes:
+                await trio.sleep(after_s)
+                group.full = full
+            await trio.sleep(2 * AGAIN_MAX_S)
+            nursery.cancel_scope.cancel()
+
+    trio.run(main, clock=clock)
+    return sorted(group.said)
+
+
+def test_a_server_whose_disk_is_full_hands_over_to_those_that_have_room() -> None:
+    """Not at once: the others tell first whether they are as full."""
+    members = [Member(OWN), Member(2), Member(3, lag=9), Member(4, voter=0)]
+    group = Group(members, {2, 3, 4}, {7: OWN, 8: 2}, full={OWN})
+    assert refusing(group, (SETTLED_S / 2, {OWN, 2})) == [("group", 3), ("stream", 7)]
+    assert (group.streams, group.leader) == ({7: 3, 8: 2}, 3)
+
+
+def test_where_all_are_full_the_leads_stay_until_one_has_room() -> None:
+    """A member that cannot write could not be elected either."""
+    members, all_full = [Member(OWN), Member(2), Member(3)], {OWN, 2, 3}
+    assert refusing(Group(members, {2, 3}, {7: OWN}, full=all_full)) == []
+    group = Group(members, {2, 3}, {7: OWN}, full=all_full)
+    assert refusing(group, (SETTLED_S, {OWN, 3})) == [("group", 2), ("stream", 7)]
+
+
+def test_a_disk_that_was_full_for_a_moment_keeps_its_leads() -> None:
+    """Room was made before the others had told of theirs."""
+    assert refusing(Group([Member(OWN), Member(2)], {2}, {7: OWN}, full={OWN}), (SETTLED_S / 2, set())) == []
