@@ -55,7 +55,7 @@ typedef struct plane_thread {
 #define HEAP_AHEAD (192 * 1024) /* less than LARGE_BLOCK */
 #define HEAP_AHEAD_FOR 32u      /* connections that come one after the other: it has room for them */
 #define HEAP_LOOK_NS (500 * NS_PER_MS)
-#define HEAP_PAUSE 64 /* so many times what it took to give memory back, until that is done again */
+#define HEAP_PAUSE 64           /* so many times what it took to give memory back, until that is done again */
 #define LINK_MEMORY (8u * 1024) /* of memory_limit that a connection from a server may take before it says anything */
 #define LINKS_LEAST 64u
 #define FDS_KEPT 100 /* of RLIMIT_NOFILE, for files and monitoring; clients leave some more (host/descriptors.py) */

@@ -81,7 +81,7 @@ class Refusals:
                     await self._plane.stream_group_transfer(stream.id, heir)
 
     def _heir(self, members: Iterable[MetaMember]) -> int:
-        """Of those that have room the one that lacks least; 0: none of them has."""
+        """The member that lacks least, among those that have room; 0: none of them has."""
         fitting = [one for one in members if one.voter and one.peer != self._meta.peer]
         fitting = [one for one in fitting if self._replicas.has_room(one.peer)]
         return min(fitting, key=lambda one: one.lag).peer if fitting else 0
