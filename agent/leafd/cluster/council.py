@@ -27,8 +27,9 @@ from leafd.records import dataclass
 
 TICK_S: Final = 0.25
 LOOK_S: Final = 1.0
-HEARD_S: Final = 3.0
-"""A server that has said nothing for so long is not there."""
+HEARD_S: Final = 12.0
+"""A server that has said nothing for so long is not there, though there is a link with it: over one whose round trip is
+four seconds, what is lost comes that much later."""
 MEMBER_ROW: Final = b"m/"
 BANNED_ROW: Final = b"x/"
 """The row of a disk that was taken out by hand, and is not let in again."""

@@ -33,7 +33,9 @@ from leafd.records import dataclass
 SETTLE_S: Final = 2.0
 """All that are expected have to be there for so long."""
 ROUND_S: Final = 3.0
-"""The time in which a round of questions has to come to its end."""
+"""The time in which a round of questions has to come to its end; twice as long in each further round, .."""
+LONGER_MAX: Final = 3
+""".. at most so often: it is two round trips, of up to four seconds each, and two writes."""
 MEMBERS_MAX: Final = 9
 """In the list, as in native/raft (RAFT_MEMBERS_MAX); further servers join later. Any two lists of so many have a server
 in common as long as there are fewer than twice as many."""
@@ -162,7 +164,7 @@ class Founding:
         """`_offered` is a list that may have been founded before: members that are gone need not accept it."""
         self._now_s = 0.0
         self._until_s = 0.0
-        self._highest = kept.promised.round
+        self._highest = self._first_round = kept.promised.round
 
     # ---- what comes in
 
@@ -236,8 +238,8 @@ class Founding:
             self._send(sender, Refused(ballot, self.kept.promised))
             return
         self._drop()
-        self._wait()
         self._save(Promises(ballot, self.kept.accepted, self.kept.members))
+        self._wait()
         self._send(sender, Promised(ballot, self.kept.accepted, self.kept.members), after=self.writes)
 
     def _offer(self, sender: Disk, offer: Offer) -> None:
@@ -265,8 +267,8 @@ class Founding:
 
     def _begin(self) -> None:
         self._drop()
-        self._wait()
         self._highest = max(self._highest, self.kept.promised.round) + 1
+        self._wait()
         self._ballot = ballot = Ballot(self._highest, self.own)
         self._asked = frozenset(self.seen.values())
         self._save(Promises(ballot, self.kept.accepted, self.kept.members))
@@ -305,8 +307,11 @@ class Founding:
         return sorted(disks - {self.own})
 
     def _wait(self) -> None:
-        """A round is under way, here or elsewhere: it has time to come to its end."""
-        self._until_s = self._now_s + ROUND_S * (1 + self._jitter())
+        """A round is under way, here or elsewhere: it has time to come to its end. Those who take part know of the
+        same rounds, so nobody begins another one too soon."""
+        rounds = max(self._highest, self.kept.promised.round) - self._first_round
+        round_s = ROUND_S * (1 << min(max(rounds - 1, 0), LONGER_MAX))
+        self._until_s = self._now_s + round_s * (1 + self._jitter())
 
     def _drop(self) -> None:
         """The round ends, if there is one."""

@@ -22,6 +22,7 @@ from leafd.daemon.about import VERSION
 from leafd.host.listeners import ROUTE_LISTENER, Sockets, address_of, advertised, leaf_place, reachable
 from leafd.links.addresses import host_port
 from leafd.links.compression import Compression
+from leafd.links.dialling import hurry
 from leafd.links.peers import Peers
 from leafd.links.route import Cluster
 from leafd.links.route_info import DEFAULT_PORT, place_of, places_of
@@ -162,6 +163,7 @@ class Clustered:
         if not cluster.advertised:
             cluster.host, cluster.port = host, port
         secure = self._block.tls is not None
+        hurry(sock)
         self._plane.listen(ROUTE_LISTENER, sock.detach(), t.ConnKind.ROUTE, secure=secure)
         log = self._log
         log.info(f"Cluster name is {cluster.name}")

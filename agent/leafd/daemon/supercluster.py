@@ -19,6 +19,7 @@ from leafd.config.schema.tls import LINK_TIMEOUT, login_timeout
 from leafd.daemon.about import VERSION
 from leafd.host.listeners import GATEWAY_LISTENER, Sockets, address_of, reachable
 from leafd.links.addresses import host_port
+from leafd.links.dialling import hurry
 from leafd.links.gateway import Supercluster as Own
 from leafd.links.gateway_info import gateway_place, places_in
 from leafd.links.gateways import PING_NS, Gateways, Remote, Terms
@@ -117,6 +118,7 @@ class Supercluster:
         own.urls = (own.url,)
         if self._clustered is not None:
             self._clustered.routes.cluster.gateway_url = own.url
+        hurry(sock)
         self._plane.listen(GATEWAY_LISTENER, sock.detach(), t.ConnKind.GATEWAY, secure=block.tls is not None)
         log = self._log
         log.info(f"Gateway name is {own.name}")

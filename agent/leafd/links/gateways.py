@@ -41,12 +41,12 @@ from leafd.links.route_info import (
 )
 from leafd.links.servers import (
     AGAIN_S,
-    APART_S,
-    DIAL_S,
     HEADERS_MAX,
     Pauses,
     Servers,
     addresses_of,
+    apart_s,
+    dial_s,
     failed,
 )
 from leafd.native_commands import Commands
@@ -403,7 +403,7 @@ class Gateways(Servers[Link, Terms]):
             return
         if self._out.get(remote.name) is link:
             del self._out[remote.name]
-        wait_s = random.uniform(0, APART_S) + (AGAIN_S if remote.explicit or not joined else 0)
+        wait_s = apart_s(0.0) + (AGAIN_S if remote.explicit or not joined else 0)
         wait_s += self._namesakes.pause_s(remote.name)
         self._dial(remote, wait_s, again=joined)
 
@@ -442,7 +442,7 @@ class Gateways(Servers[Link, Terms]):
                 if found is not None:
                     link = await self._adopt(remote, *found)
                     made = True
-                    await self._hurry(link, DIAL_S + self._terms.login_s)
+                    await self._hurry(link, dial_s(1) + self._terms.login_s)
         finally:
             if not made:
                 remote.dialling = False
@@ -460,9 +460,9 @@ class Gateways(Servers[Link, Terms]):
             for place in random.sample(remote.places, len(remote.places)):
                 try:
                     if remote.explicit:
-                        return await self._connected(place), place
+                        return await self._connected(place, remote.attempts), place
                     async with self._slots:
-                        return await self._connected(place), place
+                        return await self._connected(place, remote.attempts), place
                 except (OSError, trio.TooSlowError) as error:
                     self._tell_failed(remote, place, failed(error), again)
             await pauses.rest()
@@ -483,14 +483,14 @@ class Gateways(Servers[Link, Terms]):
             f" (attempt {remote.attempts}): {why}"
         )
 
-    async def _connected(self, place: Place) -> trio.SocketStream:
-        with trio.fail_after(DIAL_S):
+    async def _connected(self, place: Place, attempt: int) -> trio.SocketStream:
+        with trio.fail_after(dial_s(attempt)):
             addresses = await addresses_of(place.host, place.port)
             return await trio.open_tcp_stream(random.choice(addresses), place.port)
 
     async def _adopt(self, remote: Remote, stream: trio.SocketStream, place: Place) -> Link:
         secure = remote.secure
-        connection = await self._adopted(stream, secure)
+        connection, _ = await self._adopted(stream, secure)
         machine = Machine(self.own, remote.name, place, tls=secure is not None)
         link = Link(connection, place.shown, machine, remote)
         remote.dialling = False

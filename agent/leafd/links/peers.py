@@ -7,7 +7,14 @@
 
 Two servers have a pool of connections, over which accounts are spread by their names, and one for each account that is
 pinned; a peer without pools has one connection for all. Both ends may dial, so both count places: a newcomer whose
-place is taken goes, and the one that stays is dialled again when it ends, whoever had dialled it. Pure.
+place is taken goes, and the one that stays is dialled again when it ends, whoever had dialled it.
+
+    one end          the other end           the newcomer at each end would go, and so both:
+    dials a --.    .-- dials b               a stays at both if the first end's id is the lower one
+               ><                            nats-server and earlier versions keep what is there: here b takes the place
+    hears b --'    '-- hears a               of a, as its INFO says that it has one there
+
+Pure.
 Not here: the lines (route.py), dialling (routes.py).
 """
 
@@ -17,7 +24,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import field
 from typing import Any, Final
 
-from leafd.links.route_info import GOSSIP, GOSSIP_ANYWAY, NO_GOSSIP, Place, kept_urls
+from leafd.links.route_info import GOSSIP, GOSSIP_ANYWAY, LOWER_DIALS, NO_GOSSIP, Place, kept_urls
 from leafd.records import dataclass
 
 POOL_MAX: Final = 256
@@ -35,6 +42,8 @@ class Route:
     """Its address, with the port of this connection."""
     dialled: bool = False
     """By this server, or to be dialled by it when it ends."""
+    came: bool = False
+    """The other server has dialled this connection, whoever dials the next one."""
     explicit: bool = False
     """To an address of the configuration."""
     place: Place | None = None
@@ -53,6 +62,8 @@ class Route:
     """The other end's connection went in favour of this one: it is dialled again when it ends."""
     stays_away: bool = False
     """The peer is not dialled again when the connection ends."""
+    trip_s: float = 0.0
+    """The round trip when it was dialled."""
 
     @property
     def registered(self) -> bool:
@@ -98,6 +109,8 @@ class Placed:
     """The first connection of the pool with that server."""
     more: bool
     """A further one of the pool is still missing, and is ours to dial."""
+    instead: Route | None = None
+    """The connection that had the place, which goes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +145,8 @@ class Peers:
         self.elsewhere: Callable[[str], bool] = lambda name: False
         """Has a server of another cluster that name, and takes part in the same group of servers?"""
 
-    def place(self, route: Route, info: dict[str, Any]) -> Placed | Duplicate | Wrong:
-        """Takes a connection whose peer has said its INFO."""
+    def place(self, route: Route, info: dict[str, Any], own_id: str = "") -> Placed | Duplicate | Wrong:
+        """Takes a connection whose peer has said its INFO. own_id: this server's."""
         theirs = int(info.get("route_pool_size") or 0)
         if theirs > POOL_MAX:
             return Wrong(f"route pool size {theirs} is too large")
@@ -152,24 +165,29 @@ class Peers:
             return Wrong(f"Route pool index should not be set but is set to {asked}")
         elif not route.dialled and not 0 <= asked < size:
             return Wrong(f"Invalid route pool index: {asked} - pool size is {theirs}")
+        wins = _wins(route, info, own_id)
         if route.account:
-            return self._place_account(route, server_id, info)
-        return self._place_pooled(route, server_id, info, size, asked)
+            return self._place_account(route, server_id, info, wins=wins)
+        return self._place_pooled(route, server_id, info, size, asked, wins=wins)
 
-    def _place_account(self, route: Route, server_id: str, info: dict[str, Any]) -> Placed | Duplicate | Wrong:
+    def _place_account(
+        self, route: Route, server_id: str, info: dict[str, Any], *, wins: bool
+    ) -> Placed | Duplicate | Wrong:
         if route.account not in self.accounts:
             return Wrong(f'No route for account "{route.account}"')
         peer = self._peer(server_id, info)
         there = peer.accounts.get(route.account)
-        if there is not None:
+        if there is not None and not _gives_way(there, route, wins=wins):
             _keep(there, route, stays_away=True)
             return Duplicate()
+        if there is not None:
+            _keep(route, there, stays_away=True)
         peer.accounts[route.account] = route
         _register(route, peer, 0)
-        return Placed(0, 1, first=False, more=False)
+        return Placed(0, 1, first=False, more=False, instead=there)
 
     def _place_pooled(
-        self, route: Route, server_id: str, info: dict[str, Any], size: int, asked: int
+        self, route: Route, server_id: str, info: dict[str, Any], size: int, asked: int, *, wins: bool
     ) -> Placed | Duplicate:
         peer = self._peer(server_id, info)
         first, index = not peer.routes(), asked
@@ -184,9 +202,11 @@ class Peers:
                 if found is not None:
                     _adopt(route, found)
         there = peer.pool[index] if index >= 0 else None
-        if index < 0 or there is not None:
+        if index < 0 or (there is not None and not _gives_way(there, route, wins=wins)):
             _keep(there, route, stays_away=index < 0 or not route.pooled)
             return Duplicate()
+        if there is not None:
+            _keep(route, there, stays_away=not route.pooled)
         peer.pool[index] = route
         _register(route, peer, index)
         if first:
@@ -197,7 +217,7 @@ class Peers:
             peer.leafnode_urls = leafnode_urls if len(leafnode_urls) == 1 else ()
             peer.gateway_urls = kept_urls([info.get("gateway_url")])
         more = route.pooled and route.dialled and None in peer.pool
-        return Placed(index, size if route.pooled else 1, first=first, more=more)
+        return Placed(index, size if route.pooled else 1, first=first, more=more, instead=there)
 
     def _peer(self, server_id: str, info: dict[str, Any]) -> Peer:
         peer = self.all.get(server_id)
@@ -278,6 +298,18 @@ def _register(route: Route, peer: Peer, index: int) -> None:
     route.server_id, route.index = peer.server_id, index
 
 
+def _wins(route: Route, info: dict[str, Any], own_id: str) -> bool:
+    """Does the newcomer take the place of a connection that the other end has dialled?"""
+    if info.get("leafd_dials") == LOWER_DIALS:
+        return route.came != (own_id < str(info["server_id"]))
+    return route.came and route.pooled and not route.account
+
+
+def _gives_way(there: Route, route: Route, *, wins: bool) -> bool:
+    """Of two that the same end has dialled the first one stays."""
+    return wins and there.came != route.came
+
+
 def _adopt(route: Route, other: Route) -> None:
     """One of a pool was dialled: all of it is dialled again, at that address."""
     if not route.dialled or (other.explicit and not route.explicit):
@@ -287,7 +319,7 @@ def _adopt(route: Route, other: Route) -> None:
 
 
 def _keep(there: Route | None, route: Route, *, stays_away: bool) -> None:
-    """The newcomer goes; the one that stays remembers what was known of it."""
+    """That route goes; the one that stays remembers what was known of it."""
     route.stays_away = route.stays_away or stays_away
     if there is None:
         return

@@ -29,6 +29,7 @@ from leafd.links.route_info import (
     DUPLICATE_NAME,
     GATEWAY_GOSSIP,
     GOSSIP_ANYWAY,
+    LOWER_DIALS,
     ROUTE_PROTOCOL,
     Place,
     RouteConnect,
@@ -104,6 +105,7 @@ class Cluster:
             "leafnode_urls": [self.leafnode_url] if self.leafnode_url else [],
             "gateway_url": self.gateway_url,
             "leafd_letters": self.letters,
+            "leafd_dials": LOWER_DIALS,
         }
         return found | {name: value for name, value in (others | more).items() if value}
 
@@ -354,7 +356,7 @@ class Machine:
         elif not route.dialled:
             route.account = str(info.get("route_account") or "")
         was_delayed = route.dialled and self._waits
-        placed = self._peers.place(route, info)
+        placed = self._peers.place(route, info, self._cluster.server_id)
         match placed:
             case Duplicate():
                 route.server_id = server_id

@@ -1,7 +1,8 @@
 """The fields of INFO and CONNECT on a route, in which servers of a cluster describe themselves. Pure text.
 
     INFO     server_id, server_name, cluster, host, port, ip?, connect_urls?, leafnode_urls?, route_pool_size?,
-             route_pool_idx?, route_account?, compression?, gossip_mode?, import?, export?, ldm?, leafd_letters?
+             route_pool_idx?, route_account?, compression?, gossip_mode?, import?, export?, ldm?, leafd_letters?,
+             leafd_dials
     CONNECT  name (the server's id), cluster, user?, pass?, tls_required
 
 An INFO of one server is also sent on to others, with the address it is reached at (ip): that is the gossip.
@@ -34,6 +35,9 @@ GOSSIP_ANYWAY: Final = 2
 LETTERS: Final = 1
 """leafd_letters: the server takes part in a group, and what comes from it as `$LR.` are its own letters, nobody else's:
 nats-server, which does not say it, lets clients of its system account publish there."""
+LOWER_DIALS: Final = 1
+"""leafd_dials: of two connections for one place of a pool, each dialled by one end, the server keeps the one that was
+dialled by that of the lower server id."""
 DUPLICATE_NAME: Final = "Duplicate Server Name"
 """So a second server with the name of a first one is told, on routes and gateways alike."""
 GATEWAY_GOSSIP: Final = 1
@@ -85,6 +89,7 @@ class RouteInfo(Struct):
     gateway_cmd: int = wire(INT, "gateway_cmd")
     leafnode_urls: tuple[str, ...] = wire(ListOf(TEXT, "[]string"), "leafnode_urls")
     leafd_letters: int = wire(INT, "leafd_letters")
+    leafd_dials: int = wire(INT, "leafd_dials")
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,12 +35,12 @@ from leafd.links.route_info import DUPLICATE_NAME, LETTERS, SERVER_TRACES, Place
 from leafd.links.route_links import Link, RouteStatus, Terms
 from leafd.links.servers import (
     AGAIN_S,
-    APART_S,
-    DIAL_S,
     HEADERS_MAX,
     Pauses,
     Servers,
     addresses_of,
+    apart_s,
+    dial_s,
     failed,
 )
 from leafd.native_commands import Commands
@@ -173,7 +173,7 @@ class Routes(Servers[Link, Terms]):
     # ---- events of the plane
 
     def _welcomed(self, event: t.Opened) -> Link:
-        return self._made(Route(event.connection, event.peer))
+        return self._made(Route(event.connection, event.peer, came=True))
 
     def _made(self, route: Route) -> Link:
         return Link(route, Machine(self.cluster, self.peers, route, secrets.token_urlsafe(11), age()))
@@ -216,6 +216,8 @@ class Routes(Servers[Link, Terms]):
     def _join(self, link: Link, join: routing.Join) -> None:
         route, placed, info = link.route, join.placed, join.info
         link.more = placed.more
+        if placed.instead is not None:
+            self._plane.close_connection(placed.instead.connection, "", t.CloseReason.DUPLICATE)
         account = self._account_id(route.account) if route.account else 0
         flags = t.RouteFlag.UNSUB_ORIGIN if info.get("lnocu") else t.RouteFlag(0)
         if int(info.get("proto") or 0) >= SERVER_TRACES:
@@ -363,7 +365,7 @@ class Routes(Servers[Link, Terms]):
                 one.dialled, one.place = True, route.place
                 one.explicit = one.explicit or route.explicit
             return
-        wait_s = random.uniform(0, APART_S) + (AGAIN_S if route.explicit and not anew else 0)
+        wait_s = apart_s(route.trip_s) + (AGAIN_S if route.explicit and not anew else 0)
         wait_s += self._namesakes.pause_s(route.place.shown)
         self._dial(self._today(route.place), explicit=route.explicit, account=route.account, wait_s=wait_s, again=True)
 
@@ -533,10 +535,10 @@ class Routes(Servers[Link, Terms]):
             place = self._today(place)
             try:
                 if route.explicit:
-                    stream = await self._connected(place)
+                    stream = await self._connected(place, attempts)
                 else:
                     async with self._slots:
-                        stream = await self._connected(place)
+                        stream = await self._connected(place, attempts)
                 if stream is None:
                     self._has_tried(route)
                 else:
@@ -566,9 +568,9 @@ class Routes(Servers[Link, Terms]):
             f"Error trying to connect to route {place.shown} (attempt {attempts}): {why}"
         )
 
-    async def _connected(self, place: Place) -> trio.SocketStream | None:
+    async def _connected(self, place: Place, attempt: int) -> trio.SocketStream | None:
         """The stream to a place; None: the name means this server alone."""
-        with trio.fail_after(DIAL_S):
+        with trio.fail_after(dial_s(attempt)):
             addresses = await addresses_of(place.host, place.port)
             if addresses != [place.host]:  # a name: this server may be behind it, among others
                 own = set(self._own_places())
@@ -579,7 +581,7 @@ class Routes(Servers[Link, Terms]):
 
     async def _adopt(self, stream: trio.SocketStream, route: Route, place: Place) -> None:
         secure = self._terms.dials
-        route.connection = await self._adopted(stream, secure)
+        route.connection, route.trip_s = await self._adopted(stream, secure)
         link = self._made(route)
         self._dialled(link, secure, certificate_name(place, self._terms.places))
-        await self._hurry(link, DIAL_S + self._terms.login_s)
+        await self._hurry(link, dial_s(1) + self._terms.login_s)

@@ -23,18 +23,19 @@ import trio
 from leafd import native_types as t
 from leafd.guard import Guard
 from leafd.links.addresses import dial_error
-from leafd.links.dialling import watch_over
+from leafd.links.dialling import DIAL_S, hurry, watch_over
 from leafd.links.handshake import Close
 from leafd.links.leaf import Resume, Send
 from leafd.native_commands import Commands
 from leafd.operator_log import Log
 from leafd.quoting import quoted
 
-DIAL_S: Final = 5.0
 AGAIN_S: Final = 1.0
 AGAIN_MAX_S: Final = 30.0
 APART_S: Final = 0.1
-"""Both ends dial: they do not dial again at the same moment, which could cost both connections once more."""
+"""Both ends dial: they do not dial again at the same moment, which could cost both connections once more, .."""
+APART_TRIPS: Final = 2.0
+""".. nor within as many round trips: what one has dialled the other hears of a round trip and a half later."""
 LOGINS_MAX: Final = 128
 """Handshakes at a time of servers that dial this one; one more, and the oldest that has not logged in ends."""
 DIALS_MAX: Final = 16
@@ -238,13 +239,14 @@ class Servers(ABC, Generic[LinkT, TermsT]):
 
     # ---- dialling
 
-    async def _adopted(self, stream: trio.SocketStream, secure: t.Secure | None) -> int:
-        """The number of a connection that was made."""
+    async def _adopted(self, stream: trio.SocketStream, secure: t.Secure | None) -> tuple[int, float]:
+        """The number of a connection that was made, and its round trip in seconds."""
         sock = stream.socket
-        watch_over(sock)
+        hurry(sock)
+        trip_s = watch_over(sock)
         with trio.CancelScope(shield=True):  # a connection that nobody waits for would belong to nobody
             number = await self._plane.adopt(sock.detach(), self.KIND, secure=secure is not None, web=False)
-        return number  # noqa: RET504  (within the block mypy takes it for a function that may end without)
+        return number, trip_s
 
     def _dialled(self, link: LinkT, secure: t.Secure | None, name: str) -> None:
         """Takes up the plane's events about a dialled connection that came meanwhile."""
@@ -272,6 +274,16 @@ async def addresses_of(host: str, port: int) -> list[str]:
     """Each once, in the order of the answer."""
     found = await trio.socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(one[4][0]) for one in found))
+
+
+def dial_s(attempt: int) -> float:
+    """How long the attempt of that number may take, from 1 on."""
+    return DIAL_S[(attempt - 1) % len(DIAL_S)]
+
+
+def apart_s(trip_s: float) -> float:
+    """How long this end waits before it dials again, besides what it waits in any case. trip_s: the round trip."""
+    return random.uniform(0, max(APART_S, APART_TRIPS * trip_s))
 
 
 def failed(error: OSError | trio.TooSlowError) -> str:

@@ -139,6 +139,24 @@ class World:
             self.deliver(sender, sending)
 
 
+class FarWorld(World):
+    """Three whose messages all arrive, in their order and late."""
+
+    def __init__(self, seed: int, one_way_s: float) -> None:
+        super().__init__(seed, 3, wipes=0)
+        self.one_way_s = one_way_s
+        self.under_way: list[tuple[float, Disk, Sending]] = []
+
+    def carry(self, faults: bool) -> None:
+        while self.flying:
+            late_s = self.one_way_s * self.random.uniform(1.0, 1.1)
+            self.under_way.append((self.now + late_s, *self.flying.pop(0)))
+
+    def arrive(self) -> None:
+        while self.under_way and self.under_way[0][0] <= self.now:
+            self.deliver(*self.under_way.pop(0)[1:])
+
+
 def play(seed: int, *, servers: int = 3, wipes: int = 0, make: Callable[..., Founding] = Founding) -> World:
     """A schedule with faults, and time without any after it."""
     world = World(seed, servers, wipes=wipes, make=make)
@@ -241,6 +259,18 @@ def test_all_have_to_be_there_for_a_while() -> None:
     assert sent(one) == []
     one.tick(2 * founding.SETTLE_S + 0.1)
     assert [to for to, _ in sent(one)] == [B, C]
+
+
+@pytest.mark.parametrize(("one_way_s", "within_s"), [(0.1, 7.0), (0.5, 20.0), (1.0, 30.0), (2.0, 60.0)])
+def test_servers_that_are_far_from_each_other_found_their_group(one_way_s: float, within_s: float) -> None:
+    """A round is two round trips, and others may begin theirs meanwhile: each further one has twice as long."""
+    for seed in range(60):
+        world = FarWorld(seed, one_way_s)
+        while not all(one.kept.founded for one in world.up.values()):
+            world.step(faults=False)
+            world.arrive()
+            assert world.now < within_s
+        assert len(world.founded) == 1
 
 
 def test_a_promise_is_on_the_disk_before_it_is_given() -> None:

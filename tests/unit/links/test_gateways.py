@@ -90,7 +90,7 @@ class Stage:
         own.rejects_unknown = rejects
         self.gateways = Gateways(self.plane, own, Terms(remotes=remotes, **terms), self.log)
 
-    async def reach(self, place: Place) -> trio.SocketStream:
+    async def reach(self, place: Place, attempt: int) -> trio.SocketStream:
         """In place of the network: a connection to each place that is called 10..., and to none else."""
         self.dialled.append((trio.current_time(), place))
         if self.hangs:
@@ -141,7 +141,7 @@ def play(stage: Stage, scene: Callable[[], Awaitable[None]], monkeypatch: pytest
             nursery.cancel_scope.cancel()
 
     monkeypatch.setattr(stage.gateways, "_connected", stage.reach)
-    monkeypatch.setattr(room, "watch_over", lambda sock: None)
+    monkeypatch.setattr(room, "watch_over", lambda sock: 0.0)
     trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
 
 

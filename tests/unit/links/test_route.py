@@ -29,7 +29,7 @@ from leafd.links.route import (
     Relearned,
     Rename,
 )
-from leafd.links.route_info import Place, kept_urls, place_of
+from leafd.links.route_info import LOWER_DIALS, Place, kept_urls, place_of
 from leafd.native_types import CloseReason, LineKind
 
 OWN = Cluster("NOWN", "own", "2.15.1", "C", host="0.0.0.0", port=6222)
@@ -318,8 +318,11 @@ def test_an_account_that_gets_a_connection_of_its_own_later_is_answered_without_
 # ---- the registry
 
 
-def route(number: int, *, dialled: bool = False, explicit: bool = False, peer: str = "P", mode: int = 0) -> Route:
-    one = Route(number, f"{peer}:1", dialled=dialled, explicit=explicit, gossip_mode=mode, place=Place(peer, 1))
+def route(
+    number: int, *, dialled: bool = False, came: bool = False, explicit: bool = False, peer: str = "P", mode: int = 0
+) -> Route:
+    one = Route(number, f"{peer}:1", dialled=dialled, came=came, explicit=explicit, gossip_mode=mode)
+    one.place = Place(peer, 1)
     one.name = peer
     return one
 
@@ -342,11 +345,66 @@ def test_of_two_that_dial_each_other_the_one_that_stays_is_dialled_again_when_it
 def test_an_accepted_connection_whose_place_is_taken_makes_the_other_one_be_dialled_again() -> None:
     """Both ends may have closed the other's connection: one of them has to begin anew."""
     peers = Peers(3)
-    first, second = route(1, dialled=True), route(2)
+    first, second = route(1, came=True), route(2, came=True)
     assert isinstance(place(peers, first), Placed)
     assert place(peers, second, route_pool_idx=0) == Duplicate()
     assert first.retry
     assert not second.stays_away
+
+
+@pytest.mark.parametrize(
+    ("pool", "account", "first"),
+    [
+        (3, "", "dialled"),
+        (1, "", "dialled"),
+        (-1, "", "dialled"),
+        (-1, "", "came"),
+        (3, "$SYS", "dialled"),
+        (3, "$SYS", "came"),
+    ],
+)
+def test_of_two_connections_that_cross_both_ends_keep_the_one_of_the_lower_id(
+    pool: int, account: str, first: str
+) -> None:
+    """Whichever each of them has heard first. Else each would close the other's, for as long as their round trip is
+    longer than what they wait before they dial again. (Who has dialled for a pool when the other's connection is there
+    already takes the next place of it.)"""
+    kept = []
+    for own, their in (("NA", "NB"), ("NB", "NA")):
+        peers = Peers(pool, ("$SYS",))
+        about = {"server_id": their, "leafd_dials": LOWER_DIALS}
+        both = {"dialled": route(1, dialled=True), "came": route(2, came=True)}
+        there, newcomer = both.pop(first), both.popitem()[1]
+        there.account = newcomer.account = account
+        placed = peers.place(there, THEIRS | about | {"route_pool_size": max(pool, 0)}, own)
+        assert isinstance(placed, Placed)
+        assert placed.instead is None
+        found = peers.place(newcomer, THEIRS | about | {"route_pool_size": max(pool, 0)}, own)
+        stays = newcomer if isinstance(found, Placed) else there
+        goes = there if stays is newcomer else newcomer
+        if isinstance(found, Placed):
+            assert (found.instead, found.first) == (there, False)
+        assert peers.all[their].first is stays
+        assert peers.remove(goes) is None
+        assert stays.retry
+        assert goes.stays_away is (pool < 0 or bool(account))
+        kept.append((own, stays.came))
+    assert kept == [("NA", False), ("NB", True)]
+
+
+def test_a_server_that_keeps_what_is_there_has_its_own_in_the_place_that_its_info_names() -> None:
+    """nats-server, and earlier versions: to keep the own one would cost both."""
+    peers = Peers(3)
+    ours, theirs = route(1, dialled=True), route(2, came=True)
+    place(peers, ours)
+    placed = place(peers, theirs, route_pool_idx=0)
+    assert isinstance(placed, Placed)
+    assert placed.instead is ours
+    assert not ours.stays_away
+    assert peers.remove(ours) is None
+    again = place(peers, route(3, dialled=True))
+    assert isinstance(again, Placed)
+    assert again.index == 1
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from leafd import native_types as t
 from leafd.links import servers as room
 from leafd.links.peers import PEERS_MAX, Peers
 from leafd.links.route import Cluster
-from leafd.links.route_info import Place, places_of
+from leafd.links.route_info import LOWER_DIALS, Place, places_of
 from leafd.links.route_links import Terms
 from leafd.links.routes import Routes
 from leafd.links.servers import DIALS_MAX
@@ -98,7 +98,7 @@ class Stage:
             self.plane, cluster, Peers(3, ("$SYS",)), Terms(**terms), self.log, account_id=lambda name: 9
         )
 
-    async def reach(self, place: Place) -> trio.SocketStream | None:
+    async def reach(self, place: Place, attempt: int) -> trio.SocketStream | None:
         """In place of the network: a connection to each place that is called 10..., and to none else."""
         self.dialled.append((trio.current_time(), place))
         if self.hangs:
@@ -140,7 +140,7 @@ def play(stage: Stage, scene: Callable[[], Awaitable[None]], monkeypatch: pytest
             nursery.cancel_scope.cancel()
 
     monkeypatch.setattr(stage.routes, "_connected", stage.reach)
-    monkeypatch.setattr(room, "watch_over", lambda sock: None)
+    monkeypatch.setattr(room, "watch_over", lambda sock: 0.0)
     trio.run(main, clock=trio.testing.MockClock(autojump_threshold=0))
 
 
@@ -220,6 +220,40 @@ def test_the_next_connection_of_a_pool_is_dialled_when_the_one_before_was_answer
             await trio.sleep(1)
 
     play(stage, scene, monkeypatch)
+
+
+def test_the_connection_that_gives_way_ends_before_the_other_one_joins_and_nobody_has_left(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Both ends have dialled for one place, over a way that is longer than the pauses between attempts."""
+    stage = Stage(places=(THERE,))
+    left: list[None] = []
+    order: list[tuple[str, int]] = []
+    stage.routes.on_left.append(lambda: left.append(None))
+    monkeypatch.setattr(stage.plane, "close_connection", lambda number, *_: order.append(("closed", number)))
+    monkeypatch.setattr(stage.plane, "admit_route", lambda number, *_: order.append(("admitted", number)))
+
+    async def scene() -> None:
+        ours = next(number for number, link in stage.routes._links.items() if not link.route.account)
+        about = {"server_id": "NLOW", "server_name": "low", "leafd_dials": LOWER_DIALS}
+        stage.hear(ours, t.LineKind.INFO, **about)
+        stage.join(99, **about)
+        assert order == [("admitted", ours), ("closed", ours), ("admitted", 99)]
+        stage.end(ours)
+        assert not left
+        stage.end(99)
+        assert left
+
+    play(stage, scene, monkeypatch)
+
+
+def test_who_is_far_is_dialled_again_at_moments_as_far_apart() -> None:
+    """Else the two ends dial again at about the same one, for ever: both were near when this was a tenth of a second."""
+    assert max(room.apart_s(0.0) for _ in range(1000)) <= room.APART_S
+    far = [room.apart_s(4.0) for _ in range(1000)]
+    assert max(far) > 6.0
+    assert min(far) < 2.0
+    assert [room.dial_s(attempt) for attempt in range(1, 5)] == [5.0, 10.0, 20.0, 5.0]
 
 
 def test_of_a_thousand_servers_that_a_peer_tells_of_a_bounded_number_is_dialled(
