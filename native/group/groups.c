@@ -166,6 +166,14 @@ void groups_due(groups_t *groups, seat_t *seat) {
     groups->due_ns = seat->due_ns < groups->due_ns ? seat->due_ns : groups->due_ns;
 }
 
+void groups_lost(groups_t *groups, uint64_t peer, moment_t now) {
+    for (uint64_t i = 0; i < groups->count; i++) {
+        if (raft_lost(&groups->seats[i].group->raft, peer, now.mono_ns)) {
+            groups_due(groups, &groups->seats[i]);
+        }
+    }
+}
+
 void groups_stir(groups_t *groups, group_t *group) {
     seat_t *seat = &groups->seats[seat_at(groups, group_name(group))];
     seat->awake = true;

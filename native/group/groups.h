@@ -58,6 +58,8 @@ extern const raft_times_t groups_times;
 
 /* A frame that came from that server. */
 void groups_receive(groups_t *groups, uint64_t peer, bytes_t frame, moment_t now);
+/* There is no way to that server any more: its groups need another leader, perhaps. */
+void groups_lost(groups_t *groups, uint64_t peer, moment_t now);
 /* What was proposed to a group, or asked of it, is carried on by the next turn. */
 void groups_stir(groups_t *groups, group_t *group);
 /* Before each store_tick and once behind it. */

@@ -148,7 +148,9 @@ static void take_answer(groups_t *groups, const frame_message_t *received, momen
             continue;
         }
         if (message->granted) {
-            raft_confirm(&seat->group->raft, message->from, message->stamp_ns, until_ns, now.mono_ns);
+            if (raft_confirm(&seat->group->raft, message->from, message->stamp_ns, until_ns, now.mono_ns)) {
+                groups_due(groups, seat);
+            }
         } else {
             raft_disturb(&seat->group->raft, message->from, message->stamp_ns, now.mono_ns);
             groups_due(groups, seat);

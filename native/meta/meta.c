@@ -82,6 +82,14 @@ status_t meta_ways(plane_t *plane, const uint8_t *ways, uint32_t count) {
     return plane->meta == NULL ? STATUS_AGAIN : ways_set(&plane->meta->ways, ways, count);
 }
 
+/* Other links to a process that has died are about to go, too, and take letters until then: the last one counts. */
+static void meta_lost(plane_t *plane, uint64_t server) {
+    meta_t *meta = plane->meta;
+    if (!meta_reaches(meta, server)) {
+        groups_lost(meta->groups, server, plane->now);
+    }
+}
+
 /* false: it has no address. from: as the subject has it; 0: it names none. */
 static bool mail_address(bytes_t subject, uint64_t *to, uint64_t *from) {
     bool handed_on = subject.size == HANDED_ON_SIZE && subject.at[FROM_AT - 1] == '.';
@@ -218,6 +226,7 @@ status_t meta_open(plane_t *plane, account_t *account, uint64_t peer, uint64_t *
     plane->meta = meta;
     plane->js.groups = meta->groups;
     plane->mail = meta_mail;
+    plane->mail_lost = meta_lost;
     plane->mail_account = account;
     return STATUS_OK;
 }
@@ -230,6 +239,7 @@ void meta_close(plane_t *plane) {
         free(plane->meta);
         plane->meta = NULL;
         plane->mail = NULL;
+        plane->mail_lost = NULL;
         plane->mail_account = NULL;
     }
 }

@@ -97,15 +97,25 @@ static event_entry_t *closed_event(peer_t *peer) {
     return entry;
 }
 
+static void server_left(plane_t *plane, peer_t *peer) {
+    uint64_t server = peer->route != NULL ? peer->route->peer : peer->gateway->peer;
+    if (peer->route != NULL) {
+        routed_left(plane, peer);
+    } else {
+        gateway_left(plane, peer);
+    }
+    if (plane->mail_lost != NULL && server != 0) {
+        plane->mail_lost(plane, server);
+    }
+}
+
 static void peer_free(plane_t *plane, peer_t *peer) {
     visits_add(SWEEP_PEER);
     if (peer->account != NULL) {
         remember(peer);
     }
-    if (LEAF_UNLIKELY(peer->route != NULL)) {
-        routed_left(plane, peer);
-    } else if (LEAF_UNLIKELY(peer->gateway != NULL)) {
-        gateway_left(plane, peer);
+    if (LEAF_UNLIKELY(peer->route != NULL || peer->gateway != NULL)) {
+        server_left(plane, peer);
     } else if (peer->account != NULL && peer->protocol->link) {
         interest_leaf_left(plane, peer);
         plane->stats.leafs--;

@@ -160,7 +160,8 @@ struct plane {
     struct meta *meta;       /* meta/meta.h; NULL: this server is in no group of servers */
     /* What another server says in `$LR.`; with meta alone. */
     void (*mail)(plane_t *plane, peer_t *from, const struct account *account, bytes_t subject, bytes_t payload);
-    struct account *mail_account; /* its account; NULL: servers write no letters to each other */
+    void (*mail_lost)(plane_t *plane, uint64_t server); /* a link for its letters has gone */
+    struct account *mail_account;                       /* its account; NULL: servers write no letters to each other */
     /* Lets in whom another server's control has let in there (verbs/mqtt_carried.c). */
     status_t (*admit)(plane_t *plane, peer_t *peer, const plane_command_t *verdict);
     uint32_t carried;                   /* peers with a socket at another server .. */

@@ -104,7 +104,8 @@ void raft_prevoted(raft_t *raft, raft_outputs_t *out, const raft_message_t *mess
 /* Two candidates of one term, of which neither may win: each asks again at some time soon, without waiting first. */
 static void meet_candidate(raft_t *raft, const raft_message_t *message, int64_t now_ns) {
     if (raft->role != RAFT_CANDIDATE || raft_place(raft, message->from) == RAFT_MEMBERS_MAX) return;
-    int64_t soon_ns = now_ns + raft_election_ns(raft) / 1024 * random_below(&raft->random, 1024);
+    int64_t most_ns = raft_soon_ns(raft) != 0 ? raft_soon_ns(raft) : raft_election_ns(raft);
+    int64_t soon_ns = now_ns + most_ns / 1024 * random_below(&raft->random, 1024);
     if (soon_ns < raft->due_ns) raft->due_ns = soon_ns;
 }
 

@@ -39,6 +39,7 @@ typedef enum raft_rule {
     RULE_PROMISE_STARTS,  /* nor by a start */
     RULE_PROMISE_ON_DISK, /* nor forgotten on the disk while it holds */
     RULE_PROMISE_SELF,    /* and is kept towards oneself */
+    RULE_PROMISE_LOST,    /* and when the way to the leader has ended */
     RULES,
 } raft_rule_t;
 extern raft_rule_t raft_without;
@@ -54,8 +55,8 @@ void raft_save(raft_t *raft, raft_outputs_t *out);
 void raft_note_write(raft_t *raft, uint64_t write);
 void raft_tell_role(raft_outputs_t *out);
 void raft_set_due(raft_t *raft, int64_t now_ns);
-/* An election's time, as far as the members are from each other. */
-int64_t raft_election_ns(const raft_t *raft);
+/* Who has lost its leader's way asks within so long, after its promise; 0: it has not, or the members are far. */
+int64_t raft_soon_ns(const raft_t *raft);
 /* How far that is: answers took so long. Times become longer at once, shorter by `down` alone, a step at a time. */
 void raft_adapt(raft_t *raft, int64_t trip_ns, bool down);
 /* No vote from now on, for as long as its leader has told. */
@@ -88,6 +89,10 @@ void raft_advance(raft_t *raft, raft_outputs_t *out);
 void raft_beat(raft_t *raft, raft_outputs_t *out, int64_t now_ns);
 bool raft_send_next(raft_t *raft, raft_outputs_t *out, int64_t now_ns);
 
+/* A majority's round trips may ask for other times. true: they are other ones, of which no member has been told. */
+bool raft_measure(raft_t *raft);
+/* Another round trip of that member. */
+void raft_note_trip(raft_progress_t *progress, int64_t trip_ns);
 /* What was sent at that moment, a member has answered, and promised for that long. */
 void raft_note_promise(raft_t *raft, raft_progress_t *progress, int64_t stamp_ns, uint64_t promised);
 

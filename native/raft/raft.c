@@ -10,6 +10,10 @@
 /* The other founders have the group a moment later: a first one's tries are an eighth of a beat apart, then a quarter
  * and a half. */
 #define FIRST_SOONER 3u
+/* Who has lost its leader's way asks in a part of an election's time, which is enough for two not to ask at once where
+ * round trips are short, and again: the others' promises end by a beat later than its own, or sooner. */
+#define SOON_PART 4
+#define SOON_TRIES 8u
 
 raft_output_t *raft_put(raft_outputs_t *out, raft_action_t action) {
     check(out->queued < RAFT_OUTPUTS_MAX);
@@ -103,8 +107,17 @@ void raft_set_due(raft_t *raft, int64_t now_ns) {
         raft->due_ns = now_ns + (raft->times.beat_ns >> sooner);
         return;
     }
+    if (raft_soon_ns(raft) != 0) {
+        int64_t from_ns = raft->promise_ns > now_ns ? raft->promise_ns : now_ns;
+        raft->due_ns = from_ns + raft_soon_ns(raft) / 1024 * more;
+        return;
+    }
     raft->due_ns = now_ns + raft_election_ns(raft) + raft_election_ns(raft) / 1024 * more;
     if (raft->due_ns < raft->promise_ns && RULE(PROMISE_SELF)) raft->due_ns = raft->promise_ns;
+}
+
+int64_t raft_soon_ns(const raft_t *raft) {
+    return raft->soon > 0 && raft->patience == 0 ? raft->times.election_ns / SOON_PART : 0;
 }
 
 int64_t raft_election_ns(const raft_t *raft) {
@@ -120,6 +133,17 @@ void raft_adapt(raft_t *raft, int64_t trip_ns, bool down) {
 void raft_promise(raft_t *raft, int64_t now_ns) {
     int64_t until_ns = now_ns + raft_election_ns(raft);
     if (until_ns >= raft->promise_ns || !RULE(PROMISE_LASTS)) raft->promise_ns = until_ns;
+    raft->soon = 0;
+}
+
+bool raft_lost(raft_t *raft, uint64_t peer, int64_t now_ns) {
+    int64_t before_ns = raft->due_ns;
+    if (raft->role != RAFT_FOLLOWER || peer == 0 || raft->leader.peer != peer) return false;
+    if (!RULE(PROMISE_LOST)) raft->promise_ns = now_ns;
+    raft->soon = SOON_TRIES;
+    raft_set_due(raft, now_ns);
+    if (raft->due_ns > before_ns) raft->due_ns = before_ns;
+    return raft->due_ns < before_ns;
 }
 
 /* A follower of that term from now on; leader: none as long as it is not known. */
@@ -128,6 +152,7 @@ void raft_follow(raft_t *raft, raft_outputs_t *out, raft_term_t term, raft_disk_
     bool other = raft->role != RAFT_FOLLOWER || term != raft->term || !same_disk(raft->leader, leader);
     raft->role = RAFT_FOLLOWER;
     raft->leader = leader;
+    raft->soon = 0;
     raft->successor = (raft_disk_t){0};
     if (term > raft->term) {
         raft->term = term;
@@ -172,6 +197,7 @@ void raft_tick(raft_t *raft, raft_outputs_t *out, int64_t now_ns) {
         return;
     }
     if (raft_may_stand(raft) && raft->trail.count < TRAIL_RUNS_MAX) raft_ask(raft, out, now_ns);
+    if (raft->soon > 0) raft->soon--;
     raft_set_due(raft, now_ns);
     raft->tries += raft->tries < FIRST_SOONER;
 }

@@ -32,6 +32,8 @@
  *   A promise is never shortened by a later one, holds behind a start, and is kept towards oneself, too.
  * - What stands for the beats of groups at rest renews the lease of those alone that it named when it was sent, and
  *   that the follower that answers still follows in that term.
+ * - Who hears that the way to its leader has ended asks for votes as soon as its own promise is over, and not some time
+ *   later. That ends no promise: the leader may be there and lead, and only its way be gone.
  * - A member is a disk: (peer, disk). The votes and acknowledgements of any other disk do not count. Requests for votes
  *   are answered to every disk all the same: a member that is behind may not know yet who has become one.
  */
@@ -138,6 +140,7 @@ typedef struct raft {
     uint8_t kept;       /* .. and the one on its disk, which no promise of it exceeds that may hold still */
     int64_t promise_ns; /* before that it votes for nobody */
     int64_t due_ns;     /* an election, or a leader's next beat */
+    uint8_t soon;       /* the way to its leader has ended: so many requests for votes come soon, each after its time */
     raft_index_t commit;
     raft_index_t own_first; /* a leader's first entry */
     raft_term_t rest_term;  /* a follower's: it was told that it rests in that term .. */
@@ -191,11 +194,15 @@ bool raft_alter(raft_t *raft, raft_outputs_t *out, raft_change_t change, raft_di
 bool raft_transfer(raft_t *raft, raft_disk_t to, int64_t now_ns);
 /* A follower got a copy of the state up to index. false: its own log leads there, and the copy is not needed. */
 bool raft_copied(raft_t *raft, raft_outputs_t *out, raft_index_t index, raft_term_t term, const raft_config_t *config);
+/* The last way to that server has ended: its process has, perhaps. false: nothing comes sooner for that. */
+bool raft_lost(raft_t *raft, uint64_t peer, int64_t now_ns);
 /* The entries up to index, which are committed, are gone from the caller's log. */
 void raft_compact(raft_t *raft, raft_index_t index);
 bool raft_next(raft_t *raft, raft_outputs_t *out, raft_output_t *next, int64_t now_ns);
 /* The same without the entries that are to be sent: those of several proposals go together with the next raft_next. */
 bool raft_next_write(raft_outputs_t *out, raft_output_t *next);
+/* An election's time, as far as the members are from each other. */
+int64_t raft_election_ns(const raft_t *raft);
 /* True for a leader beside which there can be no other at this moment: its committed entries are all there are. */
 bool raft_leased(const raft_t *raft, int64_t now_ns);
 

@@ -55,22 +55,30 @@ void raft_note_promise(raft_t *raft, raft_progress_t *progress, int64_t stamp_ns
     if (stamp_ns > progress->stamp_ns) progress->stamp_ns = stamp_ns;
 }
 
-/* The round trips of a majority, each as the quickest of the last beats were: what stood behind a write or many bytes
- * tells nothing of the way. What rests is named for as long as it was told: another patience is another name. */
-static void measure_trips(raft_t *raft) {
+void raft_note_trip(raft_progress_t *progress, int64_t trip_ns) {
+    if (progress->trip_ns != 0) progress->trip_ns += (trip_ns - progress->trip_ns) / TRIPS;
+    if (progress->trip_ns == 0) progress->trip_ns = trip_ns;
+}
+
+/* What rests is named for as long as it was told: another patience is another name. */
+bool raft_measure(raft_t *raft) {
     uint8_t before = raft->patience;
-    for (uint32_t i = 0; i < raft_members(raft)->count; i++) {
-        raft_progress_t *progress = &raft->progress[i];
-        int64_t trip_ns = progress->quickest_ns;
-        if (trip_ns != 0 && progress->trip_ns != 0) progress->trip_ns += (trip_ns - progress->trip_ns) / TRIPS;
-        if (trip_ns != 0 && progress->trip_ns == 0) progress->trip_ns = trip_ns;
-        progress->quickest_ns = 0;
-    }
     int64_t near = raft_of_majority(raft, 0, number_near);
     if (near != INT64_MIN) raft_adapt(raft, -near, true);
     for (uint32_t i = 0; raft->patience != before && i < raft_members(raft)->count; i++) {
         if (RULE(REST_PATIENCE)) raft->progress[i].rest = 0;
     }
+    return raft->patience != before;
+}
+
+/* Each as the quickest of the last beats were: what stood behind a write or many bytes tells nothing of the way. */
+static void measure_trips(raft_t *raft) {
+    for (uint32_t i = 0; i < raft_members(raft)->count; i++) {
+        raft_progress_t *progress = &raft->progress[i];
+        if (progress->quickest_ns != 0) raft_note_trip(progress, progress->quickest_ns);
+        progress->quickest_ns = 0;
+    }
+    (void)raft_measure(raft);
 }
 
 /* Beats are as far apart as each member knows that they may be. */

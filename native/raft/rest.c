@@ -62,15 +62,21 @@ static bool all_rest(const raft_t *raft, int64_t until_ns, int64_t now_ns) {
     return raft->successor.peer == 0 && raft_may_stand(raft);
 }
 
-void raft_confirm(raft_t *raft, raft_disk_t member, int64_t stamp_ns, int64_t until_ns, int64_t now_ns) {
+bool raft_confirm(raft_t *raft, raft_disk_t member, int64_t stamp_ns, int64_t until_ns, int64_t now_ns) {
     uint32_t place = raft_place(raft, member);
     int64_t since_ns;
-    if (place == RAFT_MEMBERS_MAX || !raft_rests(raft, place, &since_ns)) return;
-    if (since_ns > stamp_ns && RULE(REST_SINCE)) return;
+    if (place == RAFT_MEMBERS_MAX || !raft_rests(raft, place, &since_ns)) return false;
+    if (since_ns > stamp_ns && RULE(REST_SINCE)) return false;
     raft_progress_t *progress = &raft->progress[place];
     progress->heard_ns = now_ns;
     raft_note_promise(raft, progress, stamp_ns, progress->promised);
+    if (now_ns > stamp_ns) raft_note_trip(progress, now_ns - stamp_ns);
+    if (raft_measure(raft)) {
+        raft->due_ns = raft_next_beat(raft->times.beat_ns, now_ns);
+        return true;
+    }
     if (until_ns > raft->due_ns && all_rest(raft, until_ns, now_ns)) raft->due_ns = until_ns;
+    return false;
 }
 
 void raft_disturb(raft_t *raft, raft_disk_t other, int64_t stamp_ns, int64_t now_ns) {

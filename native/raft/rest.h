@@ -25,8 +25,9 @@ bool raft_rests_under(const raft_t *raft, raft_disk_t leader);
 /* A follower is named by what its leader has sent. */
 void raft_hear(raft_t *raft, int64_t now_ns);
 /* A leader is answered by a member what it has sent at stamp_ns, as naming the same. While all others rest, too, no
- * beat of this group alone is due before until_ns. */
-void raft_confirm(raft_t *raft, raft_disk_t member, int64_t stamp_ns, int64_t until_ns, int64_t now_ns);
+ * beat of this group alone is due before until_ns. true: beats are due sooner, as the way has become a longer or a
+ * shorter one: how long that took tells of it, and a group at rest has no other sign. */
+bool raft_confirm(raft_t *raft, raft_disk_t member, int64_t stamp_ns, int64_t until_ns, int64_t now_ns);
 /* It did not name the same: that follower, or that leader's member if it was named at stamp_ns, has beats of its own
  * again. */
 void raft_disturb(raft_t *raft, raft_disk_t other, int64_t stamp_ns, int64_t now_ns);

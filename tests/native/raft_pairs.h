@@ -28,7 +28,7 @@ static void deliver_pair(sim_t *sim, node_t *node, const raft_message_t *message
     if (message->subject == RAFT_PAIRED) {
         if (raft->role == RAFT_LEADER && message->granted) {
             int64_t now_ns = clock_of(sim, node);
-            raft_confirm(raft, message->from, message->stamp_ns, now_ns + 800 * MS, now_ns);
+            (void)raft_confirm(raft, message->from, message->stamp_ns, now_ns + 800 * MS, now_ns);
         } else if (raft->role == RAFT_LEADER) {
             raft_disturb(raft, message->from, message->stamp_ns, clock_of(sim, node));
         }

@@ -432,6 +432,11 @@ static void break_links(sim_t *sim) {
     }
 }
 
+/* A connection ends, and with it the last way to its leader, as far as the member knows: the leader may be there. */
+static void lose_way(sim_t *sim, node_t *node) {
+    if (node->alive && raft_lost(&node->raft, node->raft.leader.peer, clock_of(sim, node))) sim->lost++;
+}
+
 /* Something rare, more often in some runs than in others. */
 static void trouble(sim_t *sim, node_t *node) {
     uint32_t what = chance(sim, 100);
@@ -462,6 +467,7 @@ static void step(sim_t *sim) {
     uint32_t what = chance(sim, 1000);
     node_t *node = &sim->nodes[chance(sim, NODES)];
     if (sim->far && chance(sim, 500) == 0) sim->delay = (int64_t)chance(sim, 5) * 450 * MS;
+    if (chance(sim, 50) == 0) lose_way(sim, node);
     if (sim->eager && chance(sim, 30) == 0)
         hasten(sim, node);
     else if (what < 560)

@@ -100,7 +100,7 @@ typedef struct sim {
     raft_outputs_t out;
     raft_config_t configs[CONFIGS_MAX];
     uint32_t config_count;
-    uint64_t elections, commits, changes, copies, crashes, leases, heard, patient;
+    uint64_t elections, commits, changes, copies, crashes, leases, heard, patient, lost;
     int64_t watched; /* of the time: it went on by no more than 60 ms at once, so that members saw it pass */
 } sim_t;
 

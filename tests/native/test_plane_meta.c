@@ -180,8 +180,8 @@ static void send_frame(peer_t *route, bytes_t frame) {
     peer_act(plane, route, bytes_of(line, (uint32_t)head + frame.size + 2));
 }
 
-/* A group of two whose leader has sent two rows and died: nobody here knows whether they are committed. */
-static meta_disk_t left_behind(void) {
+/* A group of two whose leader has sent two rows by that route. */
+static meta_disk_t follow_other(peer_t **by) {
     uint8_t bytes[1024], heard_nothing[FRAME_HEAD];
     frame_writer_t writer;
     buffer_t entry;
@@ -203,10 +203,17 @@ static meta_disk_t left_behind(void) {
         CHECK(frame_put_entry(&writer, RAFT_DATA, bytes_of(entry.at, (uint32_t)entry.size)));
     }
     buffer_free(&entry);
-    peer_t *route = route_of(OTHER);
-    send_frame(route, first); /* it is not believed before it has said what it knows of this disk: group/marks.h */
-    send_frame(route, bytes_of(bytes, frame_end(&writer)));
+    *by = route_of(OTHER);
+    send_frame(*by, first); /* it is not believed before it has said what it knows of this disk: group/marks.h */
+    send_frame(*by, bytes_of(bytes, frame_end(&writer)));
     rig_turn(plane);
+    return disks[0];
+}
+
+/* .. and died: nobody here knows whether they are committed. */
+static meta_disk_t left_behind(void) {
+    peer_t *route;
+    const meta_disk_t own = follow_other(&route);
     restart();
     meta_look_t found = look();
     CHECK_EQ_U64(9, found.name);
@@ -214,7 +221,7 @@ static meta_disk_t left_behind(void) {
     CHECK_EQ_U64(2, found.last);
     CHECK_EQ_U64(0, found.applied);
     rows_are(0);
-    return disks[0];
+    return own;
 }
 
 static void one_goes_on_alone(void) {
@@ -257,6 +264,37 @@ static void one_waits_for_another_group(void) {
 
 static void waits(void) {
     in_a_directory(one_waits_for_another_group);
+}
+
+/* ---- a leader whose links end -------------------------------------------------------------------------------- */
+
+static bool second_link, asked_soon;
+
+static void a_link_to_the_leader_ends(void) {
+    peer_t *route;
+    (void)follow_other(&route);
+    if (second_link) (void)route_of(OTHER);
+    CHECK_EQ_U64(OTHER, look().leader);
+    rig_run(plane, (plane_command_t){.op = COMMAND_CLOSE, .target = route->id}, NULL);
+    rig_turn(plane);
+    for (int64_t passed_ms = 20; passed_ms <= 1900; passed_ms += 20) {
+        plane->now.mono_ns += 20 * NS_PER_MS;
+        rig_turn(plane);
+        asked_soon = look().role != RAFT_FOLLOWER;
+        CHECK(!asked_soon || passed_ms >= 1480); /* its promise */
+        if (asked_soon) return;
+    }
+}
+
+static void lost_leaders(void) {
+    uint32_t soon[2] = {0};
+    for (uint32_t round = 0; round < 24; round++) {
+        second_link = round % 2 != 0;
+        in_a_directory(a_link_to_the_leader_ends);
+        soon[second_link] += asked_soon;
+    }
+    CHECK_EQ_U64(12, soon[0]);
+    CHECK(soon[1] < 12); /* one that is there speaks for it still: 1.5 to 3 s, as ever */
 }
 
 /* ---- others' frames ---------------------------------------------------------------------------------------------- */
@@ -470,6 +508,7 @@ int main(void) {
     RUN("rows are written when they have the revision that is named, and are there after a start", rows_and_restart);
     RUN("a disk that is left behind goes on alone, with all that its log has", alone);
     RUN("a group that is in the place of another begins empty, and waits for its leader", waits);
+    RUN("a member asks for votes as soon as it may when the last link to its leader ends", lost_leaders);
     RUN("frames are believed of servers that routes lead to, and nobody else's message gets there", believed);
     RUN("gateways carry frames and letters, and nobody else's message gets there", over_gateways);
     RUN("letters are handed on between clusters, of servers that a link may speak for", handed_on);

@@ -29,6 +29,8 @@ typedef struct far {
     raft_t raft[THREE];
     bool gone[THREE];
     bool older[THREE]; /* its answers are those of a version that knows of no patience */
+    bool pairs;        /* one beat stands for this group and many others where it rests */
+    uint64_t beats;    /* of its own */
     uint8_t kept[THREE];
     uint8_t asked; /* the most that was asked for of those */
     letter_t under_way[UNDER_WAY_MAX];
@@ -64,6 +66,13 @@ static void far_start(int64_t delay_ns, uint64_t seed) {
     for (uint32_t i = 0; i < THREE; i++) far_begin(i, true);
 }
 
+static void far_send(const raft_message_t *message) {
+    CHECK(far.end - far.first < UNDER_WAY_MAX);
+    int64_t more_ns = (int64_t)random_below(&far.random, 100) * far.delay_ns / 1000;
+    far.under_way[far.end++ % UNDER_WAY_MAX] =
+        (letter_t){.at_ns = far.now + far.delay_ns + more_ns, .message = *message};
+}
+
 static void far_drain(uint32_t i) {
     raft_output_t output;
     while (raft_next(&far.raft[i], &outputs, &output, far.now)) {
@@ -73,10 +82,37 @@ static void far_drain(uint32_t i) {
         uint32_t to = (uint32_t)output.message.to.peer - 1;
         if (far.older[i] && output.message.subject == RAFT_TAKEN) output.message.entry_term = 0;
         if (far.older[to] && output.message.patience > far.asked) far.asked = output.message.patience;
-        CHECK(far.end - far.first < UNDER_WAY_MAX);
-        int64_t more_ns = (int64_t)random_below(&far.random, 100) * far.delay_ns / 1000;
-        far.under_way[far.end++ % UNDER_WAY_MAX] =
-            (letter_t){.at_ns = far.now + far.delay_ns + more_ns, .message = output.message};
+        far.beats += output.message.subject == RAFT_ENTRIES;
+        far_send(&output.message);
+    }
+}
+
+/* As native/group/pairs.c does it, for one group of many that change in nothing. */
+static void far_pair(uint32_t to, const raft_message_t *message) {
+    raft_t *raft = &far.raft[to];
+    raft_message_t answer = *message;
+    if (message->subject == RAFT_PAIRED) {
+        if (message->granted) {
+            (void)raft_confirm(raft, message->from, message->stamp_ns, far.now + far_times.rest_ns + far_times.beat_ns,
+                               far.now);
+        } else {
+            raft_disturb(raft, message->from, message->stamp_ns, far.now);
+        }
+        return;
+    }
+    answer.subject = RAFT_PAIRED;
+    answer.granted = raft_rests_under(raft, message->from);
+    answer.from = message->to;
+    answer.to = message->from;
+    if (answer.granted) raft_hear(raft, far.now);
+    far_send(&answer);
+}
+
+static void far_send_pairs(uint32_t i) {
+    int64_t since_ns;
+    for (uint32_t to = 0; to < THREE; to++) {
+        if (!raft_rests(&far.raft[i], to, &since_ns)) continue;
+        far_send(&(raft_message_t){.subject = RAFT_PAIR, .from = disk_of(i), .to = disk_of(to), .stamp_ns = far.now});
     }
 }
 
@@ -85,6 +121,10 @@ static void far_deliver(void) {
         const raft_message_t message = far.under_way[far.first++ % UNDER_WAY_MAX].message;
         uint32_t to = (uint32_t)message.to.peer - 1;
         if (far.gone[to] || far.gone[message.from.peer - 1]) continue;
+        if (message.subject == RAFT_PAIR || message.subject == RAFT_PAIRED) {
+            far_pair(to, &message);
+            continue;
+        }
         raft_receive(&far.raft[to], &outputs, &message, far.now);
         far_drain(to);
     }
@@ -104,6 +144,7 @@ static void far_step(void) {
     far_deliver();
     for (uint32_t i = 0; i < THREE; i++) {
         if (far.gone[i]) continue;
+        if (far.pairs && far.now % far_times.rest_ns == 0) far_send_pairs(i);
         raft_tick(&far.raft[i], &outputs, far.now);
         far_drain(i);
         raft_persisted(&far.raft[i], &outputs, far.raft[i].write, far.now);
@@ -156,6 +197,97 @@ static void the_way_becomes_long_and_short(void) {
         far_pass(30 * SECOND);
         CHECK_EQ_U64(0, far_leader()->patience);
         see_serving(10 * SECOND);
+    }
+}
+
+/* Nothing is written there, and one beat stands for those of many groups: its answers tell how long the way is. */
+static void a_group_at_rest_is_quick_again_when_the_way_is_short(void) {
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        far_start(MOST_MS * MS, seed);
+        far.pairs = true;
+        far_pass(120 * SECOND);
+        CHECK_EQ_U64(RAFT_PATIENCE_MAX, far_leader()->patience);
+        uint64_t before = far.beats;
+        far_pass(60 * SECOND);
+        CHECK(far.beats - before < 10); /* it rests */
+        far.delay_ns = MS;
+        far_pass(30 * SECOND);
+        for (uint32_t i = 0; i < THREE; i++) CHECK_EQ_U64(0, far.raft[i].patience);
+        before = far.beats;
+        far_pass(60 * SECOND);
+        CHECK(far.beats - before < 10);
+        far.delay_ns = MOST_MS * MS;
+        far_pass(60 * SECOND);
+        CHECK_EQ_U64(RAFT_PATIENCE_MAX, far_leader()->patience);
+        see_serving(60 * SECOND);
+    }
+}
+
+static void far_fail(void) {
+    uint32_t one = (uint32_t)far_leader()->self.peer - 1;
+    far.gone[one] = true;
+    for (uint32_t i = 0; i < THREE; i++) {
+        if (!far.gone[i]) (void)raft_lost(&far.raft[i], far.raft[one].self.peer, far.now);
+    }
+}
+
+/* A process that dies takes its connections along: the others ask as soon as they may, and agree soon. */
+static void another_leads_soon_where_the_ways_to_the_leader_have_ended(void) {
+    static const int64_t delays_ms[] = {1, 20, 60}, most_ms[] = {1700, 2200, 4000}; /* in half of them 1050 to 1500 */
+    for (uint64_t seed = 1; seed <= 600; seed++) {
+        far_start(delays_ms[seed % 3] * MS, seed);
+        far.pairs = seed % 2 == 0;
+        far_pass(20 * SECOND + (int64_t)random_below(&far.random, 1000) * MS / 10 * 10);
+        far_fail();
+        int64_t then = far.now;
+        while (far_leader() == NULL) {
+            far_step();
+            CHECK(far.now - then < most_ms[seed % 3] * MS);
+        }
+        far_pass(2 * SECOND);
+        see_serving(5 * SECOND);
+    }
+}
+
+/* The leader of whom that is not true leads on, with its lease, and no term passes. */
+static void a_way_that_ends_alone_changes_nothing(void) {
+    for (uint64_t seed = 1; seed <= 50; seed++) {
+        far_start(5 * MS, seed);
+        far_pass(20 * SECOND);
+        const raft_t *one = far_leader();
+        raft_term_t term = one->term;
+        for (uint32_t turn = 0; turn < 300; turn++) {
+            far_pass(100 * MS);
+            uint32_t i = random_below(&far.random, THREE);
+            (void)raft_lost(&far.raft[i], one->self.peer, far.now);
+            CHECK(raft_leased(one, far.now));
+        }
+        CHECK_EQ_U64(term, one->term);
+        CHECK(far_leader() == one);
+    }
+}
+
+/* .. and by whom no vote is given before its promise is over. */
+static void a_way_that_ends_ends_no_promise(void) {
+    far_start(MS, 7);
+    far_pass(20 * SECOND);
+    uint32_t by = (uint32_t)far_leader()->self.peer - 1, one = (by + 1) % THREE, other = (by + 2) % THREE;
+    raft_message_t beat = {.subject = RAFT_ENTRIES, .from = disk_of(by), .to = disk_of(one)};
+    beat.term = far.raft[by].term;
+    raft_receive(&far.raft[one], &outputs, &beat, far.now);
+    far_drain(one);
+    CHECK(raft_lost(&far.raft[one], far.raft[by].self.peer, far.now) || far.raft[one].due_ns <= far.now + 1875 * MS);
+    CHECK(!raft_lost(&far.raft[one], far.raft[other].self.peer, far.now));
+    CHECK(far.raft[one].due_ns >= far.now + far_times.election_ns);
+    raft_message_t ask = {.subject = RAFT_PREVOTE, .from = disk_of(other), .to = disk_of(one), .term = 1000};
+    ask.index = RAFT_INDEX_MAX;
+    ask.log_term = 999;
+    for (int64_t waits_ms = 0; waits_ms <= 1500; waits_ms += 100) {
+        raft_output_t output;
+        raft_receive(&far.raft[one], &outputs, &ask, far.now + waits_ms * MS);
+        CHECK(raft_next(&far.raft[one], &outputs, &output, far.now + waits_ms * MS));
+        CHECK_EQ_I64(waits_ms >= 1500, output.message.granted);
+        CHECK(!raft_next(&far.raft[one], &outputs, &output, far.now + waits_ms * MS));
     }
 }
 
@@ -289,7 +421,11 @@ int main(void) {
     RUN("members up to two seconds one way elect one that stays, serves and has a lease",
         far_members_elect_one_that_stays);
     RUN("and when the way becomes long, and short again", the_way_becomes_long_and_short);
+    RUN("also at rest", a_group_at_rest_is_quick_again_when_the_way_is_short);
     RUN("members that are near wait no longer than ever", near_members_wait_no_longer);
+    RUN("and less where the ways to the leader have ended", another_leads_soon_where_the_ways_to_the_leader_have_ended);
+    RUN("one of which alone changes nothing", a_way_that_ends_alone_changes_nothing);
+    RUN("and ends no promise", a_way_that_ends_ends_no_promise);
     RUN("a promise holds behind a start", a_promise_holds_behind_a_start);
     RUN("and on the disk", a_promise_stays_on_the_disk_while_it_holds);
     RUN("and towards oneself", a_promise_is_kept_towards_oneself);

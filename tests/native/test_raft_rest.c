@@ -19,7 +19,7 @@ static bool by_pair(uint32_t by, uint32_t i, int64_t stamp_ns) {
         raft_disturb(&rig.raft[by], disk_of(i), stamp_ns, rig.now);
     } else if (mine) {
         raft_hear(follower, rig.now);
-        raft_confirm(&rig.raft[by], disk_of(i), stamp_ns, rig.now + REST_NS + 200 * MS, rig.now);
+        (void)raft_confirm(&rig.raft[by], disk_of(i), stamp_ns, rig.now + REST_NS + 200 * MS, rig.now);
     }
     return same && mine;
 }
@@ -94,7 +94,7 @@ static void answer_is_for_what_it_named(void) {
     while (!raft_rests(&rig.raft[by], other, &since_ns) && rig.now < heard_ns + 1000 * MS) pass(50 * MS);
     CHECK(raft_rests(&rig.raft[by], other, &since_ns)); /* told so by what is lost */
     CHECK(since_ns > heard_ns);
-    raft_confirm(&rig.raft[by], disk_of(other), since_ns - 1, rig.now + REST_NS, rig.now);
+    (void)raft_confirm(&rig.raft[by], disk_of(other), since_ns - 1, rig.now + REST_NS, rig.now);
     rig.now = heard_ns + times.lease_ns;
     CHECK(!raft_leased(&rig.raft[by], rig.now));
 }

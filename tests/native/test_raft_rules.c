@@ -68,6 +68,7 @@ static const struct {
     {RULE_PROMISE_STARTS, "nor by a start"},
     {RULE_PROMISE_ON_DISK, "nor on the disk while it holds"},
     {RULE_PROMISE_SELF, "a promise is kept towards oneself"},
+    {RULE_PROMISE_LOST, "and when the way to the leader has ended"},
 };
 
 static sim_t sim;

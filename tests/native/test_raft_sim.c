@@ -21,7 +21,7 @@ static void run(uint64_t seed) {
 
 static void invariants_hold(void) {
     const char *one = getenv("LEAFD_RAFT_SEED"), *many = getenv("LEAFD_RAFT_SEEDS");
-    uint64_t totals[8] = {0};
+    uint64_t totals[9] = {0};
     int64_t watched = 0, passed = 0;
     uint64_t count = many != NULL ? strtoull(many, NULL, 10) : SEEDS;
     if (one != NULL) {
@@ -38,6 +38,7 @@ static void invariants_hold(void) {
         totals[5] += sim.leases;
         totals[6] += sim.heard;
         totals[7] += sim.patient;
+        totals[8] += sim.lost;
         watched += sim.watched / MS;
         passed += sim.time / MS;
     }
@@ -47,7 +48,7 @@ static void invariants_hold(void) {
     printf("  %" PRId64 " hours of their time, of which %" PRId64 " in steps of 60 ms at most\n", passed / 3600000,
            watched / 3600000);
     /* A run in which nothing happens proves nothing. */
-    for (uint32_t i = 0; i < 8; i++) CHECK(totals[i] > count / 2);
+    for (uint32_t i = 0; i < 9; i++) CHECK(totals[i] > count / 2);
     CHECK(watched > (int64_t)count * HOURS * 3600000 / 100000);
 }
 
