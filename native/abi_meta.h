@@ -99,12 +99,13 @@ typedef struct meta_look {
     uint64_t bytes; /* of the log's entries */
     uint64_t frames_in;
     uint64_t frames_out;
-    uint64_t bad;     /* frames that are damaged, of another sender than they say, or for another disk */
-    uint64_t refused; /* messages without a way */
-    uint32_t role;    /* META_LEADER */
-    uint32_t state;   /* 0: it runs; 1: it waits for room; 2: for an entry that cannot be read */
-    uint32_t leased;  /* a leader beside which there is no other now */
-    uint32_t members; /* so many meta_member_t follow */
+    uint64_t bad;        /* frames that are damaged, of another sender than they say, or for another disk */
+    uint64_t refused;    /* messages without a way */
+    int64_t election_ns; /* as far as its members are from each other */
+    uint32_t role;       /* META_LEADER */
+    uint32_t state;      /* 0: it runs; 1: it waits for room; 2: for an entry that cannot be read */
+    uint32_t leased;     /* a leader beside which there is no other now */
+    uint32_t members;    /* so many meta_member_t follow */
 } meta_look_t;
 
 #define META_LEADER 3

@@ -4,6 +4,7 @@
         with switch.at(0): ...start a server on address(0)...
         switch.cut(0, 1)            what 0 sends to 1 is lost; what 1 sends to 0 arrives
         switch.slow(2, 0.3, 0.05)   all that 2 sends or receives takes 0.3 s more, and 5 % of it is lost
+        switch.slow(2, 0.3, 0.05, 50_000)   .. by a modem of so many bits a second each way
         switch.heal()
 
 Each place is a network namespace as in tests/cell.py, which joins two by one link as bad as it is described; here there
@@ -27,6 +28,8 @@ from typing import Final
 from tests import cell
 
 PREFIX: Final = "10.203.8."
+_QUEUE: Final = 64 << 10
+"""Bytes that wait for their turn at a modem."""
 _PACKETS: Final = 64
 """As many are taken from one place before the others are looked at."""
 
@@ -45,8 +48,10 @@ class Switch:
         self._places: list[int] = []
         self._ends: list[int] = []
         self._cut: frozenset[tuple[int, int]] = frozenset()
-        self._slow: dict[int, tuple[float, float]] = {}
-        """Delay in seconds and share of lost packets, by place."""
+        self._slow: dict[int, tuple[float, float, float]] = {}
+        """Delay in seconds, share of lost packets and bits a second, by place; 0: as fast as they come."""
+        self._free_at: dict[tuple[int, bool], float] = {}
+        """When the last packet to a place, or of it, will be through its modem."""
         self.lost = 0
         self._underway: list[tuple[float, int, int, bytes]] = []
         self._taken = itertools.count()
@@ -85,14 +90,16 @@ class Switch:
         """What one sends to the other is lost from now on."""
         self._cut |= {(sender, receiver)}
 
-    def slow(self, place: int, delay: float, loss: float) -> None:
-        """What that place sends and receives takes so many seconds more from now on, and that share of it is lost."""
-        self._slow[place] = (delay, loss)
+    def slow(self, place: int, delay: float, loss: float, rate: float = 0.0) -> None:
+        """What that place sends and receives takes so many seconds more from now on, and that share of it is lost. Of
+        so many bits a second, what does not fit the modem's queue is lost, too."""
+        self._slow[place] = (delay, loss, rate)
 
     def heal(self) -> None:
         """Everything arrives again, at once."""
         self._cut = frozenset()
         self._slow.clear()
+        self._free_at.clear()
 
     def close(self) -> None:
         self._ended.set()
@@ -104,13 +111,27 @@ class Switch:
         if packet[0] >> 4 != 4 or not packet[16:20].startswith(bytes((10, 203, 8))):
             return
         receiver = packet[19] - 1
-        ways = [self._slow[one] for one in (sender, receiver) if one in self._slow]
-        lost = any(self._random.random() < loss for _, loss in ways)
-        if lost or (sender, receiver) in self._cut or not 0 <= receiver < len(self._ends):
+        arrives_at: float | None = time.monotonic()
+        for place, down in ((sender, False), (receiver, True)):
+            arrives_at = self._through(place, down, len(packet), arrives_at)
+        if arrives_at is None or (sender, receiver) in self._cut or not 0 <= receiver < len(self._ends):
             self.lost += 1
             return
-        arrives_at = time.monotonic() + sum(delay for delay, _ in ways)
         heapq.heappush(self._underway, (arrives_at, next(self._taken), receiver, packet))
+
+    def _through(self, place: int, down: bool, size: int, at: float | None) -> float | None:
+        """When a packet that is there at that time is through the place's modem; None: it is lost."""
+        if at is None or place not in self._slow:
+            return at
+        delay, loss, rate = self._slow[place]
+        if self._random.random() < loss:
+            return None
+        if rate:
+            begins_at = max(self._free_at.get((place, down), 0.0), at)
+            if (begins_at - at) * rate / 8 > _QUEUE:
+                return None
+            at = self._free_at[place, down] = begins_at + size * 8 / rate
+        return at + delay
 
     def _deliver(self) -> None:
         now = time.monotonic()

@@ -51,6 +51,7 @@ class MetaLook:
     frames_out: int
     bad: int
     refused: int
+    election_ns: int
     role: int
     state: int
     leased: int

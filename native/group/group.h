@@ -124,7 +124,8 @@ typedef struct group_look {
     raft_index_t applied;
     raft_index_t floor;
     uint64_t bytes; /* of the log's entries, in the journal's form */
-    bool leased;    /* a leader beside which there is no other now */
+    int64_t election_ns;
+    bool leased; /* a leader beside which there is no other now */
     uint32_t count;
     group_member_t members[RAFT_MEMBERS_MAX];
 } group_look_t;

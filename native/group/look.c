@@ -107,6 +107,7 @@ group_look_t group_look(const group_t *group, moment_t now) {
                          .applied = group->ledger->applied,
                          .floor = group->ledger->floor,
                          .bytes = group->ledger->bytes,
+                         .election_ns = raft_election_ns(raft),
                          .leased = raft_leased(raft, now.mono_ns),
                          .count = raft_members(raft)->count};
     for (uint32_t i = 0; i < look.count; i++) {

@@ -363,6 +363,11 @@ class MetaGroup:
         return self._named(peer)
 
     @property
+    def decided_s(self) -> float:
+        """How long a decision may take where the servers are far from each other: nine round trips at least."""
+        return 3 * self._look.election_ns / 1e9 if self._look is not None else 0.0
+
+    @property
     def leads(self) -> bool:
         """Whether this server leads the group."""
         return self._look is not None and self._look.role == LEADER

@@ -62,7 +62,7 @@ if TYPE_CHECKING:
 SITE_S: Final = 1.0
 LED_AGAIN_S: Final = 0.5
 DECIDED_S: Final = 5.0
-"""How long the leader has for one decision, .."""
+"""How long the leader has for one decision, longer where the servers are far from each other, .."""
 ATTEMPTS: Final = 4
 AGAIN_S: Final = 0.3
 """.. and how often it is looked for, if it is another one by then."""
@@ -251,6 +251,10 @@ class Placing:
     # ---- the table
 
     @property
+    def _decided_s(self) -> float:
+        return max(DECIDED_S, self._meta.decided_s)
+
+    @property
     def leader(self) -> int:
         """0: there is none."""
         return self._meta.decider
@@ -334,7 +338,7 @@ class Placing:
             if peer == self.own:
                 leader = await self.replicas.leader_here(row.account, row.name)
             else:
-                said = await self.ask(peer, "leads", about, b"", DECIDED_S) if self.reaches(peer) else None
+                said = await self.ask(peer, "leads", about, b"", self._decided_s) if self.reaches(peer) else None
                 leader = int(said[0]["peer"]) if said is not None else 0
             if leader:
                 return leader
@@ -386,7 +390,7 @@ class Placing:
             if self._meta.leader == self.own:
                 found = await self._decide(wish)
             elif leader := self.leader:
-                said = await self.ask(leader, "table", wish, b"", DECIDED_S)
+                said = await self.ask(leader, "table", wish, b"", self._decided_s)
                 found = said[0] if said is not None else NOT_LEADER
             if "error" in found:
                 error = found["error"]
@@ -500,7 +504,7 @@ class Placing:
         leader = self.leader
         if leader == self.own:
             return await self._orders.carry_out(tokens, body)
-        said = await self.ask(leader, "order", {"tokens": tokens}, body, DECIDED_S) if leader else None
+        said = await self.ask(leader, "order", {"tokens": tokens}, body, self._decided_s) if leader else None
         return said[0] if said is not None else self._orders.refused(tokens, errors.CLUSTER_NOT_AVAILABLE.error())
 
     # ---- this server as the table has it

@@ -306,7 +306,7 @@ def _wins(route: Route, info: dict[str, Any], own_id: str) -> bool:
 
 
 def _gives_way(there: Route, route: Route, *, wins: bool) -> bool:
-    """Of two that the same end has dialled the first one stays."""
+    """The first one stays of two that the same end has dialled."""
     return wins and there.came != route.came
 
 
@@ -319,7 +319,7 @@ def _adopt(route: Route, other: Route) -> None:
 
 
 def _keep(there: Route | None, route: Route, *, stays_away: bool) -> None:
-    """That route goes; the one that stays remembers what was known of it."""
+    """Marks the one that goes; the one that stays remembers what was known of it."""
     route.stays_away = route.stays_away or stays_away
     if there is None:
         return

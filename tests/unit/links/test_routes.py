@@ -248,7 +248,7 @@ def test_the_connection_that_gives_way_ends_before_the_other_one_joins_and_nobod
 
 
 def test_who_is_far_is_dialled_again_at_moments_as_far_apart() -> None:
-    """Else the two ends dial again at about the same one, for ever: both were near when this was a tenth of a second."""
+    """Else the two ends dial again at about the same one, for ever: a tenth of a second is enough for who is near."""
     assert max(room.apart_s(0.0) for _ in range(1000)) <= room.APART_S
     far = [room.apart_s(4.0) for _ in range(1000)]
     assert max(far) > 6.0
