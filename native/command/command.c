@@ -148,7 +148,7 @@ void command_resume(plane_t *plane, const plane_command_t *command, peer_t *peer
 }
 
 void command_close(plane_t *plane, const plane_command_t *command, peer_t *peer) {
-    /* Control may not have heard yet of a login that is under way, or over: such a login had time enough. */
+    /* arg2: unless it has spoken, which control may not have heard yet. */
     if (command->arg2 == 0 || peer->state == PEER_GREETING) {
         peer_doom(plane, peer, (uint32_t)command->arg, command_body(command));
     }
@@ -174,8 +174,8 @@ void command_describe(plane_t *plane, const plane_command_t *command, peer_t *pe
     command_done(plane, command, peer_describe(peer, &description));
 }
 
-/* Behind the first PONG comes the INFO of the login, and of those since then the last. Without memory it is the first
- * alone, as it is for who is not told of a change. */
+/* What the client gets behind its first PONG: the INFO of its login, and the last of the INFOs since then. Without
+ * memory for both it gets the first alone, as a client that was not told of a change. */
 static void say_behind_pong(peer_t *peer, bytes_t info) {
     bytes_t *told = &peer->after_pong;
     const uint8_t *end = memchr(told->at, '\n', told->size);

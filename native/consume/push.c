@@ -14,19 +14,20 @@ static bool flow_controlled(const consumer_t *consumer) {
     return (consumer->setup.config.flags & CONSUMER_FLOW_CONTROL) != 0;
 }
 
-/* Made by a mirror or source, which is told more than others, and says with its answers what it has stored. */
+/* Whether a mirror or source made the consumer. Such a copy is told more than others are, and its answers say what it
+ * has stored. */
 static bool copies(const consumer_t *consumer) {
     const consumer_config_t *config = &consumer->setup.config;
     return (config->flags & CONSUMER_DIRECT) != 0 || config->ack_policy == ACK_FLOW_CONTROL;
 }
 
-/* How far the copy is it says when it is asked; of what it took last it has not been asked yet. */
+/* Whether a copy took deliveries behind the last one that it was asked about. It says how far it is only when asked. */
 static bool tail_untold(const consumer_t *consumer) {
     if (!copies(consumer) || !flow_controlled(consumer)) return false;
     return consumer->next_sequence - 1 != consumer->push.taken_delivery;
 }
 
-/* A copy that has few heartbeats is asked how far it is with one of them, which comes when it may be asked. */
+/* The time until a copy may be asked how far it is. One that is spared heartbeats is asked with the next of them. */
 static int64_t until_asked(const consumer_t *consumer) {
     const push_t *push = &consumer->push;
     int64_t at_ns = time_after(push->flow_asked_ns, push->outstanding >= TOLD_LEAST_BYTES ? TOLD_NS : TOLD_LATE_NS);
@@ -34,7 +35,8 @@ static int64_t until_asked(const consumer_t *consumer) {
     return wait_ns < TOLD_NS ? TOLD_NS : wait_ns;
 }
 
-/* A heartbeat also asks for acknowledgements that have not come, and tells what waits: those are not spared. */
+/* The time between two heartbeats. A heartbeat also asks for acknowledgements that have not come and tells how much
+ * waits: those that do are not spared. */
 static int64_t heartbeat_interval(const consumer_t *consumer) {
     int64_t spared_ns = consumer->push.spared_ns, configured_ns = consumer->setup.config.idle_heartbeat_ns;
     bool unsettled = consumer->setup.config.ack_policy == ACK_FLOW_CONTROL && consumer->pending.count > 0;
@@ -198,7 +200,7 @@ void push_spare(consumer_t *consumer, int64_t interval_ns) {
 void push_set_back(consumer_t *consumer) {
     consumer->push.copied = consumer->setup.config.ack_policy == ACK_FLOW_CONTROL;
     consumer->push.set_back = true;
-    push_spare(consumer, 0); /* whoever asked may be another one */
+    push_spare(consumer, 0); /* the one who asked for it may have gone */
 }
 
 void push_removed(consumer_t *consumer) {

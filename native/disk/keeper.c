@@ -19,18 +19,18 @@
 #include "disk/drain.h"
 #include "disk/waiting.h"
 
-/* Bytes of pages for 10 bytes of batches: messages of few streams take 11 to 15, since they lie in a row. Of 1,000
- * streams they take 20 and more, for each has a last page of its own, and 14 to 16 when a checkpoint is as large as it
- * may be. */
+/* Bytes of changed pages for 10 bytes of batches, from which keys count as scattered, and below which they no longer do.
+ * Messages of few streams take 11 to 15, since they lie in a row. Those of 1,000 streams take 20 and more, since each
+ * stream has a last page of its own; a checkpoint that is as large as it may be brings that down to 14 to 16. */
 #define SCATTERED 20
 #define SCATTERED_STILL 13
 #define SEAL_MS 5  /* between two slices of a change of key */
-#define PROOF_MS 5 /* so long is each step of LMDB's proof, and the time between two */
-/* a refusal is waited out RETRY_MS, doubling up to this: each try applies again what no checkpoint covers */
+#define PROOF_MS 5 /* of each step of LMDB's proof, and of the pause behind it */
+/* The pause before a refused checkpoint is tried again grows from RETRY_MS to this: each try applies all of it again. */
 #define RETRY_MS_MAX 1000
 #define GIVE_BACK_NS INT64_C(4000000000)
-#define FREED_KEEP (8 << 20) /* of malloc, in each of its heaps, until then */
-#define LOOK_MS 1000         /* others fill disks too: so often is it looked how much is free .. */
+#define FREED_KEEP (8 << 20) /* bytes that each of malloc's heaps keeps until then */
+#define LOOK_MS 1000         /* between two looks at the disk's free room, which other programs take, too .. */
 #define LOOK_IDLE_MS 10000   /* .. and while the store is at rest */
 
 /* One write for any number of news: the plane reads the eventfd, clears the mark, then looks (keeper_heard). When the
@@ -168,8 +168,9 @@ static void committed_upto(keeper_t *keeper, uint64_t position, uint64_t number,
     atomic_store_explicit(&keeper->checkpointed, keeper->committed, memory_order_release);
 }
 
-/* How many bytes of pages it changed for each byte of batches says how far from each other its keys lay. What waited
- * was put together and is less: the bound to begin with is another than the one to go on. */
+/* Tells from the bytes of pages that the checkpoint changed, for each byte of batches, whether its keys are scattered.
+ * Heads of subjects wait from then on, and are written together: that changes fewer pages, so the bound to stop waiting
+ * is lower than the one to begin. */
 static void keeper_measure(keeper_t *keeper, uint64_t batches) {
     changed_t *changed = env_changed(keeper->env);
     uint64_t most = changed_in_all(changed) * 10 / (batches + 1);
@@ -207,7 +208,7 @@ static void piece_done(void *context) {
     keeper_wake_plane(keeper);
 }
 
-/* The checkpoint up to `wanted` with as little room as it can be done. Each refusal makes the pieces smaller. */
+/* Makes the checkpoint up to `wanted` in pieces, for want of room. Each refusal makes the pieces smaller. */
 static status_t keeper_drain(keeper_t *keeper, uint64_t wanted) {
     const batches_t *ring = keeper->batches;
     uint64_t durable = atomic_load_explicit(&keeper->durable, memory_order_acquire);
@@ -301,7 +302,7 @@ static void keeper_step(keeper_t *keeper) {
     if (status != STATUS_OK) {
         fall_back(keeper);
         if (status == STATUS_NO_SPACE) {
-            (void)!env_proof_whole(keeper->env); /* it is told elsewhere */
+            (void)!env_proof_whole(keeper->env); /* the refused commit is already told of */
         }
         if (status == STATUS_NO_SPACE && !keeper->scarce) {
             keeper->scarce = true;
@@ -318,8 +319,8 @@ static void keeper_step(keeper_t *keeper) {
     }
 }
 
-/* Would LMDB open again, once closed? On a file system that takes no writes any more it would not: reads go on as it
- * is. */
+/* Whether LMDB would open again, once it is closed. On a file system that takes no more writes it would not: it stays
+ * open, and serves reads. */
 static bool keeper_can_mend(const keeper_t *keeper) {
     static const char *const names[] = {"data.mdb", "lock.mdb"};
     char path[4096];
@@ -345,7 +346,7 @@ static void keeper_park(keeper_t *keeper) {
     keeper->blocks.fd = env_file(keeper->env);
 }
 
-/* How long to sleep until there is something to do unasked; what is due is done. */
+/* Does the chores that are due. Returns the milliseconds until the next one. */
 static int next_chore(keeper_t *keeper) {
     int give_back_ms = keeper_give_back(keeper);
     bool rests =

@@ -13,9 +13,9 @@
 #define WHOLE 2u
 
 static unread_watch_t watches[UNREAD_WATCHES];
-static _Atomic uintptr_t page_size; /* all threads read it, and each watch may be the first one */
+static _Atomic uintptr_t page_size; /* set by whichever watch is the first one, read by all threads */
 static atomic_bool installing;
-static atomic_bool passed_on; /* what came before may lead here again */
+static atomic_bool passed_on; /* the signal went to the earlier handler once: that one may call this one again */
 static struct sigaction before;
 static _Atomic(void (*)(int)) otherwise;
 
@@ -44,8 +44,8 @@ static unread_watch_t *watch_of(uintptr_t at) {
     return NULL;
 }
 
-/* Noted first: zeros that nobody knows of would be believed. BUSY until they lie there, so that they are not taken away
- * just before. */
+/* Lays zeros over a page that cannot be read. The page is noted first, since zeros without a note would be believed, and
+ * is BUSY until they are there, so that nobody takes them away at that moment. */
 static bool cover(unread_watch_t *watch, uintptr_t page) {
     atomic_fetch_add(&watch->count, 1);
     atomic_store(&watch->last, page);
@@ -80,13 +80,13 @@ static void on_sigbus(int number, siginfo_t *info, void *context) {
     if (!atomic_exchange(&passed_on, true)) {
         next = before;
     }
-    (void)sigaction(number, &next, NULL); /* what came before comes now: the read is tried again */
+    (void)sigaction(number, &next, NULL); /* the read is tried again, and the earlier handler gets its signal */
     if (info->si_code <= 0) {
-        (void)raise(number); /* somebody has sent it */
+        (void)raise(number); /* a program sent it, and no read failed */
     }
 }
 
-/* Also where somebody else has taken the signal since. */
+/* Takes the signal, and takes it again where somebody else has since. */
 static void install(void) {
     struct sigaction action = {.sa_sigaction = on_sigbus, .sa_flags = SA_SIGINFO | SA_ONSTACK};
     struct sigaction now;
@@ -160,7 +160,7 @@ void unread_again(unread_watch_t *watch) {
             atomic_store(&watch->places[i], 0);
         }
     }
-    /* In this order: one that is noted in between sets the mark again, or is seen here. */
+    /* The mark is cleared before the look: a page that is noted in between sets it again, or is seen here. */
     atomic_store(&watch->covered, 0);
     if (covers_any(watch)) {
         atomic_store(&watch->covered, 1);

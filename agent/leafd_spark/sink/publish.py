@@ -366,8 +366,8 @@ class Window:
         raise PublishError(text)
 
     def _nobody(self, message: Outgoing) -> None:
-        """Handles a message that no stream took: is there no stream for it, or is the stream's leader away for a
-        moment? Is there no stream for it, or is the stream's leader away for a moment?"""
+        """Handles a message that no stream took. There is no stream for it, or the stream's leader is away for a
+        moment."""
         options = self._options
         try:
             with dial(options) as connection:
