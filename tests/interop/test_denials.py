@@ -24,6 +24,7 @@ from tests import servers
 from tests.interop.denial_stage import Cell, Heard, Hub, Stage, plain, played, signed
 from tests.interop.denials import LINE_UPS, matters
 
+pytestmark = pytest.mark.minutes(15)
 AT_ONCE = 64
 NOWHERE = {"$SYS server"}
 """What no ordinary account reaches, whatever is allowed."""
@@ -149,7 +150,8 @@ async def play(every: Sequence[Cell], folder: File, *, in_jwts: bool) -> Outcome
             (folder / kind).mkdir()
             server = servers.make(kind, text, folder / kind, hub_port=hub.port)
             await asyncio.to_thread(server.start)
-            stack.callback(server.stop)
+            # (In a thread: meanwhile the hub goes on, and takes its leave of every link.)
+            stack.push_async_callback(asyncio.to_thread, server.stop)
             pair.append(Stage(server, logins, hub.dialled))
 
         async def one(cell: Cell) -> None:
