@@ -19,14 +19,14 @@
 #include "disk/drain.h"
 #include "disk/waiting.h"
 
-/* Bytes of changed pages for 10 bytes of batches, from which keys count as scattered, and below which they no longer do.
- * Messages of few streams take 11 to 15, since they lie in a row. Those of 1,000 streams take 20 and more, since each
- * stream has a last page of its own; a checkpoint that is as large as it may be brings that down to 14 to 16. */
+/* Bytes of changed pages for 10 bytes of batches: from SCATTERED on keys count as scattered, below SCATTERED_STILL they
+ * no longer do. Messages of few streams take 11 to 15, as they lie in a row. Those of 1,000 streams take 20 and more,
+ * since each stream has a last page of its own; a checkpoint as large as it may be brings that down to 14 to 16. */
 #define SCATTERED 20
 #define SCATTERED_STILL 13
 #define SEAL_MS 5  /* between two slices of a change of key */
 #define PROOF_MS 5 /* of each step of LMDB's proof, and of the pause behind it */
-/* The pause before a refused checkpoint is tried again grows from RETRY_MS to this: each try applies all of it again. */
+/* The pause before a refused checkpoint is tried again grows from RETRY_MS to this: each try applies it all again. */
 #define RETRY_MS_MAX 1000
 #define GIVE_BACK_NS INT64_C(4000000000)
 #define FREED_KEEP (8 << 20) /* bytes that each of malloc's heaps keeps until then */

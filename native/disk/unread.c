@@ -44,8 +44,8 @@ static unread_watch_t *watch_of(uintptr_t at) {
     return NULL;
 }
 
-/* Lays zeros over a page that cannot be read. The page is noted first, since zeros without a note would be believed, and
- * is BUSY until they are there, so that nobody takes them away at that moment. */
+/* Lays zeros over a page that cannot be read. The page is noted first: zeros without a note would be believed. It is
+ * BUSY until they are there, so that nobody takes them away at that moment. */
 static bool cover(unread_watch_t *watch, uintptr_t page) {
     atomic_fetch_add(&watch->count, 1);
     atomic_store(&watch->last, page);
