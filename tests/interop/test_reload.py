@@ -64,7 +64,7 @@ def reload(server: Server, old: str, new: str) -> None:
     assert server.process is not None
     server.process.send_signal(signal.SIGHUP)
     eventually(lambda: server.log.count("Reloaded server configuration") != seen, lambda: server.log[-1000:])
-    time.sleep(1.0)
+    time.sleep(0.2)
 
 
 ONE = """accounts { A { users: [{user: a, password: a}, {user: b, password: b}] }
