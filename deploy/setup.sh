@@ -153,7 +153,11 @@ source_stamp() {
 # Runs a command with its output in the log. What takes long says every ten seconds that it goes on, and with what.
 watched() {
     "$@" >>"$log" 2>&1 &
-    running=$!
+    awaited $!
+}
+
+awaited() {  # awaited PID: the same for what has begun before
+    running=$1
     seconds=0
     while kill -0 "$running" 2>/dev/null; do
         sleep 1
@@ -178,28 +182,48 @@ install_dependencies() {
     case " $extras " in
         *" hub "*) "$venv/bin/python" -c 'import pyspark' 2>/dev/null || say "PySpark alone is 450 MB: this may take minutes" ;;
     esac
-    # The build's own requirements stay installed: the build is incremental, without isolation.
-    "$venv/bin/python" - "$root/pyproject.toml" "$extras" >"$venv/requirements.txt" <<'PYTHON' || failed "reading pyproject.toml"
+    # The build's own requirements stay installed: the build is incremental, without isolation. With them leafd is built
+    # while the others are fetched and unpacked, which takes as long and is mostly one processor's work.
+    required >"$venv/requirements.txt" || failed "reading pyproject.toml"
+    required build >"$venv/build-requirements.txt" || failed "reading pyproject.toml"
+    pip install --no-compile -r "$venv/build-requirements.txt" || failed "pip install -r $venv/build-requirements.txt"
+    make_wheel >>"$log" 2>&1 &
+    making=$!
+    pip install --no-compile -r "$venv/requirements.txt" || failed "pip install -r $venv/requirements.txt"
+    # On all processors, and without the packages' own tests, a third of what pip compiles. What is left, or does
+    # not compile, Python sees to when it is imported.
+    watched "$venv/bin/python" -m compileall -q -j 0 -x 'site-packages/.*/tests?/' "$venv/lib" || true
+    printf '%s\n' "$extras" >"$venv/extras"
+    dependency_stamp >"$venv/dependencies.stamp"
+}
+
+required() {  # required [build]: what pip is asked for; build: for the build alone
+    "$venv/bin/python" - "$root/pyproject.toml" "$extras" "$@" <<'PYTHON'
 import sys, tomllib
 with open(sys.argv[1], "rb") as file:
     project = tomllib.load(file)
-wanted = list(project["build-system"]["requires"]) + list(project["project"].get("dependencies", []))
+wanted = list(project["build-system"]["requires"])
+if sys.argv[3:] != ["build"]:
+    wanted += project["project"].get("dependencies", [])
 known = project["project"].get("optional-dependencies", {})
-for extra in sys.argv[2].split():
+for extra in sys.argv[2].split() if sys.argv[3:] != ["build"] else ():
     if extra not in known:
         sys.exit(f"pyproject.toml has no extra {extra!r}")
     wanted += known[extra]
 print("\n".join(dict.fromkeys(["ninja", *wanted])))
 PYTHON
-    pip install -r "$venv/requirements.txt" || failed "pip install -r $venv/requirements.txt"
-    printf '%s\n' "$extras" >"$venv/extras"
-    dependency_stamp >"$venv/dependencies.stamp"
+}
+
+make_wheel() {
+    rm -rf "$venv/wheel"
+    PATH="$venv/bin:$PATH" "$venv/bin/python" -m pip --disable-pip-version-check wheel --no-build-isolation --no-deps \
+        --config-settings=build-dir="$venv/build" --wheel-dir "$venv/wheel" "$root"
 }
 
 build() {
     say "building and installing leafd"
-    (cd "$root" && PATH="$venv/bin:$PATH" pip install --no-build-isolation --no-deps --force-reinstall \
-        --config-settings=build-dir="$venv/build" .) || failed "the build of leafd"
+    if [ -n "$making" ]; then awaited "$making"; else watched make_wheel; fi || failed "the build of leafd"
+    pip install --no-deps --force-reinstall "$venv"/wheel/*.whl || failed "the installation of leafd"
     printf '%s\n' "$1" >"$venv/source.stamp"
 }
 
@@ -208,6 +232,7 @@ main() {
     # Two runs at a time would write the same environment.
     exec 9>"$venv/setup.lock"
     flock 9
+    making=
     if dependencies_due; then
         : >"$log"
         add_installed_extras
