@@ -148,6 +148,7 @@ static uint32_t doubt_of(const plane_t *plane, const peer_t *peer) {
     int64_t now = plane->now.mono_ns, quiet_ns = now - peer->last_input_ns;
     bool doubtful = window_doubtful(&peer->link->window, now);
     tcp_look_t seen;
+    window_hears(&peer->link->window, peer->last_input_ns);
     if (quiet_ns < WINDOW_ALIVE_NS) {
         window_heard(&peer->link->window);
     }
@@ -157,7 +158,7 @@ static uint32_t doubt_of(const plane_t *plane, const peer_t *peer) {
     if (!tcp_look(peer->conn.fd, &seen)) {
         return doubtful ? DOUBT_ALL : DOUBT_NONE;
     }
-    return doubtful ? window_doubt(&peer->link->window, &seen, peer->last_input_ns)
+    return doubtful ? window_doubt(&peer->link->window, &seen, now)
                     : window_unanswered(&peer->link->window, &seen, quiet_ns, now);
 }
 

@@ -112,6 +112,7 @@ typedef struct window {
     int64_t looked_ns;
     int64_t begun_ns;     /* when a link by which nothing was under way was given something last */
     int64_t progress_ns;  /* when something arrived, or nothing had to */
+    int64_t heard_on_ns;  /* when the peer was first heard so late after it that no loss explains it; 0: it was not */
     uint64_t heard;       /* arrived, at the last look of all, .. */
     int64_t heard_ns;     /* .. and when it was more than at the one before */
     int64_t alive_ns;     /* when something arrived, by looks a round trip apart */
@@ -166,9 +167,11 @@ bool window_again_differs(const window_t *window, int64_t mono_ns);
  * kernel has behind a gap has arrived: it is acknowledged only when the gap is closed, which takes a link as long as
  * its queue is, and again if that packet is lost, too. */
 bool window_doubtful(const window_t *window, int64_t mono_ns);
-/* DOUBT_*, of one that is in doubt, and by which the peer was heard last at heard_ns. Does it stand at the first full
- * packet of its life? Then the peer's pings still come. In an outage nothing does. */
-uint32_t window_doubt(const window_t *window, const tcp_look_t *look, int64_t heard_ns);
+/* When the peer was heard last, for window_doubt. */
+void window_hears(window_t *window, int64_t heard_ns);
+/* DOUBT_*, of one that is in doubt. Does it stand at the first full packet of its life? Then the peer's pings still
+ * come. In an outage nothing does. */
+uint32_t window_doubt(const window_t *window, const tcp_look_t *look, int64_t mono_ns);
 /* Notes what is acknowledged of one that has been heard of late. */
 void window_heard(window_t *window);
 /* DOUBT_*, of one by which nothing came for quiet_ns, though it was asked for a sign of life. Where that has arrived

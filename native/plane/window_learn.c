@@ -358,11 +358,21 @@ bool window_doubtful(const window_t *window, int64_t mono_ns) {
     return mono_ns - window->progress_ns >= doubt_after(window);
 }
 
-uint32_t window_doubt(const window_t *window, const tcp_look_t *look, int64_t heard_ns) {
+/* What came soon after the last that arrived may have been under way before an outage. */
+void window_hears(window_t *window, int64_t heard_ns) {
+    if (heard_ns - window->progress_ns <= loss_explains(window)) {
+        window->heard_on_ns = 0;
+    } else if (window->heard_on_ns == 0) {
+        window->heard_on_ns = heard_ns;
+    }
+}
+
+/* At the end of an outage the peer is heard before what was lost has been sent again and has arrived. */
+uint32_t window_doubt(const window_t *window, const tcp_look_t *look, int64_t mono_ns) {
     bool stands = look->acked < WINDOW_FIRST && less(look->held, look->unsent) >= look->packet;
-    /* What came soon after the last that arrived may have been under way before an outage. */
-    bool heard_since = heard_ns - window->progress_ns > loss_explains(window);
-    return !stands ? DOUBT_ALL : heard_since ? DOUBT_LARGE : DOUBT_FIRST;
+    int64_t sent_again_ns = window_again_ns(window, mono_ns) + loss_explains(window);
+    bool passes = window->heard_on_ns != 0 && mono_ns - window->heard_on_ns > sent_again_ns;
+    return !stands ? DOUBT_ALL : passes ? DOUBT_LARGE : DOUBT_FIRST;
 }
 
 void window_heard(window_t *window) {

@@ -97,8 +97,9 @@ static void crowded_begins_at_a_half_and_ends_at_an_eighth(void) {
 /* An outage is an outage; a link that never had a full packet through, and has one under way, may have met a way that
  * carries none. */
 static void a_first_full_packet_that_stands_is_told_from_silence(void) {
-    const window_t window = {.round_trip_ns = 2 * NS_PER_SECOND, .progress_ns = 100 * NS_PER_SECOND};
-    const int64_t since_ns = 105 * NS_PER_SECOND; /* when the peer was heard */
+    window_t window = {.round_trip_ns = 2 * NS_PER_SECOND, .progress_ns = 100 * NS_PER_SECOND};
+    const int64_t since_ns = 112 * NS_PER_SECOND;
+    window_hears(&window, 105 * NS_PER_SECOND);
     tcp_look_t look = {.packet = 1448, .acked = 900, .held = 1448};
     CHECK_EQ_U64(DOUBT_LARGE, window_doubt(&window, &look, since_ns));
     look.unsent = 1; /* of which the kernel has sent no full packet */
@@ -109,14 +110,24 @@ static void a_first_full_packet_that_stands_is_told_from_silence(void) {
     CHECK_EQ_U64(DOUBT_ALL, window_doubt(&window, &look, since_ns));
 }
 
-/* What was under way from the peer when an outage began still comes, a trip later; and then nothing. */
+/* What was under way from the peer when an outage began still comes, a trip later; and then nothing. At its end the peer
+ * is heard at once, and what was lost arrives when it has been sent again. */
 static void an_outage_with_a_first_full_packet_under_way_is_none_that_stands(void) {
-    const window_t window = {.round_trip_ns = 2 * NS_PER_SECOND, .progress_ns = 100 * NS_PER_SECOND};
+    window_t window = {.round_trip_ns = 2 * NS_PER_SECOND, .progress_ns = 100 * NS_PER_SECOND};
     const tcp_look_t look = {.packet = 1448, .acked = 900, .held = 1448};
-    CHECK_EQ_U64(DOUBT_FIRST, window_doubt(&window, &look, 90 * NS_PER_SECOND));
-    CHECK_EQ_U64(DOUBT_FIRST, window_doubt(&window, &look, 101 * NS_PER_SECOND));
-    CHECK_EQ_U64(DOUBT_FIRST, window_doubt(&window, &look, 104 * NS_PER_SECOND));
-    CHECK_EQ_U64(DOUBT_LARGE, window_doubt(&window, &look, 104 * NS_PER_SECOND + 1));
+    const int64_t back_ns = 122 * NS_PER_SECOND, again_ns = 6500 * NS_PER_MS;
+    window_hears(&window, 90 * NS_PER_SECOND);
+    CHECK_EQ_U64(DOUBT_FIRST, window_doubt(&window, &look, 112 * NS_PER_SECOND));
+    window_hears(&window, 104 * NS_PER_SECOND);
+    CHECK_EQ_U64(DOUBT_FIRST, window_doubt(&window, &look, back_ns));
+    window_hears(&window, back_ns);
+    CHECK_EQ_U64(DOUBT_FIRST, window_doubt(&window, &look, back_ns));
+    window_hears(&window, back_ns + again_ns);
+    CHECK_EQ_U64(DOUBT_FIRST, window_doubt(&window, &look, back_ns + again_ns));
+    CHECK_EQ_U64(DOUBT_LARGE, window_doubt(&window, &look, back_ns + again_ns + 1));
+    window.progress_ns = back_ns + again_ns;
+    window_hears(&window, back_ns + again_ns + NS_PER_SECOND);
+    CHECK_EQ_U64(DOUBT_FIRST, window_doubt(&window, &look, back_ns + 2 * again_ns + NS_PER_SECOND));
 }
 
 /* Of one that was heard last when time began. */
