@@ -110,8 +110,8 @@ static void a_first_full_packet_that_stands_is_told_from_silence(void) {
     CHECK_EQ_U64(DOUBT_ALL, window_doubt(&window, &look, since_ns));
 }
 
-/* What was under way from the peer when an outage began still comes, a trip later; and then nothing. At its end the peer
- * is heard at once, and what was lost arrives when it has been sent again. */
+/* What was under way from the peer when an outage began still comes, a trip later; and then nothing. At its end the
+ * peer is heard at once, and what was lost arrives when it has been sent again. */
 static void an_outage_with_a_first_full_packet_under_way_is_none_that_stands(void) {
     window_t window = {.round_trip_ns = 2 * NS_PER_SECOND, .progress_ns = 100 * NS_PER_SECOND};
     const tcp_look_t look = {.packet = 1448, .acked = 900, .held = 1448};
