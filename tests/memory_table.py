@@ -129,6 +129,11 @@ ROWS: Final[tuple[Row, ...]] = (
         ("native/test_plane_named.c",),
     ),
     Row(
+        "devices", "sessions, wills and topic aliases of MQTT", "interest",
+        "three quarters may be theirs; a session that would be kept, a large will and an alias are refused (0x97)",
+        ("native/test_plane_mqtt_wills.c: a will that there is no memory for is refused",),
+    ),
+    Row(
         "gets", "direct gets that are searched for", "",
         "503 Insufficient Resources: 4,096 wait, of an account as many as it leaves to others",
     ),
@@ -139,8 +144,12 @@ ROWS: Final[tuple[Row, ...]] = (
     ),
     Row(
         "handshakes", "TLS handshakes under way, 46 KB each", "",
-        "a quarter of the limit comes beside it for them, or 512 have a seat; then who is silent longest gives up his",
-        ("native/test_tls.c: there are as many seats as there is memory for",),
+        "a quarter of the limit comes beside it for them, or 512 have a seat; others stand in line, and who is silent "
+        "for longer than his round trip explains gives up his",
+        (
+            "native/test_tls.c: there are as many seats as there is memory for",
+            "interop/test_mqtt_cell.py::test_more_devices_far_away_than_may_shake_hands_at_once_all_log_in",
+        ),
     ),
     Row(
         "rights", "what connections with permissions remember: verdicts, and where replies may go", "",

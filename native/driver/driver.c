@@ -252,6 +252,7 @@ void plane_turn(plane_t *plane) {
     secure_turn(plane);
     plane->input_work = TURN_WORK / (count + 1) < INPUT_WORK_MIN ? INPUT_WORK_MIN : TURN_WORK / (count + 1);
     handle_ready(plane, ready, count);
+    secure_call(plane);
     core_commands(plane);
     core_again(plane);
     core_settle(plane);

@@ -299,7 +299,9 @@ static uint32_t tls_wanted(const void *state) {
     switch (tls->stage) {
     case STAGE_SAYING: return LOOP_WRITE;
     case STAGE_WAITING:
-    case STAGE_SNIFFING: return LOOP_READ;
+    case STAGE_SNIFFING:
+    case STAGE_STANDING:
+    case STAGE_CALLED: return LOOP_READ;
     case STAGE_QUEUED: return (tls->context->settings.flags & TLS_CLIENT) != 0 ? LOOP_WRITE : LOOP_READ;
     case STAGE_SHAKING: return LOOP_READ | (tls->output.size != 0 ? LOOP_WRITE : 0u);
     case STAGE_OPEN: return tls->output.size != 0 ? LOOP_WRITE : 0u;
@@ -371,18 +373,9 @@ void tls_desk_close(tls_desk_t *desk) {
     }
 }
 
-void tls_desk_turn(tls_desk_t *desk, int64_t mono_ns) {
-    desk->now_ns = mono_ns;
-    desk->spent_ns = 0;
-}
-
 void tls_desk_seat(tls_desk_t *desk, uint64_t bytes) {
     uint64_t seats = bytes / TLS_SEAT_BYTES;
     desk->seats = seats < TLS_SEATS_MIN ? TLS_SEATS_MIN : seats < UINT32_MAX ? (uint32_t)seats : UINT32_MAX;
-}
-
-uint32_t tls_desk_shaking(const tls_desk_t *desk) {
-    return desk->shaking_count;
 }
 
 /* ---- a connection's part ----------------------------------------------------------------------------------------- */
@@ -408,6 +401,7 @@ tls_t *tls_new(tls_desk_t *desk, tls_context_t *context, const tls_wish_t *wish)
     buffer_init(&tls->input, TLS_IN_SIZE);
     buffer_init(&tls->output, TLS_OUT_MAX);
     buffer_count(&tls->output, wish->share);
+    tls_be_patient(tls, wish->round_trip_ns);
     context->references++;
     tls_begin(tls);
     return tls;

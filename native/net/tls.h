@@ -4,17 +4,18 @@
  *   SAYING    the INFO goes out in plain text                        (not with TLS_FIRST)           |
  *   WAITING   does the peer speak first?      no: SAYING             (TLS_FIRST with a wait)        |
  *   SNIFFING  a TLS record, or plain text?    plain text: PLAIN      (TLS_OPTIONAL)                 |
- *   QUEUED    for the whole ClientHello, a seat and its part of a turn  <---------------------------+
+ *   QUEUED    for the whole ClientHello  <------------------------------------------------------------+
+ *   STANDING  in line for a seat and its part of a turn: CALLED
  *   SHAKING   > OPEN, or FAILED
  *
  * A handshake costs processor time and memory before anybody knows who is there, so it is bounded: a connection has
  * none of OpenSSL's memory before its first record is whole; no more shake hands at a time than there are seats, of
- * which memory is the bound (a new one takes the seat of whoever has been silent longest, if it has been for
- * TLS_PATIENCE_NS); those of one turn end when they have taken TLS_TURN_NS, the others go on in the next turn.
+ * which memory is the bound (others stand in line, and get the seat of whoever has been silent for longer than
+ * his round trip explains); those of one turn end when they have taken TLS_TURN_NS, the others go on in the next turn.
  *
  * The files tls*.c are the only ones that know OpenSSL: tls_context.c makes what many connections share, tls_shake.c
- * does all of the above, tls.c the records of an open connection, tls_reason.c says in a line why one failed. OpenSSL
- * initialises itself with the first context: a daemon without TLS allocates nothing. Not here: which
+ * does all of the above, tls_seats.c says whose turn it is, tls.c does the records of an open connection, tls_reason.c
+ * says in a line why one failed. OpenSSL initialises itself with the first context: a daemon without TLS allocates nothing. Not here: which
  * connection gets TLS and what becomes of a failed one (plane/secure.c), files (control reads them).
  */
 #ifndef LEAFD_NET_TLS_H
@@ -32,7 +33,7 @@
 #define TLS_UPDATES_MAX 16u /* of its keys by a peer in one turn: a record of 27 bytes costs some 10 us */
 #define TLS_SEATS_MIN 512u
 #define TLS_SEAT_BYTES (UINT64_C(46) * 1024) /* what OpenSSL has for a server's half handshake, measured */
-#define TLS_PATIENCE_NS INT64_C(200000000)
+#define TLS_PATIENCE_NS INT64_C(200000000)   /* with a peer that is near: tls_seats.c */
 #define TLS_TURN_NS INT64_C(1000000)
 
 /* ---- what many connections share --------------------------------------------------------------------------------- */
@@ -78,12 +79,13 @@ uint32_t tls_desk_shaking(const tls_desk_t *desk);
 typedef struct tls tls_t;
 
 typedef struct tls_wish {
-    uint32_t flags;  /* SECURE_* */
-    int64_t wait_ns; /* SECURE_FIRST as a server: so long the peer may take to speak first; 0: it has to */
-    bytes_t before;  /* said in plain text before the handshake, but with SECURE_FIRST */
-    bytes_t name;    /* as a client: the host whose certificate is expected */
-    share_t *share;  /* of records that the socket did not take; NULL: nowhere */
-    void *tag;       /* of whoever waits (tls_desk_overdue) */
+    uint32_t flags;        /* SECURE_* */
+    int64_t wait_ns;       /* SECURE_FIRST as a server: so long the peer may take to speak first; 0: it has to */
+    bytes_t before;        /* said in plain text before the handshake, but with SECURE_FIRST */
+    bytes_t name;          /* as a client: the host whose certificate is expected */
+    share_t *share;        /* of records that the socket did not take; NULL: nowhere */
+    void *tag;             /* of whoever waits (tls_desk_next) */
+    int64_t round_trip_ns; /* as far as TCP knows it */
 } tls_wish_t;
 
 /* State for conn_switch with transport_tls. NULL: no memory. */
@@ -118,9 +120,9 @@ typedef struct tls_facts {
 void tls_facts(const tls_t *tls, tls_facts_t *out);
 void tls_facts_free(tls_facts_t *facts);
 
-/* Whose wait for the peer's first word is over: each is returned once, by its tag, and goes on by saying its part;
- * NULL: none. */
-void *tls_desk_overdue(tls_desk_t *desk);
+/* Whose wait for the peer's first word is over, or whose turn to shake hands has come: each is returned once, by its
+ * tag, and goes on when its transport is told to send; NULL: none. */
+void *tls_desk_next(tls_desk_t *desk);
 /* When the next one is due; INT64_MAX: nobody waits. */
 int64_t tls_desk_deadline(const tls_desk_t *desk);
 

@@ -12,6 +12,7 @@
 #define TLS_HEADER_SIZE 5u
 #define TLS_PINNED_SIZE 32u
 #define TLS_SESSIONS 4u
+#define TLS_PATIENCES 7u /* from TLS_PATIENCE_NS to 64 times as much */
 #define TLS_NAME_SIZE 256u
 
 typedef enum tls_stage {
@@ -19,6 +20,8 @@ typedef enum tls_stage {
     STAGE_WAITING,
     STAGE_SNIFFING,
     STAGE_QUEUED,
+    STAGE_STANDING,
+    STAGE_CALLED,
     STAGE_SHAKING,
     STAGE_OPEN,
     STAGE_PLAIN,
@@ -46,6 +49,7 @@ struct tls_context {
 typedef struct tls_list {
     tls_t *first;
     tls_t *last;
+    uint32_t count;
 } tls_list_t;
 
 struct tls_desk {
@@ -55,15 +59,16 @@ struct tls_desk {
     buffer_t out;         /* records on their way to the socket */
     const uint8_t *in_at; /* not read by OpenSSL yet */
     size_t in_left;
-    size_t in_max;      /* so much may come off the socket at once */
-    int in_fd;          /* where more of it comes from; -1: no more in this call */
-    bool in_kept;       /* in_at is in tls->input */
-    bool in_closed;     /* the peer has */
-    uint32_t updates;   /* of a peer's keys, in this call */
-    tls_list_t shaking; /* who was silent longest comes first */
-    tls_list_t waiting;
-    uint32_t shaking_count;
-    uint32_t seats; /* so many may */
+    size_t in_max;                      /* so much may come off the socket at once */
+    int in_fd;                          /* where more of it comes from; -1: no more in this call */
+    bool in_kept;                       /* in_at is in tls->input */
+    bool in_closed;                     /* the peer has */
+    bool called;                        /* somebody out of the line, in this turn */
+    uint32_t updates;                   /* of a peer's keys, in this call */
+    uint32_t seats;                     /* so many may shake hands */
+    tls_list_t waiting;                 /* for the peer's first word */
+    tls_list_t shaking[TLS_PATIENCES];  /* by patience; who was silent longest comes first */
+    tls_list_t standing[TLS_PATIENCES]; /* in line for a seat; who came first is the first */
     int64_t now_ns;
     int64_t spent_ns;
 };
@@ -88,9 +93,9 @@ struct tls {
     bytes_t name;
     buffer_t input;   /* records that there was no room for */
     buffer_t output;  /* records that the socket did not take */
-    int64_t until_ns; /* WAITING */
+    int64_t until_ns; /* WAITING; STANDING: its rank in the line; SHAKING: so long it may be silent in any case */
     int64_t wait_ns;
-    int64_t heard_ns; /* SHAKING: of the peer */
+    uint32_t patience; /* TLS_PATIENCE_NS times this power of two */
     char *reason;
     uint64_t wire_in; /* up to the end of the handshake */
     uint64_t wire_out;
@@ -99,15 +104,23 @@ struct tls {
     void *tag;
 };
 
+/* tls_seats.c: what follows for it from the round trip; then each puts it where its name says. */
+void tls_be_patient(tls_t *tls, int64_t round_trip_ns);
+void tls_await_word(tls_t *tls);
+void tls_stand(tls_t *tls);
+void tls_sit(tls_t *tls); /* also when something of its peer has come */
+void tls_list_leave(tls_t *tls);
+/* Whether who has just come gets a seat at once; that of another one, perhaps. */
+bool tls_may_sit(tls_desk_t *desk);
 /* tls_shake.c: what it does first; then goes on until it is open or has to wait. */
 void tls_begin(tls_t *tls);
 status_t tls_advance(tls_t *tls, int fd);
+status_t tls_failed(tls_t *tls); /* STATUS_CLOSED */
 /* tls.c: around each use of the session: what it may read, and what becomes of what it wrote. */
 void tls_input_begin(tls_t *tls, int fd, size_t room);
 status_t tls_input_end(tls_t *tls);
 status_t tls_output_push(tls_t *tls, int fd);
 status_t tls_output_hold(tls_t *tls);
-void tls_list_leave(tls_t *tls);
 /* tls.c: OpenSSL calls it for each message it has read or written. */
 void tls_count_updates(int writes, int version, int type, const void *message, size_t size, SSL *ssl, void *none);
 /* tls_context.c */

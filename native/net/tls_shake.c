@@ -2,7 +2,8 @@
  *
  * Nothing is read before a handshake has its seat: what the peer has sent is looked at where it lies, in the socket,
  * which is told not to report fewer bytes than a whole first record (SO_RCVLOWAT). So 10,000 connections that send
- * half of one cost what 10,000 silent ones cost. Not here: records (tls.c), sessions (tls_context.c).
+ * half of one cost what 10,000 silent ones cost. Not here: records (tls.c), sessions (tls_context.c),
+ * who gets a seat (tls_seats.c).
  */
 #include <errno.h>
 #include <poll.h>
@@ -21,53 +22,11 @@
 #define HANDSHAKE_RECORD 0x16u
 #define RECORD_LENGTH_MAX (TLS_RECORD_MAX + 256u)
 #define SHOWN_MAX 12
+#define LINE_BYTES (2 * TLS_RECORD_MAX) /* of who stands in line: more than it has to say before we have answered */
 
-/* ---- lists ------------------------------------------------------------------------------------------------------- */
+/* ---- the end ----------------------------------------------------------------------------------------------------- */
 
-void tls_list_leave(tls_t *tls) {
-    tls_list_t *list = tls->list;
-    if (list == NULL) {
-        return;
-    }
-    if (list == &tls->desk->shaking) {
-        tls->desk->shaking_count--;
-    }
-    *(tls->previous != NULL ? &tls->previous->next : &list->first) = tls->next;
-    *(tls->next != NULL ? &tls->next->previous : &list->last) = tls->previous;
-    tls->next = tls->previous = NULL;
-    tls->list = NULL;
-}
-
-static void list_join(tls_t *tls, tls_list_t *list) {
-    tls_list_leave(tls);
-    tls->list = list;
-    tls->previous = list->last;
-    *(list->last != NULL ? &list->last->next : &list->first) = tls;
-    list->last = tls;
-    if (list == &tls->desk->shaking) {
-        tls->desk->shaking_count++;
-    }
-}
-
-/* To where its wait's end belongs: at the end but for listeners with different waits. */
-static void sort_in(tls_t *tls) {
-    tls_list_t *list = &tls->desk->waiting;
-    tls_t *before = tls->previous;
-    while (before != NULL && before->until_ns > tls->until_ns) {
-        before = before->previous;
-    }
-    if (before == tls->previous) {
-        return;
-    }
-    list->last = tls->previous;
-    list->last->next = NULL;
-    tls->previous = before;
-    tls->next = before != NULL ? before->next : list->first;
-    tls->next->previous = tls;
-    *(before != NULL ? &before->next : &list->first) = tls;
-}
-
-static status_t failed(tls_t *tls) {
+status_t tls_failed(tls_t *tls) {
     tls->stage = STAGE_FAILED;
     tls_list_leave(tls);
     SSL_free(tls->ssl);
@@ -83,7 +42,7 @@ bool tls_hurries(const tls_t *tls) {
 void tls_give_up(tls_t *tls) {
     if (tls_outcome(tls) == TLS_GOING) {
         tls_say(tls, "timeout");
-        status_t status = failed(tls);
+        status_t status = tls_failed(tls);
         (void)status;
     }
 }
@@ -94,10 +53,7 @@ void tls_begin(tls_t *tls) {
     bool server = (tls->context->settings.flags & TLS_CLIENT) == 0;
     bool first = (tls->flags & SECURE_FIRST) != 0;
     if (server && first && tls->wait_ns > 0) {
-        tls->stage = STAGE_WAITING;
-        tls->until_ns = tls->desk->now_ns + tls->wait_ns;
-        list_join(tls, &tls->desk->waiting);
-        sort_in(tls);
+        tls_await_word(tls);
     } else {
         tls->stage = server && !first ? STAGE_SAYING : STAGE_QUEUED;
     }
@@ -154,7 +110,7 @@ static status_t no_tls(tls_t *tls, const look_t *look) {
     }
     shown[look->size] = 0;
     tls_say(tls, "the peer does not begin with a TLS handshake but with \"%s\"", shown);
-    return failed(tls);
+    return tls_failed(tls);
 }
 
 /* STATUS_OK: the first record is there as a whole. */
@@ -183,36 +139,28 @@ static status_t first_record(tls_t *tls, int fd) {
 
 /* ---- seats ------------------------------------------------------------------------------------------------------- */
 
-static bool seat_free(tls_desk_t *desk) {
-    if (desk->shaking_count < desk->seats) {
-        return true;
+/* STATUS_OK: it may take a seat now. STATUS_AGAIN: not yet. */
+static status_t ask_for_seat(tls_t *tls, int fd) {
+    if ((tls->context->settings.flags & TLS_CLIENT) != 0) {
+        return tls->desk->spent_ns >= TLS_TURN_NS ? STATUS_AGAIN : STATUS_OK;
     }
-    tls_t *oldest = desk->shaking.first;
-    if (desk->now_ns - oldest->heard_ns < TLS_PATIENCE_NS) {
-        return false;
-    }
-    tls_say(oldest, "it was silent for %lld ms, and others wait for its place",
-            (long long)((desk->now_ns - oldest->heard_ns) / NS_PER_MS));
-    status_t status = failed(oldest);
-    (void)status;
-    return true;
-}
-
-/* STATUS_AGAIN: not yet. */
-static status_t sit_down(tls_t *tls, int fd) {
-    bool client = (tls->context->settings.flags & TLS_CLIENT) != 0;
-    status_t status = client ? STATUS_OK : first_record(tls, fd);
+    status_t status = first_record(tls, fd);
     if (status != STATUS_OK) {
         return status;
     }
-    if (!seat_free(tls->desk)) {
-        return STATUS_AGAIN;
-    }
-    if (!client && !tls_context_allows(tls->context, tls->desk->now_ns)) {
+    if (!tls_context_allows(tls->context, tls->desk->now_ns)) {
         tls_say(tls, "more than connection_rate_limit in a second");
         tls->throttled = true;
-        return failed(tls);
+        return tls_failed(tls);
     }
+    if (!tls_may_sit(tls->desk)) {
+        tls_stand(tls);
+        return await(tls, fd, LINE_BYTES);
+    }
+    return STATUS_OK;
+}
+
+static status_t sit_down(tls_t *tls, int fd) {
     if (tls->awaited != 0) {
         expect(tls, fd, 1);
     }
@@ -220,14 +168,12 @@ static status_t sit_down(tls_t *tls, int fd) {
     BIO *bio = tls->ssl == NULL ? NULL : BIO_new(tls->desk->method);
     if (bio == NULL) {
         tls_say(tls, "no memory");
-        return failed(tls);
+        return tls_failed(tls);
     }
     BIO_set_data(bio, tls);
     BIO_set_init(bio, 1);
     SSL_set_bio(tls->ssl, bio, bio);
-    tls->stage = STAGE_SHAKING;
-    tls->heard_ns = tls->desk->now_ns;
-    list_join(tls, &tls->desk->shaking);
+    tls_sit(tls);
     return STATUS_OK;
 }
 
@@ -252,7 +198,7 @@ static status_t judge(tls_t *tls) {
     const X509 *certificate = SSL_get0_peer_certificate(tls->ssl);
     if (tls->context->pinned_count != 0 && !is_pinned(tls->context, certificate)) {
         tls_say(tls, "certificate not pinned");
-        return failed(tls);
+        return tls_failed(tls);
     }
     /* A session that is taken up again shows no certificate: the one it began with may have expired meanwhile. */
     if (certificate != NULL && SSL_session_reused(tls->ssl) == 1 && (tls->context->settings.flags & TLS_VERIFY) != 0
@@ -260,7 +206,7 @@ static status_t judge(tls_t *tls) {
         char text[TLS_REASON_SIZE];
         tls_describe_certificate(certificate, text, sizeof text);
         tls_say(tls, "the peer's certificate has expired: %s", text);
-        return failed(tls);
+        return tls_failed(tls);
     }
     tls->stage = STAGE_OPEN;
     tls_list_leave(tls);
@@ -285,12 +231,11 @@ static status_t shake(tls_t *tls, int fd) {
     status_t pushed = tls->held ? tls_output_hold(tls) : tls_output_push(tls, fd); /* an alert goes out, too */
     status_t kept = tls_input_end(tls);
     if (tls->wire_in != heard) {
-        tls->heard_ns = desk->now_ns;
-        list_join(tls, &desk->shaking);
+        tls_sit(tls);
     }
     status_t status = STATUS_AGAIN;
     if (over || kept != STATUS_OK || pushed != STATUS_OK) {
-        status = failed(tls);
+        status = tls_failed(tls);
     } else if (result == 1) {
         status = judge(tls);
     }
@@ -324,7 +269,9 @@ static status_t step(tls_t *tls, int fd) {
             tls->stage = look.at[0] == HANDSHAKE_RECORD ? STAGE_QUEUED : STAGE_PLAIN;
         }
         return status;
-    case STAGE_QUEUED: return tls->desk->spent_ns >= TLS_TURN_NS ? STATUS_AGAIN : sit_down(tls, fd);
+    case STAGE_QUEUED: status = ask_for_seat(tls, fd); return status == STATUS_OK ? sit_down(tls, fd) : status;
+    case STAGE_STANDING: return await(tls, fd, LINE_BYTES);
+    case STAGE_CALLED: return sit_down(tls, fd);
     case STAGE_SHAKING: return tls->desk->spent_ns >= TLS_TURN_NS ? STATUS_AGAIN : shake(tls, fd);
     case STAGE_FAILED: return STATUS_CLOSED;
     case STAGE_OPEN:
@@ -342,20 +289,4 @@ status_t tls_advance(tls_t *tls, int fd) {
         }
     }
     return STATUS_OK;
-}
-
-/* ---- waiting for the first word ---------------------------------------------------------------------------------- */
-
-void *tls_desk_overdue(tls_desk_t *desk) {
-    tls_t *tls = desk->waiting.first;
-    if (tls == NULL || tls->until_ns > desk->now_ns) {
-        return NULL;
-    }
-    tls_list_leave(tls);
-    tls->stage = STAGE_SAYING;
-    return tls->tag;
-}
-
-int64_t tls_desk_deadline(const tls_desk_t *desk) {
-    return desk->waiting.first == NULL ? INT64_MAX : desk->waiting.first->until_ns;
 }

@@ -15,6 +15,7 @@
 #include "exchange/exchange.h"
 #include "base/table.h"
 #include "net/conn.h"
+#include "net/tcp.h"
 #include "net/tls.h"
 #include "plane/output.h"
 #include "plane/peer.h"
@@ -67,12 +68,14 @@ static status_t begin(plane_t *plane, peer_t *peer, const secure_t *how, const s
     if (context == NULL || peer->tls != NULL) {
         return STATUS_INVALID;
     }
+    tcp_look_t line;
     tls_wish_t wish = {.flags = how->flags,
                        .wait_ns = how->wait_ns,
                        .before = texts->before,
                        .name = texts->name,
                        .share = &plane->memory.output,
-                       .tag = peer};
+                       .tag = peer,
+                       .round_trip_ns = tcp_look(peer->conn.fd, &line) ? line.round_trip_ns : 0};
     tls_t *tls = tls_new(plane->tls, context, &wish);
     bytes_t kept = bytes_copy(texts->behind);
     if (tls == NULL || (texts->behind.size != 0 && kept.size == 0)) {
@@ -194,7 +197,13 @@ void secure_turn(plane_t *plane) {
     }
     plane->late_left = LATE_MAX;
     tls_desk_turn(plane->tls, plane->now.mono_ns);
-    for (peer_t *peer; (peer = tls_desk_overdue(plane->tls)) != NULL;) {
+}
+
+void secure_call(plane_t *plane) {
+    if (plane->tls == NULL) {
+        return;
+    }
+    for (peer_t *peer; (peer = tls_desk_next(plane->tls)) != NULL;) {
         peer_flush(plane, peer);
     }
 }

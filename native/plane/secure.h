@@ -23,7 +23,9 @@ void secure_peer(plane_t *plane, peer_t *peer, const secure_t *how, const secure
 
 /* A turn begins. */
 void secure_turn(plane_t *plane);
-/* When a connection's wait for the peer's first word ends; INT64_MAX: none waits. */
+/* Those go on whose wait is over; behind those of whom something has come, so that who has a seat comes to his end. */
+void secure_call(plane_t *plane);
+/* When the next one's wait is over; INT64_MAX: none waits. */
 int64_t secure_deadline(const plane_t *plane);
 /* Something comes of a peer whose handshake is not over: true: its time is, and it is doomed. */
 bool secure_late(plane_t *plane, peer_t *peer);

@@ -6,6 +6,7 @@ Where this machine lets nobody make namespaces, each test says so and is skipped
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import contextlib
 import socket
@@ -20,7 +21,7 @@ from typing import Final
 
 import pytest
 
-from tests import cell, servers
+from tests import cell, mqtt, servers
 from tests.bench.process import Api, Process
 from tests.cell import HUB, HUB_ADDRESS, LEAF, Cell, Link
 from tests.certificates import Authority
@@ -34,6 +35,8 @@ FAR: Final = Link(rate=50_000, delay=0.5, loss=0.02)
 SILENT: Final = Link(rate=50_000, delay=0.5, loss=1.0)
 PATIENCE_S: Final = 180.0
 COUNT: Final = 40
+STORM: Final = 700
+"""Devices that come at the same moment."""
 RETAINED: Final = "$MQTT_rmsgs"
 HUB_TEXT: Final = """
 server_name: hub
@@ -224,37 +227,66 @@ def until_linked(at_box: Api) -> None:
     eventually(lambda: "error" not in at_box.request("$JS.hub.API.INFO"), seconds=PATIENCE_S)
 
 
-@pytest.mark.parametrize("level", LEVELS)
-def test_a_device_far_away_has_the_time_to_log_in(level: int, tmp_path: Path) -> None:
-    """Its TLS handshake takes three round trips of 2 s, and its CONNECT is lost twice. With nats-server each of the two
-    has 2 s."""
-    own = (authority := Authority(tmp_path)).issue("hub")
+@contextlib.contextmanager
+def secured(line: Link, folder: Path, more: str = "") -> Iterator[tuple[Cell, int, ssl.SSLContext]]:
+    """A hub with TLS behind that line: its MQTT port, and what trusts it."""
+    own = (authority := Authority(folder)).issue("hub")
     text = f"""
 server_name: hub
 listen: "127.0.0.1:{{port}}"
 http: "127.0.0.1:{{monitor_port}}"
 jetstream {{ store_dir: "{{store}}" }}
 mqtt {{ listen: "0.0.0.0:{{mqtt_port}}", tls {{ cert_file: "{own.certificate}", key_file: "{own.key}" }} }}
+{more}
 """
-    line = Link(rate=50_000, delay=1.0)
     with cell.joined(line) as joined:
-        (tmp_path / "hub").mkdir()
-        process = Process(servers.make(servers.LEAFD, text, tmp_path / "hub"))
+        (folder / "hub").mkdir()
+        process = Process(servers.make(servers.LEAFD, text, folder / "hub"))
         with joined.at(HUB):
             process.start()
         try:
-            with joined.at(LEAF):
-                raw = socket.create_connection((HUB_ADDRESS, process.server.ports["mqtt_port"]))
             trusting = ssl.create_default_context(cafile=str(authority.certificate))
-            raw.settimeout(PATIENCE_S)
-            sock = trusting.wrap_socket(raw, server_hostname="localhost")
-            sock.settimeout(PATIENCE_S)
-            joined.change(SILENT)
-            timer = threading.Timer(4.0, joined.change, (line,))
-            timer.start()
-            with Peer(sock, level=level, client="far") as peer:
-                peer.publish("tele/far", b"x", qos=1)
-                peer.expect(PUBACK)
-            timer.join()
+            yield joined, process.server.ports["mqtt_port"], trusting
         finally:
             process.server.stop()
+
+
+@pytest.mark.parametrize("level", LEVELS)
+def test_a_device_far_away_has_the_time_to_log_in(level: int, tmp_path: Path) -> None:
+    """Its TLS handshake takes three round trips of 2 s, and its CONNECT is lost twice. With nats-server each of the two
+    has 2 s."""
+    line = Link(rate=50_000, delay=1.0)
+    with secured(line, tmp_path) as (joined, port, trusting):
+        with joined.at(LEAF):
+            raw = socket.create_connection((HUB_ADDRESS, port))
+        raw.settimeout(PATIENCE_S)
+        sock = trusting.wrap_socket(raw, server_hostname="localhost")
+        sock.settimeout(PATIENCE_S)
+        joined.change(SILENT)
+        timer = threading.Timer(4.0, joined.change, (line,))
+        timer.start()
+        with Peer(sock, level=level, client="far") as peer:
+            peer.publish("tele/far", b"x", qos=1)
+            peer.expect(PUBACK)
+        timer.join()
+
+
+def test_more_devices_far_away_than_may_shake_hands_at_once_all_log_in(tmp_path: Path) -> None:
+    """They come at the same moment, 2 s of round trip away, to a server with 512 seats for handshakes: those who stand
+    in line put nobody out whose answer may be under way, and none of them is closed."""
+
+    async def log_in(number: int, port: int, trusting: ssl.SSLContext) -> asyncio.StreamWriter:
+        reader, writer = await asyncio.open_connection(
+            HUB_ADDRESS, port, ssl=trusting, server_hostname="localhost", ssl_handshake_timeout=PATIENCE_S
+        )
+        writer.write(mqtt.connect(4, f"far{number}"))
+        assert 0 == (await reader.readexactly(4))[3]
+        return writer
+
+    async def storm(port: int, trusting: ssl.SSLContext) -> None:
+        for writer in await asyncio.gather(*(log_in(number, port, trusting) for number in range(STORM))):
+            writer.transport.abort()
+
+    line = Link(delay=1.0, queue=STORM << 16)
+    with secured(line, tmp_path, "memory_limit: 64MB") as (joined, port, trusting), joined.at(LEAF):
+        asyncio.run(storm(port, trusting))
