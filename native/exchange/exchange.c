@@ -126,12 +126,7 @@ static uint8_t *slice_take(uint8_t *at, bytes_t slice, const uint8_t **to, uint3
     return at + slice.size;
 }
 
-event_entry_t *event_new(uint32_t kind, bytes_t subject, bytes_t reply, bytes_t header, bytes_t payload) {
-    uint64_t size = sizeof(event_entry_t) + (uint64_t)subject.size + reply.size + header.size + payload.size;
-    event_entry_t *entry = malloc(size);
-    if (entry == NULL) {
-        return NULL;
-    }
+static void event_begin(event_entry_t *entry, uint32_t kind, uint64_t size) {
     memset(&entry->event, 0, sizeof(entry->event));
     entry->event.kind = kind;
     entry->next = entry->previous = NULL;
@@ -139,11 +134,27 @@ event_entry_t *event_new(uint32_t kind, bytes_t subject, bytes_t reply, bytes_t 
     entry->batch = 0;
     entry->token = 0;
     entry->alone = false;
+}
+
+event_entry_t *event_new(uint32_t kind, bytes_t subject, bytes_t reply, bytes_t header, bytes_t payload) {
+    uint64_t size = sizeof(event_entry_t) + (uint64_t)subject.size + reply.size + header.size + payload.size;
+    event_entry_t *entry = malloc(size);
+    if (entry == NULL) {
+        return NULL;
+    }
+    event_begin(entry, kind, size);
     uint8_t *at = entry->bytes;
     at = slice_take(at, subject, &entry->event.subject, &entry->event.subject_size);
     at = slice_take(at, reply, &entry->event.reply, &entry->event.reply_size);
     at = slice_take(at, header, &entry->event.header, &entry->event.header_size);
     slice_take(at, payload, &entry->event.payload, &entry->event.payload_size);
+    return entry;
+}
+
+event_entry_t *event_in(void *block, uint32_t kind, bytes_t header) {
+    event_entry_t *entry = block;
+    event_begin(entry, kind, sizeof(*entry) + header.size);
+    slice_take(entry->bytes, header, &entry->event.header, &entry->event.header_size);
     return entry;
 }
 

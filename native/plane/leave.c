@@ -71,30 +71,46 @@ static void remember(const peer_t *peer) {
     past->slow += peer->close_reason == CLOSE_SLOW;
 }
 
-static event_entry_t *closed_event(peer_t *peer) {
+static carried_t carried_by(const peer_t *peer) {
     tcp_look_t look;
     uint64_t wire = peer->link == NULL ? 0 : peer->link->window.wire;
     if (peer->link != NULL && tcp_look(peer->conn.fd, &look)) {
         wire = look.wire;
     }
-    const carried_t carried = {.in_msgs = peer->in_msgs,
-                               .out_msgs = peer->out_msgs,
-                               .in_bytes = peer->in_bytes,
-                               .out_bytes = peer->out_bytes,
-                               .subscriptions = peer->subscriptions_at_end,
-                               .rtt_ns = peer->rtt_ns,
-                               .last_wall_ns = peer->last_wall_ns,
-                               .wire = wire};
+    return (carried_t){.in_msgs = peer->in_msgs,
+                       .out_msgs = peer->out_msgs,
+                       .in_bytes = peer->in_bytes,
+                       .out_bytes = peer->out_bytes,
+                       .subscriptions = peer->subscriptions_at_end,
+                       .rtt_ns = peer->rtt_ns,
+                       .last_wall_ns = peer->last_wall_ns,
+                       .wire = wire};
+}
+
+/* false: there is no memory for that. */
+static bool tell_closed(plane_t *plane, const peer_t *peer, const carried_t *carried) {
     event_entry_t *entry =
         event_new(EVENT_CLOSED, BYTES_NONE, bytes_of(peer->rows_at_end.at, (uint32_t)peer->rows_at_end.size),
-                  bytes_of(&carried, sizeof(carried)), peer->close_text);
+                  bytes_of(carried, sizeof(*carried)), peer->close_text);
     if (entry == NULL) {
-        entry = peer->farewell;
-        peer->farewell = NULL;
+        return false;
     }
     entry->event.target = peer->id;
     entry->event.code = peer->close_reason;
-    return entry;
+    peer_tell(plane, peer, entry);
+    return true;
+}
+
+/* So control hears of each end, whatever memory there is: the event is made of the connection's own, without its rows
+ * and its text. */
+static void become_closed_event(plane_t *plane, peer_t *peer, const carried_t *carried) {
+    _Static_assert(sizeof(peer_t) >= sizeof(event_entry_t) + sizeof(carried_t), "the event has room in it");
+    uint64_t id = peer->id;
+    uint32_t reason = peer->close_reason;
+    event_entry_t *entry = event_in(peer, EVENT_CLOSED, bytes_of(carried, sizeof(*carried)));
+    entry->event.target = id;
+    entry->event.code = reason;
+    event_post(&plane->exchange, entry);
 }
 
 static void server_left(plane_t *plane, peer_t *peer) {
@@ -130,10 +146,8 @@ static void peer_free(plane_t *plane, peer_t *peer) {
     if (!peer->silent) {
         peer_flush(plane, peer);
     }
-    if (!peer->carried) {
-        peer_tell(plane, peer, closed_event(peer));
-    }
-    free(peer->farewell);
+    const carried_t carried = carried_by(peer);
+    bool told = peer->carried || tell_closed(plane, peer, &carried);
     free(peer->introduction);
     web_farewell(peer);
     if (peer->link != NULL && peer->link->window.measured) {
@@ -157,7 +171,11 @@ static void peer_free(plane_t *plane, peer_t *peer) {
     plane->stats.connections -= !peer->carried;
     plane->carried -= peer->carried;
     plane->links -= (uint32_t)peer->protocol->link;
-    free(peer);
+    if (told) {
+        free(peer);
+    } else {
+        become_closed_event(plane, peer, &carried);
+    }
 }
 
 /* As many of its subscriptions as one turn takes, going on where the turn before stopped; they are no interest of

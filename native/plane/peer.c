@@ -113,14 +113,10 @@ peer_t *peer_new(plane_t *plane, int fd, uint32_t kind, uint64_t listener, bytes
     peer->greeted = (kind & LISTEN_GREETED) != 0;
     peer->protocol = (kind & LISTEN_WEB) != 0 ? &protocol_http : protocol_of(plane, peer->kind);
     peer->link = peer->protocol->link ? calloc(1, sizeof(*peer->link)) : NULL;
-    /* The record that control is told at the end is there from the beginning. */
-    const carried_t nothing = {0};
-    peer->farewell = event_new(EVENT_CLOSED, BYTES_NONE, BYTES_NONE, bytes_of(&nothing, sizeof(nothing)), BYTES_NONE);
     event_entry_t *entry = event_new(EVENT_OPENED, address, BYTES_NONE, BYTES_NONE, BYTES_NONE);
-    if ((peer->protocol->link && peer->link == NULL) || peer->farewell == NULL || entry == NULL
+    if ((peer->protocol->link && peer->link == NULL) || entry == NULL
         || table_put(&plane->peers, peer->id, peer) != STATUS_OK) {
         free(entry);
-        free(peer->farewell);
         free(peer->link);
         free(peer);
         return NULL;

@@ -134,7 +134,6 @@ struct peer {
     route_link_t *route;         /* routes: likewise, and which accounts go by it; NULL: it is no route */
     session_t *session;          /* of MQTT; NULL: it speaks another protocol, or has not said who it is */
     gateway_link_t *gateway;     /* gateways: likewise, and which of two ways it goes; NULL: it is no gateway */
-    event_entry_t *farewell;     /* EVENT_CLOSED without text and numbers, for want of memory */
     event_entry_t *introduction; /* its second CONNECT, which waits for the end of its subscriptions */
     bytes_t close_text;          /* own copy */
     tls_t *tls;                  /* conn's transport, if it has TLS */

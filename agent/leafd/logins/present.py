@@ -9,7 +9,8 @@ Not here: who may log in (clients.py), what a known login is (known_logins.py).
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from struct import Struct
+from typing import TYPE_CHECKING, Final
 
 from leafd.auth.connect import MQTT_CLIENT
 from leafd.auth.mqtt_connect import client_id_of
@@ -18,13 +19,22 @@ from leafd.logins.client import Client, Mqtt
 if TYPE_CHECKING:
     from leafd.logins.known_logins import Known
 
-_Told = tuple["Known", str, bytes, int]
-"""The login, the address, the CONNECT of a device (nothing of a NATS client, whose login has it), when it came."""
+_Told = tuple["Known", bytes]
+"""The login, and in one object, since there may be thousands: when it came, the size of its address, the address, and
+the CONNECT of a device (nothing of a NATS client, whose login has it)."""
+_HEAD: Final = Struct("=qB")
+
+
+def _packet(row: bytes) -> bytes:
+    return row[_HEAD.size + row[_HEAD.size - 1] :]
 
 
 def _made(connection: int, told: _Told) -> Client:
     """The client, as if it had been made when it came."""
-    login, peer, packet, opened_ns = told
+    login, row = told
+    opened_ns, size = _HEAD.unpack_from(row)
+    packet = _packet(row)
+    peer = row[_HEAD.size : _HEAD.size + size].decode()
     client = Client(connection, peer, "", opened_ns, mqtt=Mqtt() if packet else None)
     login.give(client, packet)
     return client
@@ -46,7 +56,8 @@ class Present:
     def known(self, connection: int, login: Known, peer: str, packet: bytes, opened_ns: int) -> None:
         """One that the plane let in by a known login. packet: a device's CONNECT, which may be kept; of a NATS client
         nothing."""
-        self._rows[connection] = (login, peer, packet, opened_ns)
+        address = peer.encode()
+        self._rows[connection] = (login, b"".join((_HEAD.pack(opened_ns, len(address)), address, packet)))
 
     def drop(self, connection: int) -> None:
         """One that has gone."""
@@ -61,9 +72,9 @@ class Present:
         found = self._rows.get(connection)
         if not isinstance(found, tuple):
             return found
-        client, (login, _, packet, _) = _made(connection, found), found
-        if packet:
-            client.said = login.connect | {MQTT_CLIENT: client_id_of(packet)}
+        client, (login, row) = _made(connection, found), found
+        if client.mqtt is not None:
+            client.said = login.connect | {MQTT_CLIENT: client_id_of(_packet(row))}
         return client
 
     def whole(self, connection: int) -> Client | None:
