@@ -42,6 +42,8 @@
 #define MQTT_FILTERS_MAX 1024u           /* of one SUBSCRIBE or UNSUBSCRIBE; Home Assistant sends 500 */
 #define MQTT_GROUPS_MAX 64u              /* shared subscriptions that one message may wait in */
 #define MQTT_MARKS 64u                   /* of messages that routes have brought for sessions here lately */
+#define MQTT_EIGHTHS 6u                  /* of the memory of subscriptions: what else is remembered of clients .. */
+#define MQTT_SMALL 1024u                 /* .. but for one that has less, which is in what a connection may take */
 #define MQTT_ASKED_BYTES (1024u * 1024u) /* of what one message is made of, beside its payload */
 
 /* Flags of a subscription. */
@@ -162,6 +164,10 @@ void mqtt_acknowledge(plane_t *plane, peer_t *peer, mqtt_kind_t kind, uint16_t i
 void mqtt_hold(plane_t *plane, peer_t *peer);
 void mqtt_go_on(plane_t *plane, peer_t *peer);
 uint32_t mqtt_max_packet(const plane_t *plane, const peer_t *peer);
+/* Is there memory for so much more of sessions, wills and aliases? Subscriptions have the rest in any case. */
+static inline bool mqtt_room(const plane_t *plane, uint64_t more) {
+    return share_has_of(&plane->memory.interest, MQTT_EIGHTHS, more);
+}
 
 /* ---- mqtt_login.c ------------------------------------------------------------------------------------------------ */
 

@@ -266,7 +266,7 @@ status_t mqtt_kept_add(plane_t *plane, mqtt_account_t *keeper, kept_t *kept, boo
     kept->client.owner = keeper->messages->account->id;
     if (!loading) {
         bool full = plane->mqtt.max_sessions != 0 && table_count(&keeper->numbers) >= plane->mqtt.max_sessions;
-        if (full || keeper->last_number == NUMBER_MAX || !share_has(&plane->memory.interest, cost)) {
+        if (full || keeper->last_number == NUMBER_MAX || !mqtt_room(plane, cost)) {
             kept_free(kept);
             return STATUS_FULL;
         }

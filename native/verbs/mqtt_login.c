@@ -152,9 +152,14 @@ bool mqtt_begin_session(plane_t *plane, peer_t *peer, const mqtt_packet_t *packe
         peer_doom_silently(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("no memory for a login"));
         return false;
     }
+    session->cost = session_size(session);
+    if (session->cost > MQTT_SMALL && !mqtt_room(plane, session->cost)) { /* its will */
+        session_free(session);
+        refuse_connect(plane, peer, packet->login.level, MQTT_REASON_QUOTA, "no memory for its will");
+        return false;
+    }
     session->owner = peer;
     session->shared = desk;
-    session->cost = session_size(session);
     plane->memory.interest.used += session->cost;
     peer->session = session;
     return true;

@@ -273,7 +273,7 @@ static bool find_topic(plane_t *plane, peer_t *peer, const mqtt_message_t *messa
         return topic->size != 0;
     }
     uint64_t before = session_size(session);
-    if (!share_has(&plane->memory.interest, topic->size) || alias_set(&session->named, alias, *topic) != STATUS_OK) {
+    if (!mqtt_room(plane, topic->size) || alias_set(&session->named, alias, *topic) != STATUS_OK) {
         mqtt_break(plane, peer, MQTT_REASON_QUOTA, "no memory for a topic alias");
         return false;
     }

@@ -295,7 +295,7 @@ bool mqtt_retain_read(plane_t *plane, peer_t *peer, bytes_t sid, bytes_t pattern
     session_t *session = peer->session;
     bool idle = session->reads == NULL;
     uint64_t size = read_size(sid, pattern);
-    if (!share_has(&plane->memory.interest, size) || !session_read(session, sid, pattern)) {
+    if (!mqtt_room(plane, size) || !session_read(session, sid, pattern)) {
         return false;
     }
     session->cost += size;

@@ -194,6 +194,41 @@ static void its_memory_is_counted(void) {
     CHECK_EQ_U64(before, plane->memory.interest.used);
 }
 
+/* A CONNECT of 2,072 bytes, whose will is 2,048 of them. What it is answered. */
+static void large(uint32_t name, const char *answer) {
+    uint8_t packet[3 + 22 + 2048];
+    mqtt_rig_bytes_t head = mqtt_bytes("10 96 10 0004'MQTT' 05 06 0000 00 0001'z' 00 0003'w/x' 0800");
+    CHECK_EQ_U64(sizeof packet, head.size + 2048);
+    memcpy(packet, head.at, head.size);
+    memset(packet + head.size, 'x', 2048);
+    packet[16] = (uint8_t)name;
+    peer_t *peer = peer_new(plane, -1, CONN_MQTT, 1, rig_text("test:1"));
+    CHECK(peer != NULL);
+    mqtt_say_bytes(plane, peer, packet, sizeof packet);
+    if (peer->state == PEER_WAITING) mqtt_admit(plane, peer, "given", NULL);
+    mqtt_rig_bytes_t expected = mqtt_bytes(answer);
+    CHECK(rig_take_queue(&peer->conn.out) >= expected.size);
+    CHECK_BYTES(expected.at, expected.size, rig_out, expected.size);
+    settle();
+}
+
+/* What is left then is for subscriptions. A small will is in what each connection may take. */
+static void one_that_there_is_no_memory_for_is_refused(void) {
+    share_t *share = &plane->memory.interest;
+    uint64_t limit = share->limit, before = share->used;
+    share->limit = (before + 2048) / MQTT_EIGHTHS * 8;
+    large('y', "20 1c 00 97 19 1f 0016'no memory for its will'");
+    CHECK_EQ_U64(before, share->used);
+    CHECK(share_has(share, 2048 + before / MQTT_EIGHTHS));
+    breaks(client(WITH_WILL_CLEAN, NONE, NONE));
+    MQTT_HEARD(GONE, other);
+    share->limit += 2048;
+    large('z', "20");
+    CHECK(share->used > before + 2048);
+    large('y', "20 1c 00 97");
+    share->limit = limit;
+}
+
 int main(void) {
     ALONE("a will waits for its delay, and is published once", waits_for_its_delay);
     ALONE("a will has its properties, and its expiry begins when it is published", keeps_its_properties);
@@ -206,5 +241,6 @@ int main(void) {
           a_take_over_is_no_end);
     ALONE("a client that comes back without a will has none", a_session_without_one_forgets_it);
     ALONE("the memory of wills is counted, and given back", its_memory_is_counted);
+    ALONE("a will that there is no memory for is refused", one_that_there_is_no_memory_for_is_refused);
     return TEST_RESULT();
 }
