@@ -147,7 +147,7 @@ ROWS: Final[tuple[Row, ...]] = (
         "a quarter of the limit comes beside it for them, or 512 have a seat; others stand in line, and who is silent "
         "for longer than his round trip explains gives up his",
         (
-            "native/test_tls.c: there are as many seats as there is memory for",
+            "native/test_tls_seats.c: there are as many seats as there is memory for",
             "interop/test_mqtt_cell.py::test_more_devices_far_away_than_may_shake_hands_at_once_all_log_in",
         ),
     ),

@@ -118,7 +118,7 @@ void exchange_done(exchange_t *exchange, command_entry_t *entry);
 /* An event with copies of the four slices (any may be empty). NULL: no memory. The caller fills in the other fields and
  * posts. */
 event_entry_t *event_new(uint32_t kind, bytes_t subject, bytes_t reply, bytes_t header, bytes_t payload);
-/* One in a block of malloc's that is not needed any more and has room for it. The block is the event's from then on, and
+/* One in a block of malloc's that is not needed any more and has room for it. The block is the event's from then on.
  * header is not in it. */
 event_entry_t *event_in(void *block, uint32_t kind, bytes_t header);
 /* The completion of a command that wants one: never NULL for one that came through the ring. Without memory for the

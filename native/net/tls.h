@@ -4,7 +4,7 @@
  *   SAYING    the INFO goes out in plain text                        (not with TLS_FIRST)           |
  *   WAITING   does the peer speak first?      no: SAYING             (TLS_FIRST with a wait)        |
  *   SNIFFING  a TLS record, or plain text?    plain text: PLAIN      (TLS_OPTIONAL)                 |
- *   QUEUED    for the whole ClientHello  <------------------------------------------------------------+
+ *   QUEUED    for the whole ClientHello  <----------------------------------------------------------+
  *   STANDING  in line for a seat and its part of a turn: CALLED
  *   SHAKING   > OPEN, or FAILED
  *
@@ -15,8 +15,9 @@
  *
  * The files tls*.c are the only ones that know OpenSSL: tls_context.c makes what many connections share, tls_shake.c
  * does all of the above, tls_seats.c says whose turn it is, tls.c does the records of an open connection, tls_reason.c
- * says in a line why one failed. OpenSSL initialises itself with the first context: a daemon without TLS allocates nothing. Not here: which
- * connection gets TLS and what becomes of a failed one (plane/secure.c), files (control reads them).
+ * says in a line why one failed. OpenSSL initialises itself with the first context: a daemon without TLS allocates
+ * nothing. Not here: which connection gets TLS and what becomes of a failed one (plane/secure.c), files (control reads
+ * them).
  */
 #ifndef LEAFD_NET_TLS_H
 #define LEAFD_NET_TLS_H

@@ -172,6 +172,10 @@ static buffer_t *waits_for_window(const peer_t *peer) {
 
 /* ---- input ------------------------------------------------------------------------------------------------------- */
 
+bool mqtt_room(const plane_t *plane, uint64_t more) {
+    return share_has_of(&plane->memory.interest, MQTT_EIGHTHS, more);
+}
+
 uint32_t mqtt_max_packet(const plane_t *plane, const peer_t *peer) {
     uint32_t payload = peer->account != NULL ? peer->parser.max_payload : plane->limits.max_payload;
     uint32_t most = payload < UINT32_MAX - MQTT_HEAD_BYTES ? payload + MQTT_HEAD_BYTES : UINT32_MAX;

@@ -165,9 +165,7 @@ void mqtt_hold(plane_t *plane, peer_t *peer);
 void mqtt_go_on(plane_t *plane, peer_t *peer);
 uint32_t mqtt_max_packet(const plane_t *plane, const peer_t *peer);
 /* Is there memory for so much more of sessions, wills and aliases? Subscriptions have the rest in any case. */
-static inline bool mqtt_room(const plane_t *plane, uint64_t more) {
-    return share_has_of(&plane->memory.interest, MQTT_EIGHTHS, more);
-}
+bool mqtt_room(const plane_t *plane, uint64_t more);
 
 /* ---- mqtt_login.c ------------------------------------------------------------------------------------------------ */
 

@@ -1,12 +1,18 @@
 """What MQTT costs leafd, beside nats-server and mosquitto: messages a second, processor time, memory.
 
-    python -m tests.bench.devices [ROW ...] [--rounds 3] [--scale 1.0] [--synced]
+    python -m tests.bench.devices [ROW ...] [--rounds 3] [--minutes 12] [--scale 1.0]
 
-mosquitto is taken from the path; where there is none its column is missing. The load is made here of packets that are
-composed beforehand, and received bytes are counted without being taken apart, so that this program is not what is
-measured. leafd has what it acknowledges with QoS 1 on its disk (a stream stores it); the others are as they come, and
-mosquitto has its persistence. With --synced nats-server syncs each message, and mosquitto writes and syncs its whole
-file behind each change, which it has acknowledged by then. MQTT 3.1.1 everywhere. Not here: rows of NATS (rows.py).
+All rows in each round, and of each row all servers one after the other: what else the machine does meets all of them.
+No round begins that would end behind the minutes. At the end there is a table of medians, with what each row came to
+of its goals: 1.3 of the better one's rate, half of its processor time, nats-server's memory, 1.5 of mosquitto's.
+
+mosquitto is taken from the path; where there is none its column is missing. "table" is table.c, a server that decides
+nothing: what the kernel, the disk and this program take in any case. The load is made of packets that are composed
+beforehand, and received bytes are counted without being taken apart. leafd has what it acknowledges with QoS 1 on its
+disk (a stream stores it); the others are as they come, and mosquitto has its persistence. In rows that end in
+"-synced" nats-server syncs each message, table, too, and mosquitto writes and syncs its whole file behind each change,
+which it has acknowledged by then. MQTT 3.1.1 everywhere. Not here: rows of NATS (rows.py), the table's words
+(devices_report.py).
 """
 
 from __future__ import annotations
@@ -17,7 +23,6 @@ import os
 import resource
 import shutil
 import socket
-import statistics
 import subprocess
 import tempfile
 import threading
@@ -29,9 +34,12 @@ from pathlib import Path
 from typing import Final
 
 from tests import mqtt, servers
+from tests.bench.devices_report import Figures, report
 from tests.interop.mqtt_walks import Nats
 
 MOSQUITTO: Final = "mosquitto"
+TABLE: Final = "table"
+SYNCED: Final = "-synced"
 PAYLOAD: Final = bytes(128)
 TOGETHER: Final = 500
 """Packets that are sent at once."""
@@ -47,7 +55,6 @@ server_name: bench
 jetstream { store_dir: "{store}", max_mem: 256MB, max_file: 16GB SYNC }
 mqtt { listen: "127.0.0.1:{mqtt_port}" }
 """
-Figures = dict[str, float]
 
 
 @dataclass
@@ -94,58 +101,77 @@ class Broker:
 @contextlib.contextmanager
 def running(kind: str, synced: bool = False) -> Iterator[Broker]:
     """A broker whose files are new. A stream stores kept.> where there are streams."""
-    if kind != MOSQUITTO:
-        always = ', sync_interval: "always"' if synced and kind != servers.LEAFD else ""
-        with servers.running(kind, NATS.replace(" SYNC", always)) as server:
-            with Nats(server) as nats:
-                answer = nats.request("$JS.API.STREAM.CREATE.KEPT", name="KEPT", subjects=["kept.>"], storage="file")
-                assert "error" not in answer, answer
-
-            def pid() -> int:
-                assert server.process is not None
-                return server.process.pid
-
-            def again() -> int:
-                server.stop()
-                server.start()
-                return pid()
-
-            yield Broker(kind, pid(), server.ports["mqtt_port"], again)
+    if kind in (MOSQUITTO, TABLE):
+        with tempfile.TemporaryDirectory(prefix="leafd-bench-") as folder:
+            yield from _running_program(kind, synced, Path(folder))
         return
-    with tempfile.TemporaryDirectory(prefix="leafd-bench-") as folder:
-        port = servers.free_port()
-        lines = (
-            f"listener {port} 127.0.0.1", "allow_anonymous true", "persistence true", f"persistence_location {folder}/",
-            "max_queued_messages 0", "user root",
-            *(("autosave_on_changes true", "autosave_interval 1") if synced else ("autosave_interval 10",)),
-        )  # fmt: skip
-        (Path(folder) / "mosquitto.conf").write_text("\n".join(lines))
-        process = mosquitto(folder, port)
+    always = ', sync_interval: "always"' if synced and kind != servers.LEAFD else ""
+    with servers.running(kind, NATS.replace(" SYNC", always)) as server:
+        with Nats(server) as nats:
+            answer = nats.request("$JS.API.STREAM.CREATE.KEPT", name="KEPT", subjects=["kept.>"], storage="file")
+            assert "error" not in answer, answer
 
-        def restart() -> int:
-            nonlocal process
-            process.terminate()
-            process.wait()
-            process = mosquitto(folder, port)
-            return process.pid
+        def pid() -> int:
+            assert server.process is not None
+            return server.process.pid
 
-        try:
-            yield Broker(kind, process.pid, port, restart)
-        finally:
-            process.terminate()
-            process.wait()
+        def again() -> int:
+            server.stop()
+            server.start()
+            return pid()
+
+        yield Broker(kind, pid(), server.ports["mqtt_port"], again)
 
 
-def mosquitto(folder: str, port: int) -> subprocess.Popen[bytes]:
-    """One that listens."""
-    process = subprocess.Popen([MOSQUITTO, "-c", f"{folder}/mosquitto.conf"], stderr=subprocess.DEVNULL)
+def _running_program(kind: str, synced: bool, folder: Path) -> Iterator[Broker]:
+    """mosquitto or the table."""
+    port = servers.free_port()
+    command = mosquitto(folder, port, synced) if kind == MOSQUITTO else table(folder, port, synced)
+    process = listening(command, port)
+
+    def restart() -> int:
+        nonlocal process
+        process.terminate()
+        process.wait()
+        process = listening(command, port)
+        return process.pid
+
+    try:
+        yield Broker(kind, process.pid, port, restart)
+    finally:
+        process.terminate()
+        process.wait()
+
+
+def mosquitto(folder: Path, port: int, synced: bool) -> list[str]:
+    """The command that runs it there."""
+    lines = (
+        f"listener {port} 127.0.0.1", "allow_anonymous true", "persistence true", f"persistence_location {folder}/",
+        "max_queued_messages 0", "user root",
+        *(("autosave_on_changes true", "autosave_interval 1") if synced else ("autosave_interval 10",)),
+    )  # fmt: skip
+    (folder / "mosquitto.conf").write_text("\n".join(lines))
+    return [MOSQUITTO, "-c", str(folder / "mosquitto.conf")]
+
+
+def table(folder: Path, port: int, synced: bool) -> list[str]:
+    """Likewise of table.c, which is compiled."""
+    program = folder / "table"
+    source = Path(__file__).with_name("table.c")
+    subprocess.run(["cc", "-D_GNU_SOURCE", "-std=gnu11", "-O2", "-o", str(program), str(source)], check=True)
+    return [str(program), str(port), *([str(folder / "journal")] if synced else [])]
+
+
+def listening(command: list[str], port: int) -> subprocess.Popen[bytes]:
+    """Runs it, until it listens."""
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + 20
     while True:
         try:
             socket.create_connection(("127.0.0.1", port)).close()
             return process
         except OSError:
-            assert time.monotonic() < deadline, "mosquitto does not listen"
+            assert time.monotonic() < deadline, f"{command[0]} does not listen"
             time.sleep(0.05)
 
 
@@ -325,40 +351,58 @@ ROWS: Final[dict[str, Callable[[Broker, float], Figures]]] = {
     "fan-in": lambda broker, scale: flow(broker, 4, 1, int(200_000 * scale)),
     "1:8": lambda broker, scale: flow(broker, 1, 8, int(200_000 * scale)),
     "qos1-1": lambda broker, scale: acknowledged(broker, 1, int(2_000 * scale)),
+    "qos1-1-synced": lambda broker, scale: acknowledged(broker, 1, int(1_000 * scale)),
     "qos1-100": lambda broker, scale: acknowledged(broker, 100, int(500 * scale)),
+    "qos1-100-synced": lambda broker, scale: acknowledged(broker, 100, int(100 * scale)),
     "idle": lambda broker, scale: idle(broker, int(10_000 * scale)),
     "sessions": lambda broker, scale: sessions(broker, int(10_000 * scale)),
     "retained": lambda broker, scale: retained(broker, int(100_000 * scale) // TOGETHER * TOGETHER),
 }
+BEYOND: Final = (("retained", TABLE), ("retained", servers.REFERENCE))
+"""table keeps nothing; nats-server closes whoever reads 100,000 retained messages."""
+
+
+def measured(row: str, kind: str, scale: float) -> Figures | None:
+    """One row of one server, once. None: it did not come to its end."""
+    with running(kind, row.endswith(SYNCED)) as broker:
+        if kind == servers.LEAFD:
+            time.sleep(2.0)  # its start is over when it listens, but for what it gives back to the system
+        try:
+            figures = ROWS[row](broker, scale)
+        except (AssertionError, OSError) as error:
+            print(f"{row:15} {kind:12} {error}", flush=True)
+            return None
+    load = os.getloadavg()[0]
+    print(
+        f"{row:15} {kind:12} " + "  ".join(f"{k} {v:,.2f}" for k, v in figures.items()) + f"  load {load:.1f}",
+        flush=True,
+    )
+    return figures
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("rows", nargs="*", default=list(ROWS), metavar="ROW")
+    parser.add_argument("rows", nargs="*", default=list(ROWS), metavar="ROW", help=", ".join(ROWS))
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--synced", action="store_true", help="the others sync what they acknowledge, too")
+    parser.add_argument("--minutes", type=float, default=12.0, help="no round begins that would end later")
     parser.add_argument("--scale", type=float, default=1.0, help="of the numbers of messages, connections, topics")
     chosen = parser.parse_args()
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
-    kinds = [*servers.KINDS, *([MOSQUITTO] if shutil.which(MOSQUITTO) else [])]
-    for row in chosen.rows:
-        found: dict[str, list[Figures]] = {kind: [] for kind in kinds}
-        for _ in range(chosen.rounds):  # alternately: what else the machine does meets all of them
-            for kind in kinds:
-                with running(kind, chosen.synced) as broker:
-                    try:
-                        found[kind].append(ROWS[row](broker, chosen.scale))
-                    except (AssertionError, OSError) as error:
-                        print(f"{row:10} {kind:12} {error}", flush=True)
-        for kind, rounds in found.items():
-            if not rounds:
-                continue
-            medians = {name: statistics.median(one[name] for one in rounds) for name in rounds[0]}
-            print(
-                f"{row:10} {kind:12} " + "  ".join(f"{name} {value:,.2f}" for name, value in medians.items()),
-                flush=True,
-            )
+    kinds = [*servers.KINDS, *([MOSQUITTO] if shutil.which(MOSQUITTO) else []), TABLE]
+    found: dict[tuple[str, str], list[Figures]] = {(row, kind): [] for row in chosen.rows for kind in kinds}
+    begin, longest_s = time.monotonic(), 0.0
+    for number in range(chosen.rounds):
+        round_begin = time.monotonic()
+        if round_begin - begin + longest_s > chosen.minutes * 60:
+            print(f"{number} rounds: one more takes about {longest_s:.0f} s")
+            break
+        for row in chosen.rows:
+            for kind in kinds if number % 2 == 0 else kinds[::-1]:
+                figures = None if (row, kind) in BEYOND and chosen.scale >= 1 else measured(row, kind, chosen.scale)
+                found[row, kind] += [] if figures is None else [figures]
+        longest_s = max(longest_s, time.monotonic() - round_begin)
+    print(report(chosen.rows, kinds, found))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """TLS before the login: whoever never finishes, never begins or begins again and again keeps nobody out, costs little,
 and is gone after his time.
 
-What a handshake costs and how turns are kept short is measured elsewhere (tests/native/test_tls.c, tests/bench).
+What a handshake costs and how turns are kept short is measured elsewhere (tests/native/test_tls_seats.c, tests/bench).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Ten thousand connections that shake hands slowly or never log in: what they cost the others.
 
-Not here: what is refused and said (test_tls.py), the bounds one by one (tests/native/test_tls.c).
+Not here: what is refused and said (test_tls.py), the bounds one by one (tests/native/test_tls_seats.c).
 """
 
 from __future__ import annotations
