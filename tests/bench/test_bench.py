@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.bench import bench_wear, fleet
+from tests.bench import bench_wear, devices_report, fleet
 from tests.bench.report import Measured, as_json, table
 from tests.bench.rows import DEFAULT, LEAFD, Goal, Row, core, publish, request
 from tests.bench.simulated import simulated
@@ -114,3 +114,20 @@ def test_messages_in_flight_share_what_is_written(tmp_path: Path, monkeypatch: p
         pytest.skip("nothing is written to the disk from here: a tmpfs")
     assert alone >= 4096
     assert bench_wear.measure(bench_wear.Load(1_500, 128, 0, 50), tmp_path) < alone / 2
+
+
+def test_a_row_of_devices_says_how_far_it_meets_its_goals() -> None:
+    """Medians of the rounds; the better one of the others counts, and the table for nothing."""
+    found = {
+        ("fan-in", "leafd"): [{"rate": rate, "cpu_us": 1.0, "memory_mb": 30.0} for rate in (1.0, 130.0, 140.0)],
+        ("fan-in", "nats-server"): [{"rate": 100.0, "cpu_us": 4.0, "memory_mb": 30.0}],
+        ("fan-in", "mosquitto"): [{"rate": 50.0, "cpu_us": 1.0, "memory_mb": 10.0}],
+        ("fan-in", "table"): [{"rate": 900.0, "cpu_us": 0.1, "memory_mb": 0.1}],
+    }
+    lines = devices_report.report(["fan-in"], ["leafd", "nats-server", "mosquitto", "table"], found).splitlines()
+    assert [
+        "| fan-in | rate | 130 / 100 / 50.00 / 900 | 3 | 1.30 of 1.3: met |",
+        "| fan-in | cpu_us | 1.00 / 4.00 / 1.00 / 0.10 | 3 | 1.00 of 0.5 |",
+        "| fan-in | memory_mb | 30.00 / 30.00 / 10.00 / 0.10 | 3 | nats-server: 1.00 of 1.0: met, "
+        "mosquitto: 3.00 of 1.5 |",
+    ] == lines[2:]
