@@ -112,6 +112,10 @@ ROWS: Final[tuple[Row, ...]] = (
         proofs=("interop/test_mqtt_sessions.py::test_a_session_is_not_kept_longer_than_the_block_says",),
     ),
     Row(
+        "mqtt.max_message_expiry", "nothing; the message is gone that much earlier", "all until then", theirs=False,
+        proofs=("interop/test_mqtt_sessions.py::test_no_message_is_kept_longer_than_the_block_says",),
+    ),
+    Row(
         "mqtt.max_queued", "nothing; the oldest message of the session is dropped", "the newest, and what is in flight",
         theirs=False,
         proofs=("interop/test_mqtt_sessions.py::test_no_more_waits_for_a_session_than_the_block_says",),

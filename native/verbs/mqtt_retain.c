@@ -171,8 +171,15 @@ static status_t put_response(mqtt_desk_t *desk, bytes_t reply) {
     return headers_append(&desk->packet, 0, BYTES_LITERAL("Nmqtt-Response"), topic);
 }
 
+/* What a message is stored for, of the time that its publisher says; 0: for ever. */
+static uint64_t kept_seconds(const plane_t *plane, uint32_t seconds) {
+    uint64_t most = ((uint64_t)plane->mqtt.message_expiry_max_ns + NS_PER_SECOND - 1) / NS_PER_SECOND;
+    return most != 0 && (seconds == 0 || seconds > most) ? most : seconds;
+}
+
 mqtt_reason_t mqtt_keep(plane_t *plane, mqtt_desk_t *desk, const publication_t *publication, const char *prefix,
                         uint32_t seconds, const mqtt_message_t *retained, bool far) {
+    uint64_t lasts = kept_seconds(plane, seconds);
     bytes_t header = publication->message.header;
     text_t subject = {0}, ttl = {0};
     text_add_literal(&subject, prefix);
@@ -184,8 +191,8 @@ mqtt_reason_t mqtt_keep(plane_t *plane, mqtt_desk_t *desk, const publication_t *
     status_t status = buffer_append(&desk->packet, header.at, header.size);
     status = status == STATUS_OK ? put_response(desk, publication->message.reply) : status;
     status = status == STATUS_OK && retained != NULL ? put_marks(desk, publication, retained) : status;
-    if (status == STATUS_OK && seconds != 0) {
-        text_add_number(&ttl, seconds);
+    if (status == STATUS_OK && lasts != 0) {
+        text_add_number(&ttl, lasts);
         text_add_literal(&ttl, "s");
         status = headers_append(&desk->packet, 0, BYTES_LITERAL("Nats-TTL"), text_bytes(&ttl));
     }

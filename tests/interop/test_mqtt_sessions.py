@@ -366,6 +366,35 @@ def test_a_session_is_not_kept_longer_than_the_block_says(bounded: int) -> None:
     eventually(gone)
 
 
+def test_no_message_is_kept_longer_than_the_block_says() -> None:
+    """max_message_expiry: for a session, and as a retained message, whatever its publisher says. A reload
+    changes that for messages that come then."""
+    text = CONFIGURATION.replace("mqtt {", "mqtt { max_message_expiry: 3s,")
+    with servers.running(servers.LEAFD, text) as server:
+        port = server.ports["mqtt_port"]
+        with three(port, "away") as peer:
+            peer.subscribe(("kept/#", 1))
+            leave(peer)
+        for topic, found in (("kept/ever", None), ("kept/long", {"message_expiry": 1000})):
+            with five(port, "says") as peer:
+                peer.publish(topic, b"1", qos=1, retain=True, found=found)
+                assert peer.expect(PUBACK).reason < 0x80
+        with five(port, "new") as peer:
+            peer.subscribe(("kept/#", 0))
+            assert {"kept/ever", "kept/long"} == {peer.expect(PUBLISH).topic for _ in range(2)}
+        time.sleep(4.1)
+        reload(server, "max_message_expiry: 3s,", "")
+        published(port, "kept/later", [b"2"])
+        time.sleep(4.1)
+        with five(port, "newer") as peer:
+            peer.subscribe(("kept/#", 0))
+            time.sleep(1)
+            assert [] == [one.topic for one in peer.round_trip() if one.kind == PUBLISH]
+        with three(port, "away") as peer:
+            assert ["kept/later"] == [one.topic for one in taken(peer, 1)]
+            assert [] == finished(peer)
+
+
 REPORTING: Final = 'http: "127.0.0.1:{http_port}"\n'
 
 

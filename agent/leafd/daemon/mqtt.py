@@ -45,6 +45,7 @@ def limits_of(block: Mqtt) -> t.MqttLimits:
         keep_alive_max=block.max_keep_alive // SECOND,
         ack_wait_ns=block.ack_wait,
         session_expiry_max_ns=block.max_session_expiry,
+        message_expiry_max_ns=block.max_message_expiry,
         max_sessions=block.max_sessions,
         max_retained=block.max_retained,
         max_retained_bytes=block.max_retained_bytes,

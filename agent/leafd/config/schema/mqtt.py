@@ -96,6 +96,14 @@ class Mqtt(Section):
         ge=0,
         le=_MANY * SECOND,
     )
+    max_message_expiry: Duration = option(
+        0,
+        "The longest time that a message waits for sessions, and that one is retained, whatever its publisher says. In"
+        " whole seconds. 0: as long as that says. It counts for messages that come from then on.",
+        takes=Takes.LIVE,
+        ge=0,
+        le=_MANY * SECOND,
+    )
     max_sessions: Number = option(
         0,
         "Sessions of an account that are kept behind their connections. 0: no bound.",
