@@ -99,8 +99,9 @@ static const struct {
 #define INTEREST_FEW 16u           /* subscriptions that a connection may have in any case, .. */
 #define INTEREST_SMALL 2048u       /* .. if they are no larger */
 #define INTEREST_TELL_NS (60 * NS_PER_SECOND)
-#define INTEREST_FREED (16 * MIB)
-#define INTEREST_CALM (1 * MIB)
+#define FREED_MUCH (16 * MIB)
+#define FREED_STILL (1 * MIB)
+#define CONSUMER_BYTES 5000u /* about */
 #define LIKE_PART 8u
 #define BEHIND_SHARES 8u
 #define INPUT_SMALL (16u * 1024u)
@@ -318,18 +319,24 @@ bool memory_for_interest(plane_t *plane, uint64_t count, uint32_t cost) {
     return false;
 }
 
-/* While they are freed there is next to no page that is free as a whole: they go in the order of their hashes. */
+static uint64_t freeable(const plane_t *plane) {
+    uint64_t consumers = plane->js.consume == NULL ? 0 : consume_count(plane->js.consume);
+    return plane->memory.interest.used + consumers * CONSUMER_BYTES;
+}
+
+/* While subscriptions are freed there is next to no page that is free as a whole: they go in the order of their
+ * hashes. */
 bool memory_lies_free(plane_t *plane) {
     memory_t *memory = &plane->memory;
-    uint64_t used = memory->interest.used, before = memory->interest_seen;
-    memory->interest_seen = used;
-    if (used > memory->interest_most) {
-        memory->interest_most = used;
+    uint64_t used = freeable(plane), before = memory->freeable_seen;
+    memory->freeable_seen = used;
+    if (used > memory->freeable_most) {
+        memory->freeable_most = used;
     }
-    if (memory->interest_most - used < INTEREST_FREED || (before > used && before - used > INTEREST_CALM)) {
+    if (memory->freeable_most - used < FREED_MUCH || (before > used && before - used > FREED_STILL)) {
         return false;
     }
-    memory->interest_most = used;
+    memory->freeable_most = used;
     return true;
 }
 

@@ -29,8 +29,8 @@ typedef struct memory {
     permission_pool_t lists;  /* of what connections may do */
     share_t interest;         /* subscriptions of clients and links */
     int64_t interest_told_ns; /* when it was last said that it is full */
-    uint64_t interest_most;   /* since the system was last given back what they freed */
-    uint64_t interest_seen;   /* when that was last looked at */
+    uint64_t freeable_most;   /* what subscriptions and consumers had, since the system got back what they freed */
+    uint64_t freeable_seen;   /* when that was last looked at */
     uint64_t oldest;          /* whose message was begun first, when last asked, and since when it is the one */
     int64_t oldest_since_ns;
     uint64_t oldest_bytes; /* that it had sent then */
@@ -43,7 +43,8 @@ uint64_t memory_share(uint64_t limit, uint32_t which);
 bool memory_for_interest(plane_t *plane, uint64_t count, uint32_t cost);
 void memory_open(plane_t *plane);
 void memory_tick(plane_t *plane); /* once a tick */
-/* Asked now and then: have subscriptions freed much since it was last true, and is hardly one freed any more? */
+/* Asked now and then: have subscriptions and consumers freed much since it was last true, and hardly one is freed any
+ * more? */
 bool memory_lies_free(plane_t *plane);
 
 #endif
