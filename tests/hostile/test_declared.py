@@ -23,7 +23,7 @@ from leafd.jetstream.models.stream import StreamConfig
 
 from tests.hostile.wires import Asker, varz
 from tests.interop.test_backup import MAGIC, s2
-from tests.interop.test_declared import reloaded
+from tests.rig.reloads import REFUSED, reloaded
 from tests.rig.waiting import PATIENCE_S
 from tests.servers import LEAFD, Server, ServerDied, running
 from tests.unit.declared.test_declared import brought, declared
@@ -299,9 +299,8 @@ BAD: Final[dict[str, Callable[[str], str]]] = {
 def test_a_reload_is_refused_as_a_whole_that_declares(name: str) -> None:
     """Nothing of it happens, and the next start with the old file has everything."""
     with running(LEAFD, CONFIGURATION) as server:
-        said = reloaded(
-            server, BAD[name](server.configuration).replace("max_bytes: 1MB", "max_bytes: 2MB"), taken=False
-        )
+        text = BAD[name](server.configuration).replace("max_bytes: 1MB", "max_bytes: 2MB")
+        said = reloaded(server, text, REFUSED)
         assert "server.conf:" in said
         with client(server) as one:
             assert MB == one.asked("$JS.API.STREAM.INFO.S")["config"]["max_bytes"]

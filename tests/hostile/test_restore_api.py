@@ -22,8 +22,8 @@ import pytest
 
 from tests.hostile.wires import Asker, varz
 from tests.interop.test_backup import END, MAGIC, STAMP, entry, number, s2, state
-from tests.interop.test_declared import reloaded
 from tests.interop.test_old_backup import RECORDED
+from tests.rig.reloads import reloaded
 from tests.rig.waiting import eventually
 from tests.servers import KINDS, LEAFD, Server, running
 from tests.unit.jetstream.test_archive_tar import recorded

@@ -17,7 +17,7 @@ import pytest
 from tests.hostile.test_restore_api import client, message, unharmed, whole
 from tests.hostile.wires import Asker
 from tests.interop.test_backup import END, MAGIC, s2, state
-from tests.interop.test_declared import reloaded
+from tests.rig.reloads import reloaded
 from tests.rig.waiting import eventually
 from tests.servers import KINDS, LEAFD, REFERENCE, Server, running
 

@@ -16,7 +16,7 @@ from typing import Any, Final
 import pytest
 
 from tests.hostile.wires import Asker, varz
-from tests.interop.test_declared import reloaded
+from tests.rig.reloads import reloaded
 from tests.servers import LEAFD, Server, running
 
 CONFIGURATION: Final = """

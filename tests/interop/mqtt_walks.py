@@ -9,7 +9,6 @@ Not here: who is asked and what is compared (test_mqtt.py), what only 5 has (tes
 from __future__ import annotations
 
 import random
-import signal
 import time
 from collections.abc import Callable, Iterable
 from typing import Any, Final
@@ -17,7 +16,6 @@ from typing import Any, Final
 from tests import mqtt, servers
 from tests.mqtt import PUBACK, PUBCOMP, PUBLISH, PUBREC, PUBREL, Packet, Peer, Will
 from tests.rig.raw import RawClient
-from tests.rig.waiting import eventually
 
 CONFIGURATION: Final = """
 port: {port}
@@ -72,18 +70,6 @@ class Nats(RawClient):
     def round_trip(self) -> list[str]:
         """As a device's, which has the same name."""
         return self.lines()
-
-
-def reload(server: servers.Server, before: str, after: str) -> None:
-    """A reload with one text in the place of another."""
-    file = server.directory / "server.conf"
-    text = file.read_text()
-    assert before in text
-    file.write_text(text.replace(before, after))
-    times = server.log.count("Reloaded server configuration")
-    assert server.process is not None
-    server.process.send_signal(signal.SIGHUP)
-    eventually(lambda: server.log.count("Reloaded server configuration") > times)
 
 
 def port(server: servers.Server) -> int:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import signal
 import socket
 import time
 from collections.abc import Awaitable, Callable, Iterator
@@ -31,6 +30,7 @@ from tests.interop.callout_service import (
     talk,
     user,
 )
+from tests.rig.reloads import exchanged, reloaded
 from tests.rig.stopwatch import Stopwatch
 
 NKEY = new_seed(PREFIX_USER)
@@ -445,12 +445,7 @@ def test_reload() -> None:
         path = server.directory / "server.conf"
 
         async def reload(old: str, new: str) -> None:
-            before = server.log.count("Reloaded server configuration")
-            path.write_text(path.read_text().replace(old, new))
-            assert server.process is not None
-            server.process.send_signal(signal.SIGHUP)
-            while server.log.count("Reloaded server configuration") == before:
-                await asyncio.sleep(0.05)
+            await asyncio.to_thread(exchanged, server, old, new)
 
         async def gone(client: Client) -> bool:
             try:
@@ -472,8 +467,7 @@ def test_reload() -> None:
             text = path.read_text()
             await reload(text[text.index("auth_callout") : text.index("}", text.index("auth_callout")) + 1], "")
             plain = await nats.connect(server.url, user="app", password="app", allow_reconnect=False, error_cb=ignore)
-            path.write_text(text)
-            await reload("\n\n\n", "")
+            await asyncio.to_thread(reloaded, server, text)
             assert await gone(plain)
             async with serving(server, admit):
                 assert b"PONG\r\n" == await talk(server.port, {"user": "x"})

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
-import signal
 import socket
 import ssl
 from collections.abc import Iterator
@@ -24,22 +22,12 @@ from tests import servers
 from tests.certificates import Authority, Issued
 from tests.interop import test_cluster as of_cluster
 from tests.rig.official import until_heard
+from tests.rig.reloads import REFUSED, exchanged
 from tests.rig.reports import report
-from tests.rig.waiting import PATIENCE_S, logged, until
+from tests.rig.waiting import PATIENCE_S, until
 
 L, R = servers.LEAFD, servers.REFERENCE
 PAIRS = [(R, R), (L, R), (R, L), (L, L)]
-
-
-def reloaded(server: servers.Server, before: str, after: str, says: str = "Reloaded server configuration") -> str:
-    """The log's line about a changed configuration."""
-    file, seen = server.directory / "server.conf", len(server.log)
-    text = file.read_text()
-    assert before in text
-    file.write_text(text.replace(before, after))
-    assert server.process is not None
-    os.kill(server.process.pid, signal.SIGHUP)
-    return logged(server, says, seen)
 
 
 def accounts_of(server: servers.Server) -> list[str]:
@@ -92,9 +80,9 @@ def test_a_server_comes_and_goes_with_its_address_in_routes(mixed: of_cluster.Cl
     """The second server dials the first one no more, and does again."""
     first, second = mixed.servers
     there = f'"nats-route://r:secret@127.0.0.1:{first.ports["route_port"]}"'
-    reloaded(second, f"routes: [ {there} ]", "routes: []", "Removed route")
+    exchanged(second, f"routes: [ {there} ]", "routes: []", "Removed route")
     asyncio.run(until_routes(mixed, []))
-    reloaded(second, "routes: []", f"routes: [ {there} ]")
+    exchanged(second, "routes: []", f"routes: [ {there} ]")
     asyncio.run(until_routes(mixed, ["", "", "", "SYS"]))
 
 
@@ -113,7 +101,7 @@ def test_an_account_gets_routes_of_its_own_and_loses_them(pair: of_cluster.Clust
             ):
                 numbers = [pooled(server) for server in pair.servers]
                 for server in (second, first):
-                    reloaded(server, before, after)
+                    exchanged(server, before, after)
                 await until_routes(pair, accounts)
                 await until_heard(clients, f"later.{len(accounts)}")
                 for there, server in zip(numbers, pair.servers, strict=True):
@@ -131,7 +119,7 @@ def test_a_pool_becomes_greater_and_smaller(mixed: of_cluster.Cluster) -> None:
             for size, before in ((5, "name: C\n"), (2, "pool_size: 5\n")):
                 for server in mixed.servers:
                     kept = "name: C\n  " if size == 5 else ""
-                    reloaded(server, before, f"{kept}pool_size: {size}\n")
+                    exchanged(server, before, f"{kept}pool_size: {size}\n")
                 await until_routes(mixed, [*[""] * size, "SYS"])
                 await until_heard(clients, f"size.{size}")
 
@@ -151,13 +139,13 @@ def test_permissions_hold_from_a_reload_on(pair: of_cluster.Cluster) -> None:
             lasting = [await client.subscribe(subject) for client, subject in ((a, "told.z"), (b, "kept.z"))]
             await until_heard([a, b], "before")
             denied = 'permissions { import: { deny: "kept.>" }, export: { deny: "told.>" } }\n'
-            reloaded(second, "name: C\n", f"name: C\n  {denied}")
+            exchanged(second, "name: C\n", f"name: C\n  {denied}")
             await until_routes(pair, ["", "", "", "SYS"])
             await until_heard([a, b], "again")
             assert not await hears(a, b, "kept.x")
             assert not await hears(b, a, "told.x")
             assert await hears(b, a, "kept.y")
-            reloaded(second, denied, "")
+            exchanged(second, denied, "")
             await until_heard([a, b], "anew")
             assert await hears(a, b, "kept.x")
             assert await hears(b, a, "told.x")
@@ -172,7 +160,7 @@ def test_permissions_hold_from_a_reload_on(pair: of_cluster.Cluster) -> None:
 def test_a_changed_compression_holds_for_the_routes_that_are_there(mixed: of_cluster.Cluster) -> None:
     """They are agreed upon anew."""
     for server in mixed.servers:
-        reloaded(server, "name: C\n", "name: C\n  compression: s2_fast\n")
+        exchanged(server, "name: C\n", "name: C\n  compression: s2_fast\n")
 
     async def play() -> None:
         for server in mixed.servers:
@@ -193,7 +181,7 @@ def test_a_login_changes_on_one_server_after_the_other(mixed: of_cluster.Cluster
 
     async def play() -> None:
         for server in mixed.servers:
-            reloaded(server, "secret", "another")
+            exchanged(server, "secret", "another")
         await until_routes(mixed, ["", "", "", "SYS"])
         async with mixed.clients() as clients:
             await until_heard(clients, "m")
@@ -207,8 +195,8 @@ def test_an_address_that_is_listened_on_stays(kind: str, tmp_path: Path) -> None
     with of_cluster.started((kind,), tmp_path) as cluster:
         (server,) = cluster.servers
         before = f'listen: "127.0.0.1:{server.ports["route_port"]}"\n  auth'
-        line = reloaded(server, before, 'listen: "127.0.0.1:1"\n  auth', "reload server configuration")
-        assert "cluster" in line
+        refusal = exchanged(server, before, 'listen: "127.0.0.1:1"\n  auth', REFUSED).partition(REFUSED)[2]
+        assert "cluster" in refusal.splitlines()[0]
 
 
 def shown_by(port: int, own: Issued, authority: Path) -> bytes | None:
@@ -248,6 +236,6 @@ def test_a_renewed_certificate_is_shown_after_a_reload(kind: str, tmp_path: Path
 
         before = shown()
         use(second)
-        reloaded(server, "name: C", "name: C")
+        exchanged(server, "name: C", "name: C")
         after = shown()
         assert all(one != other for one, other in zip(before, after, strict=True))

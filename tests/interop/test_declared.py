@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-import signal
 from typing import Final
 
 import nats
@@ -16,6 +15,7 @@ import pytest
 
 from tests import servers
 from tests.rig.official import must
+from tests.rig.reloads import REFUSED, reloaded
 from tests.rig.waiting import eventually
 from tests.servers import LEAFD, REFERENCE, Server, ServerDied, running
 
@@ -74,17 +74,6 @@ async def made(server: Server, requests: list[tuple[str, str]]) -> None:
         await client.close()
 
 
-def reloaded(server: Server, configuration: str, *, taken: bool = True) -> str:
-    """What the log says of a reload with it."""
-    (server.directory / "server.conf").write_text(configuration)
-    before = len(server.log)
-    assert server.process is not None
-    server.process.send_signal(signal.SIGHUP)
-    end = "Reloaded server configuration" if taken else "Failed to reload server configuration"
-    eventually(lambda: end in server.log[before:], lambda: server.log)
-    return server.log[before:]
-
-
 def test_a_bucket_is_what_the_command_line_makes() -> None:
     """A declared bucket, and a stream of a file of `nats stream add`, have byte for byte the configuration that a
     nats-server has after the command line made them. They are there for the first client that gets in."""
@@ -121,7 +110,7 @@ def test_a_reload_brings_back_what_the_file_says() -> None:
         assert "max_msgs 9, now 10" in reloaded(server, text)
         asyncio.run(published(server, "s", 5))
         smaller = text.replace("max_msgs: 10", "max_msgs: 2")
-        said = reloaded(server, smaller + "debug: true\n", taken=False)
+        said = reloaded(server, smaller + "debug: true\n", REFUSED)
         assert 'server.conf:3:11: stream "S": max_msgs evicts 3 of 5 messages' in said
         assert asyncio.run(counted(server, "S")) == 5
         assert "[DBG]" not in server.log

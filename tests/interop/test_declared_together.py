@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any, Final
 
 from tests import servers
-from tests.interop.test_declared import reloaded
 from tests.interop.test_meta_group import CONFIG, L, leader_of, three
 from tests.interop.test_replicated_consumers import patiently
 from tests.rig.official import one_each
+from tests.rig.reloads import reloaded
 from tests.rig.waiting import eventually
 
 DECLARED: Final = """jetstream: enabled

@@ -26,6 +26,7 @@ from tests.bench.process import Api
 from tests.certificates import Authority
 from tests.interop.enrolment import BOX, HUB, Login, close_all, leafd, report, token, within
 from tests.jwts import Key, Operator
+from tests.rig.reloads import reloaded
 from tests.servers import LEAFD, Server, free_port, running
 
 PAGE: Final = Path(__file__).resolve().parents[2] / "packaging" / "doc" / "enrol.md"
@@ -515,15 +516,9 @@ def test_a_new_signing_key_takes_the_place_of_the_old_one_and_no_box_notices(tmp
 
 
 def _reload(server: Server, fleet: Fleet) -> None:
-    import signal
-
     accounts = ", ".join(f"{one.public}: {one.token()}" for one in fleet.operator.accounts)
-    file = server.directory / "server.conf"
-    file.write_text(re.sub(r"resolver_preload \{.*\}", f"resolver_preload {{ {accounts} }}", file.read_text()))
-    before = server.log.count("Reloaded server configuration")
-    assert server.process is not None
-    server.process.send_signal(signal.SIGHUP)
-    within(10, lambda: server.log.count("Reloaded server configuration") > before)
+    text = (server.directory / "server.conf").read_text()
+    reloaded(server, re.sub(r"resolver_preload \{.*\}", f"resolver_preload {{ {accounts} }}", text))
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import signal
 import socket
 import time
 import urllib.error
@@ -16,6 +15,7 @@ import pytest
 
 from tests import servers
 from tests.rig.raw import Connection, RawClient
+from tests.rig.reloads import reloaded
 from tests.rig.waiting import PATIENCE_S, eventually, logged
 
 PLAIN = 'listen: "127.0.0.1:{port}"\nserver_name: box\n'
@@ -78,14 +78,9 @@ def test_messages_are_traced(kind: str) -> None:
     said = b"HPUB x %d %d\r\n%s%s\r\nPUB x 7\r\nwithout\r\nPUB x 0\r\n\r\n"
     said %= len(head), len(head) + len(body), head, body
     with servers.running(kind, PLAIN + "trace: true\n") as server:
-        file = server.directory / "server.conf"
-        text = file.read_text()
+        text = (server.directory / "server.conf").read_text()
         for more, expected in TRACED.items():
-            file.write_text(text + more)
-            seen = len(server.log)
-            assert server.process is not None
-            server.process.send_signal(signal.SIGHUP)
-            logged(server, "Reloaded server configuration", seen)
+            reloaded(server, text + more)
             seen = len(server.log)
             with RawClient(server) as client:
                 client.send(said + b"SUB ends 1\r\n")

@@ -8,8 +8,6 @@ kept of how many (native/test_plane_route.c).
 from __future__ import annotations
 
 import asyncio
-import os
-import signal
 from pathlib import Path
 
 import nats.errors
@@ -18,22 +16,15 @@ import pytest
 from tests import servers
 from tests.interop import test_cluster as of_cluster, test_supercluster as of_supercluster
 from tests.rig.official import connect, until_heard
-from tests.rig.waiting import PATIENCE_S, logged, until
+from tests.rig.reloads import exchanged
+from tests.rig.waiting import PATIENCE_S, until
 
 L, R = servers.LEAFD, servers.REFERENCE
 NEW = "N { users: [ {user: n, password: n} ] }\n  B {"
 
 
-def add_account(server: servers.Server) -> None:
-    file = server.directory / "server.conf"
-    file.write_text(file.read_text().replace("B {", NEW))
-    assert server.process is not None
-    os.kill(server.process.pid, signal.SIGHUP)
-    logged(server, "Reloaded server configuration")
-
-
 async def heard_later(first: servers.Server, last: servers.Server) -> None:
-    add_account(first)
+    exchanged(first, "B {", NEW)
     early = await connect(first, "n")
     got = await early.subscribe("news.*")
     served = await early.subscribe("svc", queue="g")
@@ -41,7 +32,7 @@ async def heard_later(first: servers.Server, last: servers.Server) -> None:
     # What was told before this was told before the account is there: both go by one connection, or one after the other.
     a, b = await connect(first), await connect(last)
     await until_heard([a, b], "told")
-    add_account(last)
+    exchanged(last, "B {", NEW)
     late = await connect(last, "n")
 
     async def answered() -> bool:

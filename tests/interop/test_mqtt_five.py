@@ -9,8 +9,9 @@ from collections.abc import Iterator
 import pytest
 
 from tests import mqtt, servers
-from tests.interop.mqtt_walks import CONFIGURATION, Nats, client, reload
+from tests.interop.mqtt_walks import CONFIGURATION, Nats, client
 from tests.mqtt import DISCONNECT, PUBACK, PUBCOMP, PUBLISH, PUBREC, PUBREL, SUBACK, Peer, Will
+from tests.rig.reloads import exchanged
 from tests.rig.waiting import eventually
 
 NO_LOCAL, AS_PUBLISHED = 0x04, 0x08
@@ -548,7 +549,7 @@ def test_an_account_keeps_no_more_retained_messages_than_the_block_says() -> Non
                 reasons = [retained(peer, number) for number in (0, 1, 2, 0, 3, 4)]
                 assert [0x97, 0x97] == reasons[-2:], limit
                 assert max(reasons[:3]) < 0x80
-                reload(one, limit, more)  # the stream that is there follows
+                exchanged(one, limit, more)  # the stream that is there follows
                 assert [True, False] == [retained(peer, number) < 0x80 for number in (3, 4)], more
             one.stop()
             one.configuration = one.configuration.replace(limit, fewer)
@@ -557,7 +558,7 @@ def test_an_account_keeps_no_more_retained_messages_than_the_block_says() -> Non
                 assert 0x97 == retained(peer, 5)
                 assert len(heard_of(peer, ("k/#", 0), count=4)) == 4  # nothing that is there goes
                 peer.unsubscribe("k/#")
-                reload(one, fewer, "")
+                exchanged(one, fewer, "")
                 assert retained(peer, 5) < 0x80
 
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 import pytest
 
 from tests import mqtt, servers
-from tests.interop.mqtt_walks import CONFIGURATION, client, reload
+from tests.interop.mqtt_walks import CONFIGURATION, client
 from tests.mqtt import PUBACK, PUBCOMP, PUBLISH, PUBREC, PUBREL, Packet, Peer
+from tests.rig.reloads import exchanged
 
 RIGHTS, FEWER = 'deny: ["down.secret"]', 'deny: ["down.secret", "down.b"]'
 
@@ -48,7 +49,7 @@ def test_what_waits_for_a_full_window_is_judged_when_it_goes(level: int, qos: in
             say(says, topic, b"x", qos)
         begun = [peer.expect(PUBLISH) for _ in range(2)]
         assert [] == peer.round_trip()
-        reload(server, RIGHTS, FEWER)
+        exchanged(server, RIGHTS, FEWER)
         settle(peer, begun)
         rest = [one for one in peer.round_trip() if one.kind == PUBLISH]
         assert ["down/a", "down/a"] == [one.topic for one in rest]
@@ -70,7 +71,7 @@ def test_a_message_of_qos_2_that_may_not_come_again_is_released(level: int) -> N
             say(says, "down/b", b"1", 2)
             begun = peer.expect(PUBLISH)
             assert 2 == begun.qos
-        reload(server, RIGHTS, FEWER)
+        exchanged(server, RIGHTS, FEWER)
         for _ in range(2):  # it does not answer
             with client(server, "kept", **login) as peer:
                 assert begun.id == peer.expect(PUBREL).id
@@ -78,7 +79,7 @@ def test_a_message_of_qos_2_that_may_not_come_again_is_released(level: int) -> N
             assert begun.id == peer.expect(PUBREL).id
             peer.send(mqtt.acknowledge(PUBCOMP, begun.id))
             assert [] == peer.round_trip()
-        reload(server, FEWER, RIGHTS)
+        exchanged(server, FEWER, RIGHTS)
         with client(server, "kept", **login) as peer:
             assert [] == peer.round_trip()
             say(says, "down/b", b"2", 1)

@@ -21,9 +21,10 @@ import pytest
 
 from tests import jwts, mqtt, servers
 from tests.certificates import Authority
-from tests.interop.mqtt_walks import CONFIGURATION, Nats, client, port, reload
+from tests.interop.mqtt_walks import CONFIGURATION, Nats, client, port
 from tests.mqtt import CONNACK, DISCONNECT, PATIENCE_S, PUBACK, PUBLISH, Peer
 from tests.rig.raw import Refused
+from tests.rig.reloads import exchanged
 from tests.rig.reports import report
 from tests.rig.waiting import eventually
 
@@ -187,7 +188,7 @@ def test_a_hash_is_checked_once_for_devices_that_come_again(tmp_path: Path, web:
         assert spent(("wrong", 5)) > first / 4
         with come("here", "right") as here:
             assert 0 == here.expect(CONNACK).reason
-            reload(server, before, after)
+            exchanged(server, before, after)
             assert here.ended_without_a_word()
         assert spent(("right", 5)) > first / 4
         assert spent(("other", 0)) > first / 4
@@ -317,12 +318,12 @@ def test_a_reload_takes_away_what_a_device_may_not_any_more() -> None:
         assert [0, 0] == stays.subscribe("down/a", "down/b")
         again = {"client": "again", "user": "devices", "password": "d"}
         assert [0, 0, 0] == [answer(port(server), **again) for _ in range(3)]
-        reload(server, "{user: devices, password: d, allowed_connection_types: [MQTT]}", "")
+        exchanged(server, "{user: devices, password: d, allowed_connection_types: [MQTT]}", "")
         assert 5 == answer(port(server), **again)
         end = gone.ended()
         assert end is not None
         assert (DISCONNECT, 0x87) == (end.kind, end.reason)
-        reload(server, 'deny: ["down.secret"]', 'deny: ["down.secret", "down.b"]')
+        exchanged(server, 'deny: ["down.secret"]', 'deny: ["down.secret", "down.b"]')
         for subject in ("down.a", "down.b"):
             nats.publish(subject, b"x")
         nats.round_trip()
@@ -357,7 +358,7 @@ def test_a_reload_takes_from_a_session_what_its_device_may_not_hear_any_more(lev
             assert [1, 1] == peer.subscribe(("down/a", 1), ("down/b", 1))
             said(b"1")
             assert [("down/b", b"1"), ("down/a", b"1")] == heard(peer)
-            reload(server, rights, fewer)
+            exchanged(server, rights, fewer)
             said(b"2")
             assert [("down/a", b"2")] == heard(peer)
         said(b"3")
@@ -366,7 +367,7 @@ def test_a_reload_takes_from_a_session_what_its_device_may_not_hear_any_more(lev
             assert [("down/a", b"3")] == heard(peer)
             said(b"4")
             assert [("down/a", b"4")] == heard(peer)
-        reload(server, fewer, rights)
+        exchanged(server, fewer, rights)
         said(b"5")
         with client(server, "kept", **login) as peer:
             assert [("down/b", b"5"), ("down/a", b"5")] == heard(peer)
@@ -378,7 +379,7 @@ def test_what_a_reload_says_of_the_block_counts_for_who_comes_then() -> None:
     with servers.running(servers.LEAFD, text) as server:
         with client(server, "c") as peer:
             assert [2] == peer.subscribe(("a", 2))
-        reload(server, "downgrade_qos2_subscribe: false", "downgrade_qos2_subscribe: true, receive_maximum: 7")
+        exchanged(server, "downgrade_qos2_subscribe: false", "downgrade_qos2_subscribe: true, receive_maximum: 7")
         with client(server, "d", level=5) as peer:
             assert 7 == peer.welcome.properties["receive_maximum"]
             assert [1] == peer.subscribe(("a", 2))

@@ -14,9 +14,9 @@ from typing import Final
 import pytest
 
 from tests import mqtt, servers
-from tests.interop.mqtt_walks import reload
 from tests.interop.test_mqtt_sessions import CONFIGURATION, KINDS, broker
 from tests.mqtt import LEVELS, PUBACK, PUBLISH, SUBACK, Peer
+from tests.rig.reloads import exchanged
 from tests.rig.waiting import eventually
 
 KEEPS: Final = [kind for kind in KINDS if kind != servers.REFERENCE]
@@ -130,7 +130,7 @@ authorization { users: [
 
         assert [b"said"] == heard()
         for before, after in (('"kept"', '"other"'), ('"other"', '"kept"')):
-            reload(server, before, after)
+            exchanged(server, before, after)
             eventually(lambda: heard() == left)
 
 

@@ -18,8 +18,9 @@ from typing import Any, Final
 import pytest
 
 from tests import mqtt, servers
-from tests.interop.mqtt_walks import reload, seen
+from tests.interop.mqtt_walks import seen
 from tests.mqtt import PUBACK, PUBCOMP, PUBLISH, PUBREC, PUBREL, Packet, Peer
+from tests.rig.reloads import exchanged
 from tests.rig.reports import report
 from tests.rig.waiting import eventually
 
@@ -429,7 +430,7 @@ def test_no_more_waits_for_a_session_than_the_block_says() -> None:
             assert numbered(0, 6) == [one.payload for one in taken(peer, 6)]
         with three(port, "away") as peer:
             assert numbered(20, 24) == [peer.expect(PUBLISH).payload for _ in range(4)]
-        reload(server, "max_queued: 10", "max_queued: 3")
+        exchanged(server, "max_queued: 10", "max_queued: 3")
         eventually(lambda: dropped(server) == 3, lambda: str(dropped(server)))
         with three(port, "away") as peer:
             assert numbered(20, 24) + numbered(27, 30) == [one.payload for one in taken(peer, 7)]

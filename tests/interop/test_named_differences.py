@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import json
 import select
-import signal
 import socket
 import ssl
 import struct
@@ -26,6 +25,7 @@ from tests import servers
 from tests.certificates import Authority, Issued, openssl
 from tests.interop.test_websocket_told import Browser
 from tests.rig.raw import RawClient
+from tests.rig.reloads import REFUSED, exchanged
 from tests.rig.reports import links, report
 from tests.rig.stopwatch import Stopwatch
 from tests.rig.waiting import PATIENCE_S, eventually
@@ -236,13 +236,7 @@ def test_what_of_websocket_takes_a_restart(kind: str, old: str, new: str) -> Non
     with servers.running(kind, WEB) as server:
         with urllib.request.urlopen(f"http://127.0.0.1:{server.ports['http_port']}/varz", timeout=30) as answer:
             assert "far.example:443" == json.load(answer)["websocket"]["advertise"]
-        file = server.directory / "server.conf"
-        text = file.read_text()
-        file.write_text(text.replace(old.replace("{web}", str(server.ports["web_port"])), new))
-        assert file.read_text() != text
-        assert server.process is not None
-        server.process.send_signal(signal.SIGHUP)
-        eventually(lambda: "Failed to reload server configuration" in server.log)
+        exchanged(server, old.replace("{web}", str(server.ports["web_port"])), new, REFUSED)
 
 
 REPORTS = ("/varz", "/connz", "/subsz", "/jsz", "/healthz", "/metrics", "/nothing", "/", "/events", "/page.js")

@@ -6,7 +6,6 @@ alone. Not here: what a reload does to the configuration itself (unit/daemon/tes
 
 from __future__ import annotations
 
-import signal
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +13,7 @@ from contextlib import contextmanager
 import pytest
 
 from tests.rig.raw import RawClient
-from tests.rig.waiting import eventually
+from tests.rig.reloads import exchanged
 from tests.servers import KINDS, LEAFD, Server, running
 
 HEAD = """
@@ -56,14 +55,7 @@ def serving(kind: str, text: str) -> Iterator[Server]:
 
 def reload(server: Server, old: str, new: str) -> None:
     """Changes the file and has it reloaded; what follows from it for connections is a moment later."""
-    file = server.directory / "server.conf"
-    text = file.read_text()
-    assert old in text
-    file.write_text(text.replace(old, new))
-    seen = server.log.count("Reloaded server configuration")
-    assert server.process is not None
-    server.process.send_signal(signal.SIGHUP)
-    eventually(lambda: server.log.count("Reloaded server configuration") != seen, lambda: server.log[-1000:])
+    exchanged(server, old, new)
     time.sleep(0.2)
 
 

@@ -24,7 +24,7 @@ from leafd.auth.nkeys import PREFIX_USER, new_seed, sign
 
 from tests import servers
 from tests.jwts import Operator
-from tests.rig.waiting import logged
+from tests.rig.reloads import REFUSED, reloaded
 
 SEED, FILED = new_seed(PREFIX_USER), new_seed(PREFIX_USER)
 WORDS = {
@@ -156,12 +156,7 @@ def test_nothing_that_is_written_has_a_secret(tmp_path: Path) -> None:
         answers = logins(server) + reports(server)
         assert b"PONG" in answers
         assert b"server_id" in answers
-        (server.directory / "server.conf").write_text(
-            server.configuration + f"authorization: {{pass: [{WORDS['Odd']}]}}"
-        )
-        assert server.process is not None
-        server.process.send_signal(signal.SIGHUP)
-        logged(server, "Failed to reload")
+        reloaded(server, server.configuration + f"authorization: {{pass: [{WORDS['Odd']}]}}", REFUSED)
         log = server.log
     assert "[TRC]" in log
     assert "[DBG]" in log
