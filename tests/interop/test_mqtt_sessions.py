@@ -384,7 +384,7 @@ def test_no_message_is_kept_longer_than_the_block_says() -> None:
             peer.subscribe(("kept/#", 0))
             assert {"kept/ever", "kept/long"} == {peer.expect(PUBLISH).topic for _ in range(2)}
         time.sleep(4.1)
-        reload(server, "max_message_expiry: 3s,", "")
+        exchanged(server, "max_message_expiry: 3s,", "")
         published(port, "kept/later", [b"2"])
         time.sleep(4.1)
         with five(port, "newer") as peer:
