@@ -17,7 +17,7 @@ import trio
 from leafd import native_types as t
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from leafd.daemon.meta_group import MetaGroup
     from leafd.daemon.replicas import Replicas
@@ -71,30 +71,30 @@ class Refusals:
     async def _hand_over(self) -> None:
         own, meta, replicas = self._meta.peer, self._meta, self._replicas
         await meta.look()
-        if meta.leads and (heir := self._heir(meta.members)):
+        if meta.leads and (heir := _heir(meta.members, own, replicas.has_room)):
             with suppress(t.PlaneError):
                 await self._plane.meta_transfer(heir)
         for stream in replicas.shared():
             with suppress(t.PlaneError):
                 look, members = await replicas.look(stream)
-                if look.leader == own and (heir := self._heir(members)):
+                if look.leader == own and (heir := _heir(members, own, replicas.has_room)):
                     await self._plane.stream_group_transfer(stream.id, heir)
 
-    def _heir(self, members: Iterable[MetaMember]) -> int:
-        """The member that lacks least, among those that have room; 0: none of them has."""
-        fitting = [one for one in members if one.voter and one.peer != self._meta.peer]
-        fitting = [one for one in fitting if self._replicas.has_room(one.peer)]
-        return min(fitting, key=lambda one: one.lag).peer if fitting else 0
+
+def _heir(members: Iterable[MetaMember], own: int, fits: Callable[[int], bool]) -> int:
+    """The voter besides this server that lacks least, among those that fit; 0: none does."""
+    fitting = [one for one in members if one.voter and one.peer != own and fits(one.peer)]
+    return min(fitting, key=lambda one: one.lag).peer if fitting else 0
 
 
 async def _hand_over_group(plane: Plane, meta: MetaGroup) -> None:
     await meta.look()
     there = meta.linked()
-    fitting = [one for one in meta.members if one.voter and one.peer in there and one.peer != meta.peer]
-    if not meta.leads or not fitting:
+    heir = _heir(meta.members, meta.peer, there.__contains__)
+    if not meta.leads or not heir:
         return
     with suppress(t.PlaneError):
-        await plane.meta_transfer(min(fitting, key=lambda one: one.lag).peer)
+        await plane.meta_transfer(heir)
         while meta.leader in (0, meta.peer):
             await trio.sleep(LOOK_S)
             await meta.look()
