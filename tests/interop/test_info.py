@@ -56,7 +56,7 @@ NEVER = {"git_commit", "xkey"}
 DIFFERS: dict[str, dict[str, tuple[Any, Any]]] = {
     "port": {},
     "web_port": {},
-    "route_port": {"ln": (True, None)},
+    "route_port": {"leafd_dials": (None, 1), "ln": (True, None)},
     "gateway_port": {},
     "leaf_port": {"go": ("there", None), "ip": ("there", None), "jetstream": (None, False), "leafd": (None, 3)},
 }
