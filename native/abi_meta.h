@@ -117,4 +117,5 @@ typedef struct meta_member {
     int64_t heard_ns; /* so long ago; a follower knows it of the leader alone; -1: not in this term */
     uint32_t voter;
     uint32_t copies; /* it lacks entries that are gone, and gets a copy */
+    int64_t trip_ns; /* from a beat to its answer; at the leader alone; 0: not known */
 } meta_member_t;

@@ -17,12 +17,15 @@ FOUNDS, WAITS, ALONE = 0, 1, 2
 OFFLINE_NS: Final = 5_000_000_000
 """A member that the leader has not heard for so long is shown as offline: as long as AWAY_S of cluster/presence.py, so
 that what people see is what the group acts on."""
+OFFLINE_TRIPS: Final = 8
+"""Or for as many round trips, if it is far: as AWAY_TRIPS there."""
+OFFLINE_MAX_NS: Final = 30_000_000_000
 _ROW: Final = struct.Struct(">BIQ")
 
 
 @dataclass(frozen=True, slots=True)
 class MetaMember:
-    """meta_member_t: a member. lag: at the leader alone. heard_ns: a follower knows it of the leader alone."""
+    """meta_member_t: a member. lag, trip_ns: at the leader alone. heard_ns: a follower knows it of the leader alone."""
 
     peer: int
     disk: int
@@ -30,6 +33,7 @@ class MetaMember:
     heard_ns: int
     voter: int
     copies: int
+    trip_ns: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +74,8 @@ def member_info(name: str, member: MetaMember, *, heard: bool = True, there: boo
     row: dict[str, Any] = {"name": name, "current": False, "active": 0, "peer": shown_peer(member.peer)}
     if not heard:
         return row
-    silent = not 0 <= member.heard_ns <= OFFLINE_NS
+    most_ns = min(max(OFFLINE_NS, OFFLINE_TRIPS * member.trip_ns), OFFLINE_MAX_NS)
+    silent = not 0 <= member.heard_ns <= most_ns
     offline = silent and (member.heard_ns >= 0 or not there)
     # One that has no vote yet stands in for nobody, which who waits for it has to see.
     row |= {"current": member.lag == 0 and not silent and bool(member.voter), "active": max(member.heard_ns, 0)}

@@ -107,6 +107,7 @@ typedef struct group_member {
     bool copies;      /* it lacks entries that are gone, and needs a copy */
     int64_t heard_ns; /* mono; a follower knows it of the leader alone; 0: not in this term */
     uint64_t lag;     /* entries that it is not known to have; at the leader alone */
+    int64_t trip_ns;  /* likewise; 0: not known */
 } group_member_t;
 
 typedef struct group_look {

@@ -87,6 +87,7 @@ static group_member_t member_look(const group_t *group, uint32_t place) {
         member.copies = progress->pace == RAFT_COPYING;
         member.heard_ns = progress->stamp_ns == INT64_MIN ? 0 : progress->heard_ns;
         member.lag = raft->trail.last - progress->match;
+        member.trip_ns = progress->trip_ns;
     }
     return member;
 }

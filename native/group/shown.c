@@ -11,7 +11,8 @@ static meta_member_t shown_member(const group_member_t *member, moment_t now) {
                            .lag = member->lag,
                            .heard_ns = member->heard_ns == 0 ? -1 : now.mono_ns - member->heard_ns,
                            .voter = member->member.voter,
-                           .copies = member->copies};
+                           .copies = member->copies,
+                           .trip_ns = member->trip_ns};
 }
 
 status_t group_shown(const groups_t *groups, const group_t *group, moment_t now, buffer_t *to) {

@@ -120,6 +120,7 @@ typedef struct raft_progress {
     bool paused;      /* a probe is on its way */
     bool beat;        /* it is to hear of us now */
     bool handed;      /* HANDOVER was sent lately */
+    bool silent;      /* for an election's time */
 } raft_progress_t;
 
 typedef struct raft_writing {

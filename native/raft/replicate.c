@@ -24,9 +24,9 @@ static int64_t number_until(const raft_progress_t *progress) {
     return progress->until_ns;
 }
 
-/* The nearer, the more. */
+/* The nearer, the more. Without one that is silent the majority is another one, and may be farther away. */
 static int64_t number_near(const raft_progress_t *progress) {
-    return progress->trip_ns == 0 ? INT64_MIN : -progress->trip_ns;
+    return progress->trip_ns == 0 || progress->silent ? INT64_MIN : -progress->trip_ns;
 }
 
 bool raft_append_own(raft_t *raft, raft_outputs_t *out, raft_kind_t kind, uint32_t count) {
@@ -179,6 +179,7 @@ void raft_taken(raft_t *raft, raft_outputs_t *out, const raft_message_t *message
     if (raft->role != RAFT_LEADER || place == RAFT_MEMBERS_MAX) return;
     raft_progress_t *progress = &raft->progress[place];
     progress->heard_ns = now_ns;
+    progress->silent = false;
     raft_note_promise(raft, progress, message->stamp_ns, message->entry_term);
     if (message->entry_term != 0) {
         progress->promised =
@@ -212,6 +213,14 @@ void raft_taken(raft_t *raft, raft_outputs_t *out, const raft_message_t *message
     if (raft->role == RAFT_LEADER && raft->successor.peer != 0) start_handover(raft, out, place);
 }
 
+/* One that is farther away than the majority has no part in leases: a third of the beats keeps it from asking for
+ * votes, and more would only fill its line. */
+static bool waits_for_beat(const raft_t *raft, const raft_progress_t *progress, int64_t now_ns) {
+    return raft->times.rest_ns != 0 && progress->trip_ns > raft_election_ns(raft) / TRIPS_IN_ELECTION
+           && progress->pace == RAFT_FLOWING && progress->match == raft->trail.last
+           && progress->committed == raft->commit && now_ns % raft->times.rest_ns >= raft->times.beat_ns;
+}
+
 void raft_beat(raft_t *raft, raft_outputs_t *out, int64_t now_ns) {
     bool removed = !raft_may_stand(raft);
     int64_t heard = raft_of_majority(raft, now_ns, number_heard);
@@ -222,9 +231,10 @@ void raft_beat(raft_t *raft, raft_outputs_t *out, int64_t now_ns) {
     }
     if (raft->successor.peer != 0 && now_ns >= raft->handover_ns) raft->successor = (raft_disk_t){0};
     for (uint32_t i = 0; i < raft_members(raft)->count; i++) {
-        raft->progress[i].beat = true;
+        if (!waits_for_beat(raft, &raft->progress[i], now_ns)) raft->progress[i].beat = true;
         raft->progress[i].paused = false;
-        if (now_ns - raft->progress[i].heard_ns >= raft_election_ns(raft)) raft_rest_ends(&raft->progress[i]);
+        raft->progress[i].silent = now_ns - raft->progress[i].heard_ns >= raft_election_ns(raft);
+        if (raft->progress[i].silent) raft_rest_ends(&raft->progress[i]);
         if (same_disk(raft_members(raft)->at[i].id, raft->successor)) {
             raft->progress[i].handed = false; /* it may have been lost */
             start_handover(raft, out, i);

@@ -69,6 +69,7 @@ bool raft_confirm(raft_t *raft, raft_disk_t member, int64_t stamp_ns, int64_t un
     if (since_ns > stamp_ns && RULE(REST_SINCE)) return false;
     raft_progress_t *progress = &raft->progress[place];
     progress->heard_ns = now_ns;
+    progress->silent = false;
     raft_note_promise(raft, progress, stamp_ns, progress->promised);
     if (now_ns > stamp_ns) raft_note_trip(progress, now_ns - stamp_ns);
     if (raft_measure(raft)) {

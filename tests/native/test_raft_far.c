@@ -26,11 +26,13 @@ typedef struct letter {
 typedef struct far {
     int64_t now;
     int64_t delay_ns;
+    int64_t beyond_ns; /* .. and to or from the last member so much more */
     raft_t raft[THREE];
     bool gone[THREE];
     bool older[THREE]; /* its answers are those of a version that knows of no patience */
     bool pairs;        /* one beat stands for this group and many others where it rests */
-    uint64_t beats;    /* of its own */
+    uint64_t beats;    /* of its own, .. */
+    uint64_t beyond;   /* .. and those to the last member */
     uint8_t kept[THREE];
     uint8_t asked; /* the most that was asked for of those */
     letter_t under_way[UNDER_WAY_MAX];
@@ -69,8 +71,13 @@ static void far_start(int64_t delay_ns, uint64_t seed) {
 static void far_send(const raft_message_t *message) {
     CHECK(far.end - far.first < UNDER_WAY_MAX);
     int64_t more_ns = (int64_t)random_below(&far.random, 100) * far.delay_ns / 1000;
-    far.under_way[far.end++ % UNDER_WAY_MAX] =
-        (letter_t){.at_ns = far.now + far.delay_ns + more_ns, .message = *message};
+    bool last = message->to.peer == THREE || message->from.peer == THREE;
+    int64_t at_ns = far.now + far.delay_ns + more_ns + (last ? far.beyond_ns : 0);
+    uint64_t at = far.end++;
+    for (; far.beyond_ns != 0 && at > far.first && far.under_way[(at - 1) % UNDER_WAY_MAX].at_ns > at_ns; at--) {
+        far.under_way[at % UNDER_WAY_MAX] = far.under_way[(at - 1) % UNDER_WAY_MAX];
+    }
+    far.under_way[at % UNDER_WAY_MAX] = (letter_t){.at_ns = at_ns, .message = *message};
 }
 
 static void far_drain(uint32_t i) {
@@ -83,6 +90,7 @@ static void far_drain(uint32_t i) {
         if (far.older[i] && output.message.subject == RAFT_TAKEN) output.message.entry_term = 0;
         if (far.older[to] && output.message.patience > far.asked) far.asked = output.message.patience;
         far.beats += output.message.subject == RAFT_ENTRIES;
+        far.beyond += output.message.subject == RAFT_ENTRIES && to == THREE - 1;
         far_send(&output.message);
     }
 }
@@ -291,6 +299,33 @@ static void a_way_that_ends_ends_no_promise(void) {
     }
 }
 
+/* Two near each other and one beyond: it is beaten less, and counts when one of the two is gone. */
+static void one_beyond_the_majority_stands_in_for_who_is_gone(void) {
+    uint32_t seen = 0;
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        far_start(5 * MS, seed);
+        far.beyond_ns = 1000 * MS;
+        far_pass(30 * SECOND);
+        uint32_t one = (uint32_t)far_leader()->self.peer - 1;
+        if (one == THREE - 1) continue; /* by chance the first to ask */
+        seen++;
+        CHECK_EQ_U64(0, far_leader()->patience);
+        uint64_t before = far.beyond;
+        far_pass(30 * SECOND);
+        CHECK(far.beyond - before < 60); /* 200 ms apart they are 150 */
+        CHECK(raft_leased(far_leader(), far.now));
+        CHECK(far_leader() == &far.raft[one]);
+        far.gone[1 - one] = true;
+        far_pass(20 * SECOND);
+        see_serving(60 * SECOND);
+        CHECK(far_leader() == &far.raft[one]);
+        far.gone[1 - one] = false;
+        far_pass(20 * SECOND);
+        CHECK_EQ_U64(0, far_leader()->patience);
+    }
+    CHECK(seen > 5);
+}
+
 /* As ever: a way that is not long costs no patience, and another leads in the time that it took. */
 static void near_members_wait_no_longer(void) {
     for (uint64_t seed = 1; seed <= 50; seed++) {
@@ -422,6 +457,7 @@ int main(void) {
         far_members_elect_one_that_stays);
     RUN("and when the way becomes long, and short again", the_way_becomes_long_and_short);
     RUN("also at rest", a_group_at_rest_is_quick_again_when_the_way_is_short);
+    RUN("one that is beyond the majority stands in for who is gone", one_beyond_the_majority_stands_in_for_who_is_gone);
     RUN("members that are near wait no longer than ever", near_members_wait_no_longer);
     RUN("and less where the ways to the leader have ended", another_leads_soon_where_the_ways_to_the_leader_have_ended);
     RUN("one of which alone changes nothing", a_way_that_ends_alone_changes_nothing);

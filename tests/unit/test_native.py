@@ -109,6 +109,15 @@ def test_a_member_that_has_not_had_the_time_to_speak_is_neither_offline_nor_curr
     assert (offline, current) == (row.get("offline", False), row["current"])
 
 
+def test_a_member_that_is_far_is_offline_later() -> None:
+    """As long as the group takes it for there."""
+    shown = [
+        member_info("s1", MetaMember(1, 2, 0, silent_s * 1_000_000_000, 1, 0, 2_000_000_000))
+        for silent_s in (6, 15, 17)
+    ]
+    assert [False, False, True] == [row.get("offline", False) for row in shown]
+
+
 def test_a_member_without_a_vote_is_not_current() -> None:
     """It has all there is, and stands in for nobody yet."""
     assert member_info("s1", MetaMember(1, 2, 0, 5, 0, 0))["current"] is False

@@ -24,6 +24,9 @@ from leafd.records import dataclass
 AWAY_S: Final = 5.0
 """A server that has said nothing for so long is not there: three answers of Raft are missing by then on any link that
 carries a group."""
+AWAY_TRIPS: Final = 8
+"""Or for as many round trips, where its answers to the leader take long: a loss or two cost as much."""
+AWAY_MAX_S: Final = 30.0
 LEADERLESS_S: Final = 1.0
 SECOND: Final = 1_000_000_000
 TOLD: Final = ("name", "cluster", "tags", "free", "memory", "streams", "full")
@@ -37,6 +40,10 @@ class MemberHeard(Protocol):
     @property
     def heard_ns(self) -> int:
         """So long ago; negative: not since it leads."""
+
+    @property
+    def trip_ns(self) -> int:
+        """How long its answers take; 0: not known."""
 
 
 @dataclass(slots=True)
@@ -119,7 +126,7 @@ class Presence:
 
     def _is_away(self, member: MemberHeard, now_s: float) -> bool:
         silent_s = member.heard_ns / SECOND if member.heard_ns >= 0 else now_s - self._since_s
-        return silent_s > AWAY_S
+        return silent_s > min(max(AWAY_S, AWAY_TRIPS * member.trip_ns / SECOND), AWAY_MAX_S)
 
     @property
     def known(self) -> list[int]:

@@ -19,6 +19,7 @@ class Member:
 
     peer: int
     heard_ns: int = 0
+    trip_ns: int = 0
 
 
 @dataclass
@@ -89,6 +90,15 @@ def test_the_leader_tells_who_stands_still(leader: int) -> None:
     world.run(2)
     assert world.there(1) == {2, 3}
     assert world.there(2) == {1, 3}
+
+
+@pytest.mark.parametrize(
+    ("trip_s", "silent_s", "away"), [(0.1, 5.5, True), (2.0, 5.5, False), (2.0, 16.5, True), (9.0, 31.0, True)]
+)
+def test_who_is_far_is_missed_later(trip_s: float, silent_s: float, away: bool) -> None:
+    """Over a line with a round trip of two seconds a lost packet or two are as long: it was away each time."""
+    member = Member(2, int(silent_s * SECOND), int(trip_s * SECOND))
+    assert Presence(1, 1)._is_away(member, 0.0) is away
 
 
 def test_without_a_leader_who_says_nothing_is_not_there() -> None:
