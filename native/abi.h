@@ -522,6 +522,7 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 #define ALARM_DROPPED 10 /* messages to a narrow link: target = connection, arg = how many */
 #define ALARM_MEND 11    /* a damaged page stops what is to be written: a start mends the store */
 #define ALARM_WAITS 12   /* .. or holds up consumers, who have all else: likewise, but seldom */
+#define ALARM_SHARED 13  /* a stream that other servers have, too, is damaged here: it is to be copied from there */
 
 /* ---- look -------------------------------------------------------------------------------------------------------- */
 

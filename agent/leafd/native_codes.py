@@ -277,6 +277,7 @@ class AlarmCode(IntEnum):
     DROPPED = abi.ALARM_DROPPED
     MEND = abi.ALARM_MEND
     WAITS = abi.ALARM_WAITS
+    SHARED = abi.ALARM_SHARED
 
 
 class Query(IntEnum):

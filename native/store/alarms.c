@@ -3,7 +3,10 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "store/copying.h"
 #include "store/core.h"
+
+#define COPY_AGAIN_NS (600 * NS_PER_SECOND)
 
 void store_alarm(store_t *store, uint32_t code, uint32_t stream, uint64_t seq, const char *format, ...) {
     if (store->alarms.count == STORE_ALARMS_MAX) {
@@ -38,18 +41,69 @@ static bool alarm_was_told(store_t *store, uint32_t stream, uint64_t seq) {
     return false;
 }
 
-void store_corrupt(store_t *store, store_stream_t *stream, uint32_t stream_id, uint64_t seq, const char *what) {
-    if (stream != NULL) {
-        stream->corrupt++; /* each time: a backup sees by it that it lacks something */
+static store_stream_t *open_stream(const store_t *store, uint32_t id) {
+    for (uint32_t i = 0; id != 0 && i < store->streams.count; i++) {
+        if (store->streams.at[i]->id == id) {
+            return store->streams.at[i];
+        }
     }
-    bool again = alarm_was_told(store, stream_id, seq);
-    store_damaged(store, !again || seq == 0);
-    if (again) {
+    return NULL;
+}
+
+/* A stream that goes by a log's time is whole at other servers. A copy that is new may be damaged, too. */
+static void ask_for_copy(store_stream_t *stream) {
+    store_t *store = stream->store;
+    int64_t now = store->turn.now_mono;
+    if (!stream->timeline.own || (stream->copy_asked != 0 && now - stream->copy_asked < COPY_AGAIN_NS)) {
         return;
     }
-    store_alarm(store, ALARM_CORRUPT, stream_id, seq,
-                "%s of stream %u fails its checksum (sequence %llu); it is not served", what, stream_id,
-                (unsigned long long)seq);
+    stream->copy_asked = now;
+    store_alarm(store, ALARM_SHARED, stream->id, 0,
+                "stream %u is damaged here, and other servers have it, too: it is copied from there once all of them "
+                "are up",
+                stream->id);
+}
+
+/* owner: NULL: it is in no stream that is open. */
+static void note_corrupt(store_t *store, const store_stream_t *owner, uint32_t stream_id, uint64_t seq,
+                         const char *what) {
+    bool again = alarm_was_told(store, stream_id, seq);
+    uint64_t count = !again || seq == 0;
+    store_damaged(store, count);
+    store->alarms.owned += owner != NULL ? count : 0;
+    if (!again) {
+        store_alarm(store, ALARM_CORRUPT, stream_id, seq,
+                    "%s of stream %u fails its checksum (sequence %llu); it is not served", what, stream_id,
+                    (unsigned long long)seq);
+    }
+}
+
+void store_corrupt(store_t *store, store_stream_t *stream, uint32_t stream_id, uint64_t seq, const char *what) {
+    note_corrupt(store, stream != NULL ? stream : open_stream(store, stream_id), stream_id, seq, what);
+    if (stream != NULL) {
+        stream->corrupt++; /* each time: a backup sees by it that it lacks something */
+        if (seq != 0) {    /* an index entry is made anew of the messages here */
+            ask_for_copy(stream);
+        }
+    }
+}
+
+/* Only what a copy brings is worth one; keys of other kinds begin with other numbers. */
+static bool is_copied(bytes_t key) {
+    bool found = false;
+    for (uint32_t i = 0; key.size >= 5 && i < COPIED_KINDS; i++) {
+        found = found || copied_kinds[i] == key.at[0];
+    }
+    return found;
+}
+
+void store_corrupt_record(store_t *store, bytes_t key) {
+    uint32_t stream_id = key.size >= 5 ? load_be32(key.at + 1) : 0;
+    store_stream_t *owner = is_copied(key) ? open_stream(store, stream_id) : NULL;
+    note_corrupt(store, owner, stream_id, 0, "a stored record");
+    if (owner != NULL) {
+        ask_for_copy(owner);
+    }
 }
 
 bool store_alarm_next(store_t *store, store_alarm_t *alarm) {

@@ -15,7 +15,8 @@ typedef struct alarms {                 /* only alarms.c writes to it */
     uint32_t begin;
     uint32_t count;
     uint64_t dropped;
-    uint64_t damage; /* that was met */
+    uint64_t damage; /* that was met .. */
+    uint64_t owned;  /* .. of which so much was in streams that are open: no start mends it */
     /* A damaged message is alarmed once, not each time that it is asked for. */
     struct {
         uint32_t stream;
@@ -28,7 +29,9 @@ void store_alarm(store_t *store, uint32_t code, uint32_t stream, uint64_t seq, c
     __attribute__((format(printf, 5, 6)));
 /* So much damage was met, whatever is said of it. */
 void store_damaged(store_t *store, uint64_t count);
-/* Something fails its checksum: counted and alarmed. stream: NULL when it is not open. */
+/* Something fails its checksum: counted and alarmed. stream: NULL when it is not open, or not at hand. */
 void store_corrupt(store_t *store, store_stream_t *stream, uint32_t stream_id, uint64_t seq, const char *what);
+/* The same of a record, by its whole key. */
+void store_corrupt_record(store_t *store, bytes_t key);
 
 #endif

@@ -86,6 +86,7 @@ struct store_stream { /* only stream.c writes to it */
     uint32_t copies;        /* only stream.c and allowance.c: how many servers keep it, each of which counts */
     uint64_t promised;      /* only allowance.c: its part of the allowance's */
     uint64_t corrupt;       /* only alarms.c and log.c: damage that was met */
+    int64_t copy_asked;     /* only alarms.c: when a copy of other servers was asked for, mono ns; 0: never */
     log_t log;
     promise_t promise;
     notes_t notes;
@@ -127,7 +128,7 @@ typedef struct trouble { /* only store.c and mending.c write to it */
     uint64_t wrong_page;                       /* the last one, and 1 */
     int64_t mend_at;                           /* mono ns: before that no start is asked for again */
     int64_t waits_since, waits_at, waits_told; /* mono ns: ask_for_start() */
-    uint64_t damage;                           /* that was met, as alarms_t counts, when it was last looked at */
+    uint64_t damage;                           /* that was met in no stream, when it was last looked at */
 } trouble_t;
 
 typedef struct turn { /* only store.c writes to it */

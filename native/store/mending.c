@@ -200,10 +200,11 @@ static bool take_wrong(store_t *store) {
 }
 
 /* Streams of groups are whole at other servers. Who leads one of them must not stand still before what it cannot read,
- * nor leave it out. */
+ * nor leave it out. What is damaged in a stream alone is copied from there without a start (ALARM_SHARED). */
 static void take_shared(store_t *store, bool wrong) {
-    bool met = wrong || store->alarms.damage != store->trouble.damage;
-    store->trouble.damage = store->alarms.damage;
+    uint64_t damage = store->alarms.damage - store->alarms.owned;
+    bool met = wrong || damage != store->trouble.damage;
+    store->trouble.damage = damage;
     if (met && store->ledgers.count > LEDGERS_OWN && may_begin_again(store)) {
         mark_suspect(store, STORE_SUSPECT_AGAIN);
         store_alarm(store, ALARM_MEND, 0, 0,

@@ -161,14 +161,12 @@ static entry_outcome_t entry_elsewhere(store_t *store, store_db_t db, bytes_t ke
 }
 
 static void entry_damaged(store_t *store, store_db_t db, bytes_t key) {
-    uint32_t stream = db == DB_LEDGER                     ? 0
-                      : key.size >= 5 && db == DB_RECORDS ? load_be32(key.at + 1)
-                      : key.size >= 4                     ? load_be32(key.at)
-                                                          : 0;
-    store_corrupt(store, NULL, stream, 0,
-                  db == DB_RECORDS  ? "a stored record"
-                  : db == DB_LEDGER ? "an entry of a group's log"
-                                    : "an index entry");
+    if (db == DB_RECORDS) {
+        store_corrupt_record(store, key);
+        return;
+    }
+    uint32_t stream = db != DB_LEDGER && key.size >= 4 ? load_be32(key.at) : 0;
+    store_corrupt(store, NULL, stream, 0, db == DB_LEDGER ? "an entry of a group's log" : "an index entry");
 }
 
 entry_outcome_t overlay_get(store_t *store, store_db_t db, bytes_t key, bytes_t *value) {

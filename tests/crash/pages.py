@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import struct
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -91,3 +92,10 @@ def kinds_of(path: Path) -> dict[str, list[int]]:
             if flags & SUB:
                 _walk(data, kinds, key.decode(), _tree(data, at))
     return dict(kinds.by)
+
+
+def values_in(data: bytes, page: int) -> Iterator[tuple[bytes, bytes, int]]:
+    """Of each small value of a leaf its key, itself, and where it begins."""
+    for key, flags, size, at in _nodes(data, page):
+        if not flags & (BIG | SUB):
+            yield key, data[at : at + size], at

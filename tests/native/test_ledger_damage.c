@@ -3,6 +3,7 @@
  */
 #include "disk/env.h"
 #include "store/ledger.h"
+#include "store/timeline.h"
 #include "store_rig.h"
 
 static rig_t rig;
@@ -212,9 +213,13 @@ static void mended(void) {
     rig_close(&rig);
 }
 
-/* A page with messages, or one message of it, is damaged while the store runs. */
-static void met_while_it_runs(bool page, uint32_t groups) {
+typedef enum met { MET_PAGE, MET_MESSAGE, MET_SHARED, METS } met_t;
+
+/* A page with messages, or one message of it, is damaged while the store runs; that of a stream which goes by a log's
+ * time is copied without a start. */
+static void met_while_it_runs(met_t what, uint32_t groups) {
     static const char told[] = "and they are copied from there";
+    static const char copied[] = "it is copied from there once all of them are up";
     static uint8_t file[4 << 20];
     ledger_t *ledger;
     stored_message_t message;
@@ -227,20 +232,24 @@ static void met_while_it_runs(bool page, uint32_t groups) {
         CHECK_EQ_U64(APPEND_STORED, rig_put(&rig, stream, "a", "a payload of this test").verdict);
     }
     rig_checkpoint(&rig);
+    if (what == MET_SHARED) {
+        store_stream_time(stream, 1, 1);
+    }
     size_t size = rig_read_at(&rig, "data.mdb", file, sizeof file, 0);
     const uint8_t *at = memmem(file, size, "a payload of this test", 22);
     CHECK(test_sealer() != NULL || at != NULL);
     if (at != NULL) { /* sealed, it cannot be told where it is */
-        off_t where = page ? (at - file) / 4096 * 4096 : at - file;
+        off_t where = what == MET_PAGE ? (at - file) / 4096 * 4096 : at - file;
         (void)rig_alarmed(&rig, "");
         rig_write_at(&rig, "data.mdb", "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", 15, where);
         for (uint64_t seq = 1; seq <= 500; seq++) {
             entry_outcome_t status = store_read(stream, seq, &message);
             CHECK(status != ENTRY_NONE);
         }
+        CHECK(rig_alarmed(&rig, copied) == (what == MET_SHARED));
         rig_pass(&rig, NS_PER_SECOND);
         store_tick(rig.store, rig.now);
-        CHECK(rig_alarmed(&rig, told) == (groups > 1));
+        CHECK(rig_alarmed(&rig, told) == (what == MET_PAGE && groups > 1));
         rig_pass(&rig, NS_PER_SECOND);
         CHECK(store_read(stream, 1, &message) != ENTRY_NONE);
         store_tick(rig.store, rig.now);
@@ -252,8 +261,9 @@ static void met_while_it_runs(bool page, uint32_t groups) {
 
 static void met_while_it_leads(void) {
     for (uint32_t groups = 1; groups < 3; groups++) {
-        met_while_it_runs(false, groups);
-        met_while_it_runs(true, groups);
+        for (met_t what = 0; what < METS; what++) {
+            met_while_it_runs(what, groups);
+        }
     }
 }
 

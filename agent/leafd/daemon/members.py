@@ -20,6 +20,7 @@ import trio
 from leafd.cluster.table import StreamRow, Table, UnreadError
 from leafd.jetstream import errors
 from leafd.jetstream.errors import ApiError
+from leafd.jetstream.models.stream import Placement
 from leafd.native_meta import shown_peer
 from leafd.turns import beat
 
@@ -50,6 +51,8 @@ class Members:
         self._meta, self._table, self._replicas, self._ask = meta, table, replicas, ask
         self._ask_server = ask_server
         self._news = trio.Event()
+        self._damaged: set[Stream] = set()
+        """The streams of which this server waits to take a copy."""
 
     async def run(self, guard: Guard) -> None:
         """Tends the groups until it is cancelled."""
@@ -61,6 +64,10 @@ class Members:
             self._news, more = trio.Event(), False
             with guard.around("the members of streams of several servers"):
                 more = await self._replicas.tend(self._wanted, self._told)
+            for stream in list(self._damaged):
+                with guard.around("a damaged copy of a stream of several servers"):
+                    if await self._copied_anew(stream):
+                        self._damaged.discard(stream)
 
     def look(self) -> None:
         """The table wants other members, perhaps."""
@@ -145,6 +152,42 @@ class Members:
         about = {"account": stream.account.name, "name": stream.name, "created": stream.created}
         there = await self.arrived(stream)
         await self.patiently({"op": "without", "peer": peer, "leader": self._meta.peer, "arrived": there, **about})
+
+    def copy_anew(self, stream: Stream) -> None:
+        """What this server has of a stream of several is damaged: others keep it without this one, which deletes what
+        it has, and is then taken in again as one that has nothing."""
+        self._damaged.add(stream)
+        self._news.set()
+
+    async def _copied_anew(self, stream: Stream) -> bool:
+        """False: not yet. That is so while another one of its servers is away, since a majority needs this one then,
+        and where fewer than two others would keep it and nobody else can take its place: the damaged copy may be
+        needed."""
+        row = self._table().get(stream.account.name, stream.name)
+        if row is None or stream.group is None or row.group != stream.group.name or not self._replicas.has(stream):
+            return True
+        own, others = self._meta.peer, set(row.peers) - {self._meta.peer}
+        if own not in row.peers or not others:
+            return True
+        if row.leaving or not others <= self._meta.linked().keys():
+            return False
+        about = {"account": row.account, "name": row.name, "created": row.created, "fewer": len(others) > 1}
+        with suppress(ApiError):
+            if leader := await self._other_leader(stream):
+                await self._ask({"op": "without", "peer": own, "leader": leader, **about})
+                return True
+        return False
+
+    async def _other_leader(self, stream: Stream) -> int:
+        """The server that leads the stream's group; this one hands its lead over before. 0: nobody does. Raises
+        ApiError."""
+        if await self._replicas.leader(stream) == self._meta.peer:
+            await self._replicas.step_down(stream, Placement())
+        with trio.move_on_after(HEARD_S):
+            while (leader := await self._replicas.leader(stream)) in (0, self._meta.peer):  # noqa: ASYNC110
+                await trio.sleep(SOON_S)
+            return leader
+        return 0
 
     async def call_off(self, stream: Stream) -> None:
         """The servers that kept the stream before it began to move keep it again, and it asks for what it asked for

@@ -103,6 +103,7 @@ class Placing:
         self._stored = StoredElsewhere(plane, jetstream.catalogue, meta, self.reaches, self._letters.tell)
         self.members = here = Members(meta, lambda: self.table, self.replicas, self._ask_leader, self.ask)
         self.without, self.keeper, self.call_off = here.without, here.keeper, here.call_off
+        self.copy_anew = here.copy_anew
         hand_on = partial(here.hand_on, leader_of=self._leader_of)
         asks = self._ask_leader, self._leader_of, here.arrived_at
         moves = Moves(meta, jetstream.catalogue, lambda: self.table, self._site_of, *asks)

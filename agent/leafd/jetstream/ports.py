@@ -191,6 +191,9 @@ class Placing(Protocol):
         """Another server keeps the stream in the place of the one of that name. moves: also one that this server has
         alone."""
 
+    def copy_anew(self, stream: Stream) -> None:
+        """What this server has of the stream is damaged: it takes a copy of another server's."""
+
     async def call_off(self, stream: Stream) -> None:
         """The stream goes back to the servers that kept it before it began to move."""
 

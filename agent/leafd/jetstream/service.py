@@ -534,6 +534,9 @@ class JetStream:
         stream = self.catalogue.stream(event.stream)
         if event.code == t.AlarmCode.CORRUPT and stream is not None:
             self._context.advisories.damage(stream, event)
+        placing = self._context.placing
+        if event.code == t.AlarmCode.SHARED and stream is not None and placing is not None:
+            placing.copy_anew(stream)
 
     def allowance(self, event: t.Allowance) -> None:
         """An account's streams have come nearer to what they may have, or away from it: once for each crossing."""
