@@ -594,6 +594,7 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
     "A consumer of a stream of": (
         "interop/test_replicated_consumers.py::test_a_consumer_goes_on_at_the_next_leader",
         "interop/test_replicated_reports.py::test_each_server_that_keeps_a_consumer_names_it_whoever_leads",
+        "interop/test_moves_shown.py::test_an_evacuation_is_shown_and_not_called_off_as_at_nats_servers",
     ),
     # ---- not yet
     "A stream that never had replicas": ("interop/test_replicated_streams.py::test_what_replicas_lack_is_refused",),

@@ -239,6 +239,18 @@ def _retention(row: StreamRow) -> str:
     return str((row.config or {}).get("retention") or LIMITS)
 
 
+def moves(row: StreamRow) -> bool:
+    """Whether a change of a stream's servers is under way."""
+    return bool(row.members) and (row.origin is not None or bool(row.leaving) or len(row.members) > replicas_in(row))
+
+
+def timed(row: StreamRow, now_ns: int) -> StreamRow:
+    """The row with when the change of its servers began."""
+    if moves(row) == bool(row.since):
+        return row
+    return replace(row, since=now_ns if not row.since else 0)
+
+
 def called_off(row: StreamRow) -> StreamRow:
     """The row of a stream that is on its way: those that kept it before keep it, and it asks for what it asked for
     then. Who has been told to delete it since is not among them, and is filled in later."""

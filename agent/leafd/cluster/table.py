@@ -6,7 +6,7 @@
                                                      "founders": [[peer, disk], ...], "leaving": [peer, ...],
                                                      "excluded": [peer, ...],
                                                      "origin": {"peer", "server", "cluster", "members", "replicas",
-                                                     "placement", "retention"}}
+                                                     "placement", "retention"}, "since"}
 
 A stream is the one of its name that was made at that time. A row without a config is of a stream that is deleted, and
 stays until each server that may still have it, which `gone` names, has said that it has it no more: a server that was
@@ -20,7 +20,8 @@ put in its place.
 `founders` are those that it began with, where they are others. Who is no founder waits until the group's leader lets
 it in. Those in `leaving` are to keep it no more, and take part until the others are the group's only members. Those in
 `excluded` were evacuated while nobody could take their place: they are not taken in again while replicas are missing.
-`origin` says who kept it before the change of its servers that is under way, and what it asked for then.
+`origin` says who kept it before the change of its servers that is under way, and what it asked for then; `since`, when
+that change, or another one of its servers, began (Unix ns).
 
 Pure. Not here: who writes rows (daemon/placing.py), what a configuration means (jetstream/).
 """
@@ -71,6 +72,7 @@ class StreamRow:
     leaving: tuple[int, ...] = ()
     excluded: tuple[int, ...] = ()
     origin: Origin | None = None
+    since: int = 0
 
     @property
     def peers(self) -> tuple[int, ...]:
@@ -104,6 +106,8 @@ def write_row(row: StreamRow) -> bytes:
                 members["excluded"] = list(row.excluded)
             if row.origin is not None:
                 members["origin"] = _write_origin(row.origin)
+            if row.since:
+                members["since"] = row.since
     if row.gone:
         members["gone"] = [list(one) for one in row.gone]
     return json.dumps(members, separators=(",", ":"), ensure_ascii=False).encode()
@@ -141,6 +145,7 @@ def read_row(revision: int, value: bytes) -> StreamRow:
             leaving=leaving,
             excluded=excluded,
             origin=_read_origin(found["origin"]) if "origin" in found else None,
+            since=int(found.get("since", 0)),
         )
     except (KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise ValueError(f"no row of a stream: {error}") from None

@@ -17,11 +17,15 @@ from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
+from leafd import native_types as t
+from leafd.cluster.desired import desired
+from leafd.cluster.sharing import moves
 from leafd.cluster.table import StreamRow, Table, UnreadError
+from leafd.gotime import format_time
 from leafd.jetstream import errors
 from leafd.jetstream.errors import ApiError
 from leafd.jetstream.models.stream import Placement
-from leafd.native_meta import shown_peer
+from leafd.native_meta import LEADER, shown_peer
 from leafd.turns import beat
 
 if TYPE_CHECKING:
@@ -152,6 +156,23 @@ class Members:
         about = {"account": stream.account.name, "name": stream.name, "created": stream.created}
         there = await self.arrived(stream)
         await self.patiently({"op": "without", "peer": peer, "leader": self._meta.peer, "arrived": there, **about})
+
+    async def desired(self, stream: Stream) -> dict[str, Any] | None:
+        """The change of the stream's servers that is under way, as its info has it; None: there is none."""
+        row = self._table().streams.get(stream.account.name, {}).get(stream.name)
+        if row is None or stream.group is None or row.created != stream.created or not moves(row):
+            return None
+        try:
+            look, members = await self._replicas.look(stream)
+        except t.PlaneError:
+            return None
+        seen = members if look.role == LEADER else None
+        return desired(row, seen, self._shown, format_time, self._meta.peer)
+
+    def _shown(self, peer: int) -> dict[str, Any]:
+        there = peer == self._meta.peer or peer in self._meta.linked()
+        named = {"name": self._meta.named(peer), "peer": shown_peer(peer)}
+        return named if there else named | {"offline": True}
 
     def copy_anew(self, stream: Stream) -> None:
         """What this server has of a stream of several is damaged: others keep it without this one, which deletes what

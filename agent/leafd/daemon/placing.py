@@ -28,7 +28,7 @@ from leafd import native_types as t
 from leafd.cluster.letters import Letters
 from leafd.cluster.placement import Site, choose
 from leafd.cluster.presence import Presence
-from leafd.cluster.sharing import disks_in, dropped, settled
+from leafd.cluster.sharing import disks_in, dropped, settled, timed
 from leafd.cluster.table import StreamRow, Table, UnreadError, read_row, write_row
 from leafd.config.schema.gateway import cluster_name
 from leafd.daemon import rescue
@@ -42,6 +42,7 @@ from leafd.daemon.stored import StoredElsewhere
 from leafd.daemon.stream_rescue import StreamRescue
 from leafd.daemon.stream_rows import Sharing, check_account, config_of, group_of, regrouped, shown, spread_of, wish_of
 from leafd.gojson import JsonError, dump, written
+from leafd.gotime import now_ns
 from leafd.jetstream import errors
 from leafd.jetstream.catalogue import Group, Stream
 from leafd.jetstream.errors import ApiError
@@ -103,7 +104,7 @@ class Placing:
         self._stored = StoredElsewhere(plane, jetstream.catalogue, meta, self.reaches, self._letters.tell)
         self.members = here = Members(meta, lambda: self.table, self.replicas, self._ask_leader, self.ask)
         self.without, self.keeper, self.call_off = here.without, here.keeper, here.call_off
-        self.copy_anew = here.copy_anew
+        self.copy_anew, self.desired = here.copy_anew, here.desired
         hand_on = partial(here.hand_on, leader_of=self._leader_of)
         asks = self._ask_leader, self._leader_of, here.arrived_at
         moves = Moves(meta, jetstream.catalogue, lambda: self.table, self._site_of, *asks)
@@ -491,6 +492,7 @@ class Placing:
             self.table.remove(row)
             self._follow(row)
             return OK
+        row = timed(row, now_ns())
         value = write_row(row)
         revision = await self._meta.write(row.key, value, row.revision)
         self._put(replace(row, revision=revision))

@@ -203,6 +203,9 @@ class Placing(Protocol):
     async def cluster_of(self, stream: Stream) -> dict[str, Any]:
         """The cluster member of the stream's info: who leads, and how the others are."""
 
+    async def desired(self, stream: Stream) -> dict[str, Any] | None:
+        """The change of the stream's servers that is under way, in the member of its info; None: there is none."""
+
     async def order(self, tokens: list[str], body: bytes) -> dict[str, Any]:
         """Does what the system account asks of the group; the members of the answer."""
 

@@ -63,6 +63,8 @@ async def stream_info(
         sources.append(_source(stream, source, status, sequence=True))
         await pause()
     place = await group_of(context, stream)
+    if place is not None and context.placing is not None and (under_way := await context.placing.desired(stream)):
+        place |= {"desired": under_way}
     if place is None and (cluster or context.placing is not None):
         place = _cluster(context.settings)
 
