@@ -130,8 +130,7 @@ int32_t plane_submit(plane_t *plane, const plane_command_t *commands, uint32_t c
 uint32_t plane_poll(plane_t *plane, plane_event_t *events, uint32_t count_max);
 void plane_release(plane_t *plane, uint32_t count); /* oldest `count` events */
 /* The caller is done with an EVENT_MESSAGE (answered it, or dropped it), which may be long after its release. Once for
- * each token: until then the message counts against its connection's credit, and a connection without credit is not
- * read. */
+ * each token: until then the message counts against its connection's credit; one without credit is not read. */
 void plane_repay(plane_t *plane, uint64_t token);
 
 /* The tables of commands and events (command/command_table.c), row by row; NULL behind the last one. */

@@ -89,7 +89,7 @@ void store_corrupt(store_t *store, store_stream_t *stream, uint32_t stream_id, u
 }
 
 /* Only what a copy brings is worth one; keys of other kinds begin with other numbers. */
-static bool is_copied(bytes_t key) {
+static bool record_is_copied(bytes_t key) {
     bool found = false;
     for (uint32_t i = 0; key.size >= 5 && i < COPIED_KINDS; i++) {
         found = found || copied_kinds[i] == key.at[0];
@@ -99,7 +99,7 @@ static bool is_copied(bytes_t key) {
 
 void store_corrupt_record(store_t *store, bytes_t key) {
     uint32_t stream_id = key.size >= 5 ? load_be32(key.at + 1) : 0;
-    store_stream_t *owner = is_copied(key) ? open_stream(store, stream_id) : NULL;
+    store_stream_t *owner = record_is_copied(key) ? open_stream(store, stream_id) : NULL;
     note_corrupt(store, owner, stream_id, 0, "a stored record");
     if (owner != NULL) {
         ask_for_copy(owner);

@@ -245,7 +245,6 @@ void store_clock(store_t *store, moment_t now);
 void store_seal(store_t *store);         /* closes the open batch and hands it to the journal */
 void store_look_soon(store_t *store);    /* deadlines are looked at in the next turn */
 void store_note_unknown(store_t *store); /* something was asked for that is not known, and no read of LMDB failed */
-/* There is a stream more or less: a look that is under way may pass one by, and is followed by another. */
-void store_look_over(store_t *store);
+void store_look_over(store_t *store);    /* a look under way may pass a stream by, which came or went: one follows */
 
 #endif

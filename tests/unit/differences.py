@@ -7,8 +7,7 @@ from typing import Final
 NAMED: Final = "interop/test_named_differences.py::"
 PROOFS: Final[dict[str, tuple[str, ...]]] = {
     "enrol lets boxes enrol themselves": (
-        "interop/test_enrol.py::"
-        "test_a_box_of_either_kind_enrols_with_its_key_and_a_token_and_what_it_stores_is_collected",
+        "interop/test_enrol.py::test_a_box_of_either_kind_enrols_with_its_key_and_a_token_and_what_it_stores_is_collected",
         "interop/test_enrol.py::test_two_machines_with_one_key_the_second_is_refused_and_both_are_named",
         "interop/test_twins.py::test_the_hub_and_the_boxes_say_that_two_have_one_name",
         "interop/test_twins.py::test_the_hub_says_that_two_boxes_have_one_domain_as_long_as_both_are_linked",

@@ -1,4 +1,4 @@
-"""What is told of a change of a stream's servers that is under way: the servers that are to keep it, what it can be
+"""The change of a stream's servers that is under way, as it is told: the servers that are to keep it, what it can be
 taken back to, and what its leader waits for, in nats-server's members and words.
 
     origin     of a change of its configuration, which can be called off; an evacuation has none
@@ -31,9 +31,9 @@ def desired(
     time: Callable[[int], str],
     own: int,
 ) -> dict[str, Any] | None:
-    """None: no change is under way. members: of the stream's group, None: another server leads it than this one (own),
-    so what it waits for is not known. shown: a server's name, number, and whether it is away. time: a moment as text.
-    """
+    """A change as a stream's info has it; None: none is under way. members: of the stream's group, None: another server
+    leads it than this one (own), so what it waits for is not known. shown: a server's name, number, and whether it is
+    away. time: a moment as text."""
     if not moves(row):
         return None
     peers = (row.peer,) if replicas_in(row) == 1 and len(row.members) > 1 else row.peers

@@ -175,8 +175,8 @@ class Members:
         return named if there else named | {"offline": True}
 
     def copy_anew(self, stream: Stream) -> None:
-        """What this server has of a stream of several is damaged: others keep it without this one, which deletes what
-        it has, and is then taken in again as one that has nothing."""
+        """A stream of several is damaged here: others keep it without this server, which deletes what it has, and is
+        then taken in again as one that has nothing."""
         self._damaged.add(stream)
         self._news.set()
 

@@ -192,7 +192,7 @@ class Placing(Protocol):
         alone."""
 
     def copy_anew(self, stream: Stream) -> None:
-        """What this server has of the stream is damaged: it takes a copy of another server's."""
+        """The stream is damaged here: this server takes a copy of another one's."""
 
     async def call_off(self, stream: Stream) -> None:
         """The stream goes back to the servers that kept it before it began to move."""
