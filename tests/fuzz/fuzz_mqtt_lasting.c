@@ -213,7 +213,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     memset(clients, 0, sizeof clients);
     memset(taken, 0, sizeof taken);
     published = crashes = 0;
-    plane = mqtt_open(rig_new_directory());
+    directory_make_in_memory(rig_directory, sizeof rig_directory);
+    plane = mqtt_open(rig_directory);
     begin(0);
     come(PUBLISHER);
     for (size_t i = 0; i < size; i++) {
@@ -221,6 +222,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     }
     comes_to_an_end();
     check_end();
-    rig_close_and_remove(plane);
+    rig_close(plane);
+    directory_remove_files(rig_directory);
     return 0;
 }

@@ -5,7 +5,6 @@
  * The input is a list of steps. First byte of each: bits 0 to 2 = what happens, the others = a small number; some are
  * followed by a size and so many bytes of text.
  */
-#include <dirent.h>
 #include <stdio.h>
 
 #include "base/check.h"
@@ -39,9 +38,7 @@ static uint64_t stored(uint32_t stream) {
 }
 
 static void fuzz_open(void) {
-    bool in_memory = access("/dev/shm", W_OK) == 0;
-    snprintf(rig_directory, sizeof rig_directory, "%s/leafd-fuzz-XXXXXX", in_memory ? "/dev/shm" : "/tmp");
-    check(mkdtemp(rig_directory) != NULL);
+    directory_make_in_memory(rig_directory, sizeof rig_directory);
     plane_limits_t limits = rig_limits(rig_directory);
     limits.clustered = CLUSTERED_ROUTES | CLUSTERED_META;
     plane = rig_open_with(rig_directory, limits);
@@ -53,19 +50,6 @@ static void fuzz_open(void) {
     settle();
     noted = left = 0;
     foggy = false;
-}
-
-/* By no shell, which takes longer than all else. */
-static void remove_directory(void) {
-    char path[sizeof rig_directory + 256];
-    DIR *names = opendir(rig_directory);
-    check(names != NULL);
-    for (const struct dirent *entry; (entry = readdir(names)) != NULL;) {
-        snprintf(path, sizeof path, "%s/%s", rig_directory, entry->d_name);
-        (void)unlink(path);
-    }
-    closedir(names);
-    (void)rmdir(rig_directory);
 }
 
 /* Who has a session that wants w/# with QoS 1. */
@@ -261,6 +245,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         device_hears();
     }
     rig_close(plane);
-    remove_directory();
+    directory_remove_files(rig_directory);
     return 0;
 }
