@@ -44,7 +44,7 @@ PYTHON_RANKS = {
     **dict.fromkeys(
         ("certificates", "errors", "fair", "gotime", "guard", "operator_log", "turns", "holding", "web_head"), 0
     ),
-    **dict.fromkeys(("quoting", "group_status", "versions", "native"), 0),
+    **dict.fromkeys(("quoting", "group_status", "versions", "native", "hostnames", "copies"), 0),
     "gojson": 2,
     "gosyntax": 1,
     "status": 1,
@@ -80,12 +80,12 @@ PYTHON_APART: dict[str, set[str]] = {
     "wire_client": set(),
     # (Of the C side only what looks at a store as files.)
     "cli": {
-        *("errors", "config", "records", "quoting", "auth", "status", "group_status", "doctor", "enrol"),
+        *("errors", "config", "records", "quoting", "auth", "copies", "status", "group_status", "doctor", "enrol"),
         *("native", "native_packing", "native_store", "native_types"),
     },
     # (Of links/ the addresses, the request of WebSocket and how a connection to a hub is made.)
     "doctor": {
-        *("errors", "config", "records", "quoting", "auth", "certificates", "links", "status", "web_head"),
+        *("errors", "config", "records", "quoting", "auth", "certificates", "copies", "links", "status", "web_head"),
         *("group_status", "wire_client"),
     },
 }

@@ -1,30 +1,23 @@
 """The content of a daemon's pages, as rows for people and programs: the server, its links, its streams, their
 consumers, and what needs attention.
 
-Pure functions of the JSON of /varz, /leafz and /jsz. Not here: fetching (cli/pages.py),
-tables (cli/tables.py).
+Pure functions of the JSON of /varz, /leafz and /jsz.
+Not here: fetching (cli/pages.py), tables (cli/tables.py), rows of copies (copies.py).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, Final
 
 from leafd import group_status
+from leafd.copies import HELD, Copier, Copy, Page, copiers, copies, each_stream, seconds
 from leafd.group_status import Group, Shared
 from leafd.records import dataclass
 
-Page = Mapping[str, Any]
 STREAMS_PAGE: Final = "/jsz?accounts=1&streams=1&consumers=1&config=1"
 TOLD_FROM: Final = 0.8
 """An account that has stored so much of what it may needs attention: as the daemon's log."""
-HELD: Final = {
-    "normal": "bulk waits",
-    "high": "all waits but what is urgent or has priority",
-    "none": "all waits",
-}
-SILENT_S: Final = 60.0
-"""A mirror or source that is behind and has heard nothing of its origin for so long has lost it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,66 +85,6 @@ class Budget:
     def share(self) -> float:
         """The part that is used."""
         return self.used / self.limit
-
-
-@dataclass(frozen=True, slots=True)
-class Copy:
-    """A mirror or a source of a stream: how far it is behind its origin."""
-
-    stream: str
-    account: str
-    kind: str
-    origin: str
-    behind: int | None
-    """Messages; None: nobody knows now."""
-    heard_s: float | None
-    """Seconds since the origin was heard of; None: never."""
-    error: str = ""
-    bytes_behind: int | None = None
-    told: int = 0
-    """The last word of how far it is behind, .."""
-    told_s: float | None = None
-    """.. and how long ago."""
-    level_s: float | None = None
-    """Since nothing was missing; None: at no time that is known."""
-    oldest_s: float | None = None
-    """How old the oldest missing message can be; 0: nothing is missing, None: not known."""
-    ready_s: float | None = None
-    """In which time nothing will be missing, at the pace of late; None: not known, or never."""
-    pace: float | None = None
-    """Messages a second that it comes nearer."""
-    held: str = ""
-    """The bulk that waits at its origin for the budget of the link, if any does."""
-
-    @property
-    def lost(self) -> bool:
-        """Whether it does not get what its origin has."""
-        return bool(self.error) or self.heard_s is None or self.heard_s > SILENT_S
-
-
-@dataclass(frozen=True, slots=True)
-class Copier:
-    """A mirror or source elsewhere that copies a stream of this server."""
-
-    stream: str
-    account: str
-    kind: str
-    copy: str
-    """The name of the copying stream, with its domain; empty: it does not say."""
-    behind: int | None
-    """Messages that it has not stored, as far as it said; None: nobody can know."""
-    bytes_behind: int | None
-    asks: bool
-    """Its consumer is there now."""
-    seen_s: float
-    """Seconds since its consumer was last there."""
-    oldest_s: float | None = None
-    """Age of the first message that it has not stored; None: not known."""
-    ready_s: float | None = None
-    """Seconds until none is missing, at the pace of late; None: not known."""
-    pace: float | None = None
-    held: str = ""
-    """The bulk that waits here for the budget of the link to it, if any does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -365,9 +298,9 @@ def links(varz: Page, leafz: Page) -> Iterator[Link]:
             bytes_in=one.get("in_bytes", 0),
             bytes_out=one.get("out_bytes", 0),
             rate=measured.get("rate"),
-            round_trip_s=_seconds(measured.get("round_trip")),
+            round_trip_s=seconds(measured.get("round_trip")),
             loss=measured.get("loss"),
-            heard_s=_seconds(measured.get("heard")),
+            heard_s=seconds(measured.get("heard")),
             waiting=measured["waiting"] + measured["unacknowledged"] if measured else None,
             others=tuple(measured.get("others") or ()),
             **_budgets(measured.get("budget") or {}),
@@ -392,15 +325,9 @@ def _budgets(found: Page) -> dict[str, Any]:
     }
 
 
-def _each_stream(jsz: Page) -> Iterator[tuple[str, Page]]:
-    for account in jsz.get("account_details", ()):
-        for one in account.get("stream_detail") or ():
-            yield account.get("name", ""), one
-
-
 def streams(jsz: Page) -> Iterator[Stream]:
     """All streams of all accounts, in the order of their names."""
-    for account, one in _each_stream(jsz):
+    for account, one in each_stream(jsz):
         state, config = one.get("state") or {}, one.get("config") or {}
         yield Stream(
             name=one["name"],
@@ -419,7 +346,7 @@ def streams(jsz: Page) -> Iterator[Stream]:
 
 def consumers(jsz: Page) -> Iterator[Consumer]:
     """All consumers of all streams."""
-    for account, stream in _each_stream(jsz):
+    for account, stream in each_stream(jsz):
         for one in stream.get("consumer_detail") or ():
             yield Consumer(
                 stream=stream["name"],
@@ -433,62 +360,6 @@ def consumers(jsz: Page) -> Iterator[Consumer]:
                 acknowledged=(one.get("ack_floor") or {}).get("stream_seq", 0),
                 paused=bool(one.get("paused")),
             )
-
-
-def copies(jsz: Page) -> Iterator[Copy]:
-    """All mirrors and sources."""
-    for account, stream in _each_stream(jsz):
-        sources = [("mirror", stream["mirror"])] if stream.get("mirror") else []
-        sources += [("source", one) for one in stream.get("sources") or ()]
-        for kind, one in sources:
-            active, far = one.get("active", -1), one.get("leafd") or {}
-            yield Copy(
-                stream=stream["name"],
-                account=account,
-                kind=kind,
-                origin=_origin(one),
-                behind=far["behind"] if far else one.get("lag", 0) if active >= 0 else None,
-                heard_s=active / 1e9 if active >= 0 else None,
-                error=(one.get("error") or {}).get("description", ""),
-                bytes_behind=far.get("behind_bytes"),
-                told=one.get("lag", 0),
-                told_s=_seconds(far.get("told")),
-                level_s=_seconds(far.get("level")),
-                oldest_s=_seconds(far.get("oldest")),
-                ready_s=_seconds(far.get("level_in")),
-                pace=far.get("pace"),
-                held=HELD.get(far.get("held") or "", ""),
-            )
-
-
-def copiers(jsz: Page) -> Iterator[Copier]:
-    """All copies elsewhere that are known here."""
-    for account, stream in _each_stream(jsz):
-        for one in (stream.get("leafd") or {}).get("copiers", ()):
-            domain = f" ({one['domain']})" if one["domain"] else ""
-            yield Copier(
-                stream=stream["name"],
-                account=account,
-                kind=one["kind"],
-                copy=one["copy"] + domain if one["copy"] else "",
-                behind=one["behind"],
-                bytes_behind=one["behind_bytes"],
-                asks=one["asks"],
-                seen_s=one["seen"] / 1e9,
-                oldest_s=_seconds(one.get("oldest")),
-                ready_s=_seconds(one.get("level_in")),
-                pace=one.get("pace"),
-                held=HELD.get(one.get("held") or "", ""),
-            )
-
-
-def _seconds(ns: int | None) -> float | None:
-    return None if ns is None else ns / 1e9
-
-
-def _origin(source: Page) -> str:
-    prefix = (source.get("external") or {}).get("api", "")
-    return f"{source['name']} ({prefix})" if prefix else str(source["name"])
 
 
 def _problems(varz: Page, found: tuple[Link, ...], behind: tuple[Copy, ...]) -> Iterator[str]:

@@ -17,20 +17,17 @@ from leafd.cli.tables import ago, lasting, say, show, size
 from leafd.config.bind import load_file
 from leafd.config.differences import changed_settings, differences, spelt
 from leafd.config.schema.section import Takes
+from leafd.copies import HELD, Copier, Copy, copies
 from leafd.errors import LeafdError
 from leafd.group_status import Group, Shared, kept_by, part_of
 from leafd.quoting import listed
 from leafd.records import dataclass
 from leafd.status import (
-    HELD,
     STREAMS_PAGE,
-    Copier,
-    Copy,
     Link,
     Sessions,
     Status,
     consumers,
-    copies,
     links,
     status,
     streams,

@@ -80,6 +80,8 @@ async def _main(server: Server, flags: Flags, gauge: Gauge, declared: Declared |
                         nursery.start_soon(_watchdog, server, notifier)
                     server.about.log_start(log, server.current.store)
                     notifier.ready(await _first_status(server, notifier, nursery))
+                    # The first counters compile their class, which takes 250 KB that end_start() gives back.
+                    server.plane.stats()
                     end_start(give_back)
                     gauge.begin()
                     reloads = Reloads(
@@ -126,9 +128,8 @@ def load_late_modules(server: Server) -> None:
     """Imports, before anybody can connect, what this configuration will need only later: an import opens files, and
     whoever fills the process's descriptors must not decide whether it succeeds."""
     wanted = ["leafd.monitor.services"]
-    dials = server.current.config.leafnodes is not None and bool(server.current.config.leafnodes.remotes)
-    if dials or server.together is not None or server.current.config.syslog_url():
-        wanted.append("encodings.idna")  # to look names up
+    if server.current.config.syslog_url():
+        wanted.append("encodings.idna")  # to look its name up
     if server.sockets.monitor is not None:
         wanted += ["leafd.monitor.http", "leafd.logins.page_logins"]
         if server.current.config.monitors_securely:

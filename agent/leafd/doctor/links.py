@@ -6,10 +6,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
+from leafd.copies import HELD
 from leafd.doctor.findings import Check, Finding, fault, warning, well
 from leafd.links.addresses import place_of
 from leafd.quoting import listed, quoted
-from leafd.status import HELD
 
 Page = Mapping[str, Any]
 

@@ -17,6 +17,7 @@ from leafd.config.schema.leafnodes import LeafNodes
 from leafd.config.schema.mqtt import mqtt_address
 from leafd.config.schema.server import ServerConfig
 from leafd.errors import StartError
+from leafd.hostnames import for_resolver
 from leafd.records import dataclass
 
 BACKLOG: Final = 65535
@@ -100,8 +101,7 @@ def bind(host: str, port: int, what: str, *, listens: bool = True) -> socket.soc
     if address in (ANYWHERE, _ANYWHERE_6) and (sock := _bind_both(max(port, 0), what, listens)) is not None:
         return sock
     try:
-        # (A text is put into the alphabet of DNS first, by tables of 0.1 MB.)
-        named = address.encode() if address.isascii() else address
+        named = for_resolver(address)
         found = socket.getaddrinfo(named, max(port, 0), type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     except (socket.gaierror, UnicodeError) as error:
         raise StartError(f"{what}: {address!r} is no address: use a name or address of this machine") from error

@@ -48,6 +48,7 @@ from urllib.parse import urlsplit
 import trio
 
 from leafd.config.schema.base import SECOND
+from leafd.hostnames import for_resolver
 from leafd.links.addresses import dial_error, host_port
 from leafd.links.echo import Address, Place
 from leafd.quoting import quoted
@@ -182,7 +183,7 @@ async def _places(host: str, port: int, patience: Patience, last: Place | None) 
     attempt."""
     with trio.move_on_after(patience.several_s / 2 if last is not None else patience.seconds):
         try:
-            found = await trio.socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+            found = await trio.socket.getaddrinfo(for_resolver(host), port, type=socket.SOCK_STREAM)
             return _both_families([(one[0], cast(Address, one[4])) for one in found])
         except socket.gaierror as error:
             if last is None or error.errno != socket.EAI_AGAIN:

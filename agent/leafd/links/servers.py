@@ -22,6 +22,7 @@ import trio
 
 from leafd import native_types as t
 from leafd.guard import Guard
+from leafd.hostnames import for_resolver
 from leafd.links.addresses import dial_error
 from leafd.links.dialling import DIAL_S, hurry, watch_over
 from leafd.links.handshake import Close
@@ -272,7 +273,7 @@ class Pauses:
 
 async def addresses_of(host: str, port: int) -> list[str]:
     """Each once, in the order of the answer."""
-    found = await trio.socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    found = await trio.socket.getaddrinfo(for_resolver(host), port, type=socket.SOCK_STREAM)
     return list(dict.fromkeys(str(one[4][0]) for one in found))
 
 

@@ -20,7 +20,7 @@ from leafd.guard import Guard
 from leafd.logins.guesses import Guesses
 from leafd.logins.page_logins import PageLogins, _judged
 from leafd.monitor.http import _live
-from leafd.monitor.page import feed as feeds
+from leafd.monitor.page import feed as feeds, view as views
 from leafd.monitor.page.feed import LIFE_S, READERS_MAX, SEND_S, Feed
 from leafd.monitor.page.history import COLUMNS, LOOKS_MAX, PERIOD_S, SAMPLES, History
 from leafd.monitor.page.routes import EVENTS, GUARDS, HOME, PAGE, PATHS, Page, Reply, credentials, escaped
@@ -193,7 +193,7 @@ class Made:
 def made(monkeypatch: pytest.MonkeyPatch) -> Made:
     """Views that cost nothing."""
     found = Made()
-    monkeypatch.setattr(feeds, "view", found.view)
+    monkeypatch.setattr(views, "view", found.view)
     return found
 
 

@@ -12,6 +12,7 @@ from leafd.config.schema.compression import DEFAULT as DEFAULT_COMPRESSION, Comp
 from leafd.config.schema.precedence import LeafLimits, LeafPriority
 from leafd.config.schema.section import Reader, Section, Takes, later, option, shown
 from leafd.config.schema.tls import Tls
+from leafd.hostnames import resolvable
 from leafd.versions import version_of
 
 DEFAULT_PORT: Final = 7422
@@ -154,8 +155,8 @@ class LeafRemote(Section):
 def _check_dialable(url: str, parts: SplitResult) -> None:
     """Raises ValueError for what no resolver takes, which a dial would stumble over again and again."""
     try:
-        fits = parts.port != 0 and bool((parts.hostname or "").encode("idna"))
-    except ValueError:  # the port is beyond 65535, or a label of the name is empty, longer than 63 or no text
+        fits = parts.port != 0 and resolvable(parts.hostname or "")
+    except ValueError:  # the port is beyond 65535
         fits = False
     if not fits:
         raise ValueError(f"{shown(url)} has no host and port that can be dialled: check its spelling")

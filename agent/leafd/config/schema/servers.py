@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from leafd.config.schema.base import SECOND, Duration, Secret, Text
 from leafd.config.schema.section import Section, option, shown
+from leafd.hostnames import resolvable
 
 
 class SharedLogin(Section):
@@ -32,8 +33,8 @@ def address_reader(schemes: tuple[str, ...], *, of: str, example: str, needs_por
             parts = urlsplit(text if "://" in text else f"{default}://{text}")
             has_port = parts.port is not None or not needs_port
             fits = parts.scheme in schemes and has_port and parts.port != 0
-            fits = fits and bool((parts.hostname or "").encode("idna"))
-        except ValueError:  # the port is beyond 65535, or a label of the name is empty, longer than 63 or no text
+            fits = fits and resolvable(parts.hostname or "")
+        except ValueError:  # the port is beyond 65535
             fits = False
         if not fits:
             raise ValueError(f"{shown(value)} is no address of {of}: write it like {example}")

@@ -14,14 +14,16 @@ import time
 from collections import Counter, OrderedDict
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
 from leafd.monitor.facts import Facts
 from leafd.monitor.page.history import History
-from leafd.monitor.page.view import View, changes, view, whole
 from leafd.turns import ITEM_WEIGHT, aside
+
+if TYPE_CHECKING:
+    from leafd.monitor.page.view import View
 
 READERS_MAX: Final = 12
 """The most readers, of the monitoring port's 32 connections."""
@@ -68,6 +70,8 @@ class Feed:
             await trio.sleep(min(max(PERIOD_S, (SHARE - 1) * (time.monotonic() - began)), PERIOD_MAX_S))
 
     async def _make(self) -> None:
+        from leafd.monitor.page.view import changes, view
+
         before, made = self._view, await view(self._facts, self._history, self._view)
         rows = len(made.streams) + len(made.consumers)
         if before is not None:
@@ -82,6 +86,8 @@ class Feed:
         return f"event: {kind}\ndata: {json.dumps(what, separators=(',', ':'))}\n\n".encode()
 
     async def _everything(self) -> bytes:
+        from leafd.monitor.page.view import whole
+
         seen = self._view
         if self._whole is None and seen is not None:
             rows = len(seen.streams) + len(seen.consumers)

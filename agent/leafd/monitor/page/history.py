@@ -18,9 +18,9 @@ from typing import TYPE_CHECKING, Any, Final
 import trio
 
 from leafd import native_types as t
+from leafd.copies import copies
 from leafd.monitor.facts import Facts, memory_bytes
 from leafd.records import dataclass
-from leafd.status import copies
 from leafd.turns import Pause
 
 if TYPE_CHECKING:

@@ -17,15 +17,16 @@ from collections.abc import AsyncIterator, Callable, Iterable
 from dataclasses import field
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from leafd.monitor.facts import Facts
 from leafd.monitor.hosts import is_loopback
 from leafd.monitor.page.feed import Feed
 from leafd.monitor.page.history import History
-from leafd.monitor.page.view import glance
 from leafd.records import dataclass
-from leafd.status import Status, status
+
+if TYPE_CHECKING:
+    from leafd.status import Status
 
 HOME: Final = "/"
 PAGE: Final = "/status"
@@ -123,6 +124,9 @@ class Page:
 
     async def _page(self) -> str:
         """The browser's file, with what a browser without scripts is to see."""
+        from leafd.monitor.page.view import glance
+        from leafd.status import status
+
         found = status(*await glance(self._facts))
         rows = "".join(f"<tr><th scope=row>{escaped(name)}<td>{escaped(value)}" for name, value in plain(found))
         links = " ".join(f'<a href="{escaped(self._base + path)}">{path[1:]}</a>' for path in self._links)

@@ -17,6 +17,7 @@ from dataclasses import field
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
+from leafd.copies import Copier, Copy
 from leafd.group_status import Group, Shared, kept_by, part_of
 from leafd.monitor import reports
 from leafd.monitor.facts import Facts
@@ -24,7 +25,7 @@ from leafd.monitor.jetstream_report import configuration
 from leafd.monitor.page.history import History, look, streams_of
 from leafd.quoting import listed, printable
 from leafd.records import dataclass
-from leafd.status import Consumer, Copier, Copy, Link, Server, Status, Stream, consumers, status, streams
+from leafd.status import Consumer, Link, Server, Status, Stream, consumers, status, streams
 from leafd.turns import Pause
 
 if TYPE_CHECKING:
