@@ -65,7 +65,7 @@ REASONS: Final = {
     500: "Internal Server Error",
     503: "Service Unavailable",
 }
-"""Of the statuses that are answered with. (The standard library's are 78 KB.)"""
+"""The words for each status that is answered with. (The table of the standard library takes 78 KB.)"""
 
 NO_HTTP: Final = (
     b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n400 Bad Request"
