@@ -14,6 +14,7 @@ from leafd.jetstream.catalogue import Stream
 from leafd.jetstream.models.stream import StreamSource
 from leafd.jetstream.ports import Asker, SourceStatus
 from leafd.jetstream.publishing import asks
+from leafd.links.lag import NO_NEARER
 from leafd.links.leafs import Leafs
 from leafd.links.origin import Origin, consumer_name
 from leafd.links.replica import Slot
@@ -74,7 +75,9 @@ class JetStreamNeighbours:
         for slot, one in zip(slots, await self._replicas.infos([(stream, slot) for slot in slots]), strict=True):
             way = ways.get(slot)
             held = self._leafs.sending.held(*way, there=True) if way is not None else ""
-            found.append(replace(one, held=held) if held else one)
+            if held:  # it is its owner's will that it waits
+                one = replace(one, held=held, error=None if one.error == NO_NEARER else one.error)
+            found.append(one)
         return found
 
     def asker(self, message: t.Message) -> Asker:

@@ -36,6 +36,7 @@ from leafd.daemon.farewell import Farewell
 from leafd.daemon.listening import Listeners
 from leafd.daemon.measurements import Descriptions, Measurements, reached
 from leafd.daemon.opening import open_plane
+from leafd.daemon.stalled import stalled
 from leafd.daemon.store import enrol_directory, explain
 from leafd.daemon.takeover import Takeover
 from leafd.daemon.tenants import Tenants
@@ -241,6 +242,7 @@ class Server:
         neighbours = JetStreamNeighbours(
             self.clients, self.leafs, AuthorRights(current), self.replicas, current.account_name, name, domain
         )
+        self._statuses = neighbours.source_statuses
         settings = jetstream_settings(current.config, current.limits, name, domain)
         return JetStream(self.plane, settings, self.log, neighbours, self.guard)
 
@@ -281,6 +283,7 @@ class Server:
             leaf=about.leaf,
             guard=self.guard,
             reports=self.plane.reports,
+            stalled=partial(stalled, self.jetstream, self._statuses) if self.jetstream is not None else None,
             closed=ClosedConnections(max(current.config.max_closed_clients, 0)),
             boxes=self.desk,
             routes=self.together.routes if self.together is not None else None,

@@ -9,12 +9,16 @@ and what is told in which words (jetstream/endpoints/infos.py).
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 import trio
 
 from leafd import native_types as t
 from leafd.records import dataclass
+
+NO_NEARER_S: Final = 600.0
+"""So long a copy is behind before it is said that it comes no nearer."""
+NO_NEARER: Final = {"code": 503, "err_code": 10029, "description": "it comes no nearer to its origin"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +68,12 @@ class Told:
     level_s: float | None = None
     newest_ts: int = 0
     mean_size: float | None = None
+    begun_s: float | None = None
 
     def note(self, state: t.IngestState) -> None:
         """Notes an ingest's state, which stays known when the ingest has ended."""
         now_s = trio.current_time()
+        self.begun_s = now_s if self.begun_s is None else self.begun_s
         if state.known_ns >= 0:
             self.lag, self.told_s = state.lag, now_s - state.known_ns / 1e9
         if state.active_ns >= 0:
@@ -87,20 +93,29 @@ class Told:
             self.note(state)
         now_s = trio.current_time()
         running = state is not None and bool(state.running)
-        pace = state.pace_milli if state is not None else t.PACE_UNKNOWN
+        milli = state.pace_milli if state is not None else t.PACE_UNKNOWN
+        known = running and linked and state is not None and state.known_ns >= 0
+        pace = milli / 1e3 if running and linked and milli != t.PACE_UNKNOWN else None
+        if error is None and known and self._comes_no_nearer(pace, now_s):
+            error = NO_NEARER
         return SlotInfo(
             lag=self.lag,
             told_ns=_since(self.told_s, now_s),
-            known=running and linked and state is not None and state.known_ns >= 0,
+            known=known,
             active_ns=_since(self.heard_s, now_s),
             sequence=sequence if state is None else state.last_sequence,
             error=error,
             running=running,
             level_ns=_since(self.level_s, now_s),
-            pace=pace / 1e3 if running and linked and pace != t.PACE_UNKNOWN else None,
+            pace=pace,
             newest_ts=self.newest_ts,
             mean_size=self.mean_size,
         )
+
+    def _comes_no_nearer(self, pace: float | None, now_s: float) -> bool:
+        """Behind for a while, and no less of late. A copy that comes nearer, however slowly, is well."""
+        since_s = max((one for one in (self.level_s, self.begun_s) if one is not None), default=now_s)
+        return self.lag > 0 and pace is not None and pace <= 0 and now_s - since_s > NO_NEARER_S
 
 
 def _since(at_s: float | None, now_s: float) -> int:

@@ -69,9 +69,10 @@ def put_back(log: Log, slot: Slot, had: int, ends: int) -> None:
 
 
 def not_begun(log: Log, replica: Replica, error: Exception) -> float:
-    """How many seconds a copy waits that the plane did not begin. Told of is a source whose position is damaged and
-    does not follow from its last messages: all of it would come once more."""
+    """How many seconds a copy waits that the plane did not begin. Told of in the log is a source whose position is
+    damaged and does not follow from its last messages: all of it would come once more."""
     if not isinstance(error, t.PlaneError) or error.status != t.Status.CORRUPT:
+        replica.error = {"code": 500, "err_code": 10029, "description": f"it cannot be begun here: {error}"}
         return WAIT_S
     slot = replica.slot
     replica.error = {"code": 500, "err_code": 10029, "description": "the source's position is damaged here"}

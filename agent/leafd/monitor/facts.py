@@ -109,6 +109,8 @@ class Facts:
     """Servers of those."""
     login: Login | None = None
     """Whether a user of the system account has this password: for the status page."""
+    stalled: Callable[[], Awaitable[dict[str, str]]] | None = None
+    """The mirrors and sources that get nothing and will not by themselves, with the reason."""
     configured: tuple[ServerConfig, dict[str, Any]] | None = None
     """A configuration, and what it says by itself."""
     sequence: int = 0

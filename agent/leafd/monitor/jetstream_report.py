@@ -449,7 +449,7 @@ def _as_stored(config: dict[str, Any]) -> dict[str, Any]:
     return config | ({"metadata": kept} if metadata else {})
 
 
-def _well(facts: Facts) -> dict[str, Any]:
+async def _well(facts: Facts) -> dict[str, Any]:
     """A full disk is no sickness that a restart would heal, and neither is damage: the server serves, and says what it
     refuses and what it has lost."""
     found: dict[str, Any] = {"status": "ok"}
@@ -466,7 +466,8 @@ def _well(facts: Facts) -> dict[str, Any]:
         if account.enabled
         for name, reason in _offline(account).items()
     }
-    return found | ({"offline": offline} if offline else {})
+    stalled = await facts.stalled() if facts.stalled is not None else {}
+    return found | ({"offline": offline} if offline else {}) | ({"stalled": stalled} if stalled else {})
 
 
 async def healthz(facts: Facts, options: Options) -> tuple[int, dict[str, Any]]:
@@ -487,7 +488,7 @@ async def healthz(facts: Facts, options: Options) -> tuple[int, dict[str, Any]]:
     if facts.meta is not None and not enabled_only and not server_only and facts.meta.unwell:
         return 503, _sick(details, "JETSTREAM", facts.meta.unwell, 503)
     if not account_name or facts.jetstream is None or enabled_only or server_only:
-        return 200, _well(facts)
+        return 200, await _well(facts)
     account = facts.jetstream.catalogue.by_name.get(account_name)
     if account is None or not account.enabled:
         said = f"JetStream account {quoted(account_name)} not found"
@@ -507,7 +508,7 @@ async def healthz(facts: Facts, options: Options) -> tuple[int, dict[str, Any]]:
         said = f"JetStream consumer {quoted(consumer_name)} not found for {place}"
         names = {"account": account_name, "stream": stream_name, "consumer": consumer_name}
         return 404, _sick(details, "CONSUMER", said, 404, **names)
-    return 200, _well(facts)
+    return 200, await _well(facts)
 
 
 async def _has_consumer(facts: Facts, stream: StreamFacts, name: str) -> bool:

@@ -345,6 +345,9 @@ def _stream(found: _Families, labels: Labels, stream: Report) -> None:
         _how_far(found, kind, copied, one.get("leafd") or {"behind": one.get("lag", 0)})
         text = "Nanoseconds since the origin was heard of, -1: never"
         found.gauge(f"jetstream_stream_{kind}_active_duration_ns", text, copied, one.get("active", -1))
+        if one.get("error"):
+            text = "1: it gets nothing, or comes no nearer; the API's info of the stream says why"
+            found.gauge(f"leafd_{kind}_unfollowed", text, copied, 1)
     for one in (stream.get("leafd") or {}).get("copiers", ()):
         taken = {**labels, "kind": one["kind"], "copy": one["copy"], "copy_domain": one["domain"]}
         if one["behind"] is not None:

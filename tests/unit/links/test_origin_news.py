@@ -26,3 +26,14 @@ async def test_a_source_whose_position_is_damaged_says_so_and_is_seldom_tried(
     plane.answer({"name": "d"})
     await trio.testing.wait_all_tasks_blocked()
     assert [call[0] for call in plane.calls] == ["publish", "start"]
+
+
+@on_mock_clock
+async def test_a_source_that_cannot_be_begun_says_so(plane: FakePlane, replicas: Replicas) -> None:
+    """As where its position cannot be read now; it is tried again soon."""
+    plane.broken = {"start"}
+    await take_up(plane, replicas)
+    await trio.sleep(1)
+    told = (await replicas.info(10, 1)).error
+    assert told is not None
+    assert "it cannot be begun here" in told["description"]
