@@ -417,7 +417,7 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 #define EVENT_ADVISORY 6
 /* target = stream, arg = slot, code = INGEST_*, arg2 = last origin sequence stored */
 #define EVENT_INGEST 7
-#define EVENT_ALARM 8 /* code = ALARM_*, target = stream, arg = sequence, payload = text for the log */
+#define EVENT_ALARM 8 /* code = ALARM_*, target = stream, arg = sequence, payload = text; of HOLE arg2 and token, too */
 /* -ERR from a link after the handshake; target = connection, payload = text, arg = those before it not told */
 #define EVENT_LEAF_ERR 9
 /* INFO from a link after the handshake; reading goes on; payload = JSON, or "": the first PONG of a route or gateway */
@@ -522,6 +522,7 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 #define ALARM_MEND 11    /* a damaged page stops what is to be written: a start mends the store */
 #define ALARM_WAITS 12   /* .. or holds up consumers, who have all else: likewise, but seldom */
 #define ALARM_SHARED 13  /* a stream that other servers have, too, is damaged here: it is to be copied from there */
+#define ALARM_HOLE 14    /* damage took messages, from arg to arg2: RECORD_HOLE; token 1: each was there before */
 
 /* ---- look -------------------------------------------------------------------------------------------------------- */
 
@@ -590,8 +591,7 @@ int64_t plane_look_records(store_look_t *look, uint8_t *out, uint64_t room, char
 /* Reads every page and entry. findings: a line for each damage, as many as find room; one that begins with "subject "
  * is about a message that is sound, and whose subject is not valid. */
 int32_t plane_look_audit(store_look_t *look, store_audit_t *audit, char *findings, uint32_t room, char *reason);
-/* Makes data.mdb in the empty directory `to` of what can be read. all: 0: only of the records that a start depends
- * on. */
+/* Makes data.mdb in the empty directory `to` of what can be read. all: 0: of the records alone that a start needs. */
 int32_t plane_look_rescue(store_look_t *look, const char *to, uint32_t all, store_audit_t *audit, char *findings,
                           uint32_t room, char *reason);
 /* Opens the store in directory and closes it: what its journal has comes into data.mdb. lossy: plane_look_rescue made

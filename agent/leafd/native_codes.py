@@ -278,6 +278,7 @@ class AlarmCode(IntEnum):
     MEND = abi.ALARM_MEND
     WAITS = abi.ALARM_WAITS
     SHARED = abi.ALARM_SHARED
+    HOLE = abi.ALARM_HOLE
 
 
 class Query(IntEnum):

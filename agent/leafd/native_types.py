@@ -542,6 +542,10 @@ class Alarm:
     stream: int
     sequence: int
     text: str
+    upto: int = 0
+    """The last sequence, of HOLE .."""
+    certain: int = 0
+    """.. 1: each of these had a message."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -151,7 +151,7 @@ static const plane_event_row_t event_rows[] = {
                          " payload=payload:bytes"),
     EVENT(ADVISORY,      "code=code stream=target consumer=arg advisory=payload:advisory_t text=subject"),
     EVENT(INGEST,        "stream=target slot=arg code=code status=status last_sequence=arg2"),
-    EVENT(ALARM,         "code=code stream=target sequence=arg text=payload:log"),
+    EVENT(ALARM,         "code=code stream=target sequence=arg text=payload:log upto=arg2 certain=token"),
     EVENT(LEAF_ERR,      "connection=target text=payload:log untold=arg"),
     EVENT(LEAF_INFO,     "connection=target payload=payload:bytes"),
     EVENT(TRACE,         "connection=target text=payload:log header=header:bytes body=reply:bytes header_size=arg"

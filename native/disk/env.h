@@ -88,18 +88,29 @@ typedef struct env_wrong {
 bool env_wrong(env_t *env, uint64_t *seen, env_wrong_t *wrong);
 
 /* A damaged leaf of a stream's own messages is made anew in its place, by the plane: what its page still has stays, and
- * each other one of its sequences gets an entry that proves nothing, which is a damaged message to all who read it
- * (env_patch.c). begin: STATUS_NOT_FOUND: it is no such leaf; STATUS_EXISTS: it is not damaged any more. step: until
- * that time (thread_elapsed_ns); STATUS_AGAIN: there is more to do; STATUS_CORRUPT: it may be another's page. */
+ * where each of its sequences had a message, each other one gets an entry that proves nothing, which is a damaged
+ * message to all who read it (env_patch.c). begin: STATUS_NOT_FOUND: it is no such leaf; STATUS_EXISTS: it is not
+ * damaged any more. step: until that time (thread_elapsed_ns); STATUS_AGAIN: there is more to do; STATUS_CORRUPT: it
+ * may be another's page. */
 typedef struct env_patch env_patch_t;
 LEAF_MUST_USE status_t env_patch_begin(env_t *env, const env_wrong_t *wrong, env_patch_t **out);
 LEAF_MUST_USE status_t env_patch_step(env_patch_t *patch, int64_t until_ns);
-/* Sequences that may be on it: from low on (0: that is not known), and below high. */
+/* Sequences that may be on it: from low on (0: that is not known), and below high (0: up to the stream's end in that
+ * commit). */
 void env_patch_range(const env_patch_t *patch, uint64_t *low, uint64_t *high);
-/* Each sequence from `from` on and before `below` had a message. *kept: so many are there still. STATUS_FULL: their
- * entries do not fit. */
-LEAF_MUST_USE status_t env_patch_write(env_patch_t *patch, uint64_t from, uint64_t below, uint32_t *kept);
+/* An entry of the commit in which it was met. */
+LEAF_MUST_USE status_t env_patch_get(env_patch_t *patch, store_db_t db, bytes_t key, bytes_t *value);
+/* each: all sequences from `from` on and before `below` had a message. *kept: so many are there still. STATUS_FULL:
+ * their entries do not fit. */
+LEAF_MUST_USE status_t env_patch_write(env_patch_t *patch, uint64_t from, uint64_t below, bool each, uint32_t *kept);
 void env_patch_end(env_patch_t *patch); /* NULL is fine */
+/* Another page of a database is made anew in its place, from what is elsewhere, where nothing of it is lost so
+ * (env_regrow.c): a branch, from the pages that hung from it; a leaf of what is kept a second time, from there. step:
+ * as above; STATUS_NOT_FOUND: it is another page, or something is missing. *what: how it was done. */
+typedef struct env_regrow env_regrow_t;
+LEAF_MUST_USE status_t env_regrow_begin(env_t *env, uint64_t page, env_regrow_t **out);
+LEAF_MUST_USE status_t env_regrow_step(env_regrow_t *regrow, int64_t until_ns, const char **what);
+void env_regrow_end(env_regrow_t *regrow); /* NULL is fine */
 /* A damaged page stands in the way of what is to be written. */
 bool env_blocked(const env_t *env);
 uint64_t env_unread(const env_t *env); /* reads so far of which it was not known */

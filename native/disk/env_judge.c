@@ -38,11 +38,11 @@ void env_tell_page(env_t *env, size_t page, const char *what) {
     tell_page(env, page, what, 0, 0);
 }
 
-/* A sequence whose place is on that leaf; 0: the pages above do not say. */
+/* A sequence whose place is on that leaf: any, where there is no page above. */
 static uint64_t seq_on(const tree_lost_t *lost) {
     return lost->low.size == MESSAGE_KEY_SIZE    ? load_be64(lost->low.at + 4)
            : lost->high.size == MESSAGE_KEY_SIZE ? load_be64(lost->high.at + 4) - 1
-                                                 : 0;
+                                                 : 1;
 }
 
 void env_tell_wrong(env_t *env, trees_t *trees, uint32_t index) {

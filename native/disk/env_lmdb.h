@@ -239,4 +239,9 @@ status_t env_forget_emptied(env_t *env, uint32_t opened, uint32_t stream);
 /* Says in META what an older leafd has to know, inside the write transaction. */
 LEAF_MUST_USE status_t env_note_formats(env_t *env);
 
+/* What stands on a damaged page is kept beside the store, as far as there is room; the page is written over, and what
+ * waited for it goes on: env_patch.c. */
+void env_patch_keep(const env_t *env, size_t number, const uint8_t *page);
+LEAF_MUST_USE status_t env_patch_put(env_t *env, size_t number, const uint8_t *made, uint32_t size);
+
 #endif

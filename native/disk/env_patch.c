@@ -5,7 +5,7 @@
  *
  * From then on LMDB has a sound page, and x is what damage of a single message is: it is alarmed when it is asked for,
  * not served, and everybody goes on behind it. Counts, heads and links stay as they are. Who knows that each sequence
- * had a message is the caller (store/mending.c); where some had been removed this is not for that leaf.
+ * had a message is the caller (store/mending.c); where some had been removed, what is not there any more gets no entry.
  *
  * The pages above say which page it is, and a number there may have become another one. So the page is written only
  * when all that the commit uses was gone over (reach.h) and nothing else uses it, nor is it on the list of free pages.
@@ -34,7 +34,7 @@ struct env_patch {
     uint32_t stream;
     size_t page;
     uint64_t low;
-    uint64_t high;
+    uint64_t high; /* 0: it is the last leaf, whose keys no page bounds */
 };
 
 static bool own_key(bytes_t key, uint32_t stream, uint64_t *seq) {
@@ -62,10 +62,10 @@ static status_t find_leaf(env_patch_t *patch, const env_wrong_t *wrong) {
         return STATUS_EXISTS;
     }
     bool leaf = trees->lost.page != 0 && trees->lost.page == trees->where && trees->lost.page == wrong->page;
-    bool bounded = leaf && own_key(trees->lost.high, patch->stream, &patch->high)
+    bool bounded = leaf && (own_key(trees->lost.high, patch->stream, &patch->high) || trees->lost.high.size == 0)
                    && (own_key(trees->lost.low, patch->stream, &patch->low) || trees->lost.low.size == 0);
     patch->page = bounded ? trees->lost.page : 0;
-    return bounded && patch->low < patch->high ? STATUS_OK : STATUS_NOT_FOUND;
+    return bounded && (patch->high == 0 || patch->low < patch->high) ? STATUS_OK : STATUS_NOT_FOUND;
 }
 
 status_t env_patch_begin(env_t *env, const env_wrong_t *wrong, env_patch_t **out) {
@@ -117,6 +117,10 @@ void env_patch_range(const env_patch_t *patch, uint64_t *low, uint64_t *high) {
     *high = patch->high;
 }
 
+status_t env_patch_get(env_patch_t *patch, store_db_t db, bytes_t key, bytes_t *value) {
+    return env_view_get(patch->view, db, key, value);
+}
+
 /* ---- the page ---------------------------------------------------------------------------------------------------- */
 
 /* The bytes of a large value, where its node leads to them. */
@@ -151,7 +155,7 @@ static bool keeps_node(void *context, const uint8_t *node) {
 }
 
 /* Without room for it, it is not kept. */
-static void keep_page(const env_t *env, size_t number, const uint8_t *page) {
+void env_patch_keep(const env_t *env, size_t number, const uint8_t *page) {
     char path[4096];
     struct stat file;
     uint64_t word = number;
@@ -168,6 +172,15 @@ static void keep_page(const env_t *env, size_t number, const uint8_t *page) {
     close(fd);
 }
 
+status_t env_patch_put(env_t *env, size_t number, const uint8_t *made, uint32_t size) {
+    if (pwrite(env_file(env), made, size, (off_t)(number * (uint64_t)size)) != (ssize_t)size) {
+        return STATUS_IO;
+    }
+    env_judge_again(env);
+    unblock(env, number);
+    return STATUS_OK;
+}
+
 static status_t write_page(env_patch_t *patch, page_refill_t *refill, uint8_t *copy, uint8_t *made) {
     env_t *env = patch->env;
     const trees_t *trees = env_view_trees(patch->view);
@@ -179,22 +192,17 @@ static status_t write_page(env_patch_t *patch, page_refill_t *refill, uint8_t *c
         store_be64(bounds[i] + 4, i == 0 ? patch->low : patch->high);
     }
     const page_bounds_t between = {.low = bytes_of(bounds[0], patch->low != 0 ? MESSAGE_KEY_SIZE : 0),
-                                   .high = bytes_of(bounds[1], MESSAGE_KEY_SIZE)};
+                                   .high = bytes_of(bounds[1], patch->high != 0 ? MESSAGE_KEY_SIZE : 0)};
     if (!page_refill(made, copy, size, patch->page, refill)
         || page_judge(made, size, patch->page, trees->meta.last, true, between) != NULL) {
         return STATUS_FULL;
     }
-    keep_page(env, patch->page, copy);
-    if (pwrite(env_file(env), made, size, (off_t)(patch->page * (uint64_t)size)) != (ssize_t)size) {
-        return STATUS_IO;
-    }
-    env_judge_again(env);
-    unblock(env, patch->page);
-    return STATUS_OK;
+    env_patch_keep(env, patch->page, copy);
+    return env_patch_put(env, patch->page, made, size);
 }
 
-status_t env_patch_write(env_patch_t *patch, uint64_t from, uint64_t below, uint32_t *kept) {
-    page_refill_t refill = {.from = from, .below = below, .keeps = keeps_node, .context = patch};
+status_t env_patch_write(env_patch_t *patch, uint64_t from, uint64_t below, bool each, uint32_t *kept) {
+    page_refill_t refill = {.from = from, .below = below, .each = each, .keeps = keeps_node, .context = patch};
     uint32_t size = patch->env->page_size;
     uint8_t *copy = malloc(size);
     uint8_t *made = calloc(1, size);

@@ -140,54 +140,136 @@ static void put_u16(uint8_t *at, uint32_t value) {
     memcpy(at, &word, sizeof word);
 }
 
+static void lay_head(uint8_t *made, size_t number, bool leaf, uint64_t lower, uint64_t upper) {
+    memcpy(made, &number, PAGE_WORD);
+    put_u16(made + PAGE_WORD + 2, leaf ? PAGE_LEAF : PAGE_BRANCH);
+    put_u16(made + PAGE_WORD + 4, (uint32_t)lower);
+    put_u16(made + PAGE_WORD + 6, (uint32_t)upper);
+}
+
+/* An entry of the leaf to be made; node: NULL: it proves nothing. */
+typedef struct refilled {
+    uint64_t number;
+    const uint8_t *node;
+} refilled_t;
+
+/* Where in the row that number belongs, which grows by it; NULL: its place is taken, or there is no room. */
+static refilled_t *refill_place(const page_refill_t *refill, refilled_t row[PAGE_REFILL_MAX], uint64_t *count,
+                                uint64_t number) {
+    if (number < refill->from || number >= refill->below) {
+        return NULL;
+    }
+    if (refill->each) {
+        refilled_t *place = &row[number - refill->from];
+        return place->node == NULL ? place : NULL;
+    }
+    bool behind = *count == 0 || row[*count - 1].number < number;
+    return behind && *count < PAGE_REFILL_MAX ? &row[(*count)++] : NULL;
+}
+
 static void find_kept(const uint8_t *damaged, uint32_t size, size_t number, page_refill_t *refill,
-                      const uint8_t *nodes[PAGE_REFILL_MAX]) {
+                      refilled_t row[PAGE_REFILL_MAX], uint64_t *count) {
     bool headed = page_head_judge(damaged, size, number, true) == NULL;
     for (uint32_t i = 0; headed && i < page_nodes(damaged); i++) {
         const uint8_t *node = page_node(damaged, size, i, true);
         bytes_t key = node != NULL ? page_node_key(node) : BYTES_NONE;
-        if (key.size != REFILL_KEY || memcmp(key.at, refill->prefix, PAGE_REFILL_PREFIX) != 0) {
+        if (key.size != REFILL_KEY || memcmp(key.at, refill->prefix, PAGE_REFILL_PREFIX) != 0
+            || !refill->keeps(refill->context, node)) {
             continue;
         }
-        uint64_t seq = load_be64(key.at + PAGE_REFILL_PREFIX);
-        if (seq >= refill->from && seq < refill->below && nodes[seq - refill->from] == NULL
-            && refill->keeps(refill->context, node)) {
-            nodes[seq - refill->from] = node;
+        uint64_t at = load_be64(key.at + PAGE_REFILL_PREFIX);
+        refilled_t *place = refill_place(refill, row, count, at);
+        if (place != NULL) {
+            *place = (refilled_t){.number = at, .node = node};
             refill->kept++;
         }
     }
 }
 
-bool page_refill(uint8_t *made, const uint8_t *damaged, uint32_t size, size_t number, page_refill_t *refill) {
-    const uint8_t *nodes[PAGE_REFILL_MAX] = {NULL};
-    uint64_t count = refill->below - refill->from;
-    uint64_t lower = PAGE_HEAD + 2 * count;
-    uint64_t upper = size;
+/* The row of what the leaf is to have. false: it is too long. */
+static bool refill_row(const uint8_t *damaged, uint32_t size, size_t number, page_refill_t *refill,
+                       refilled_t row[PAGE_REFILL_MAX], uint64_t *count) {
+    *count = refill->each ? refill->below - refill->from : 0;
     refill->kept = 0;
-    if (refill->below <= refill->from || count > PAGE_REFILL_MAX) {
+    if (refill->below <= refill->from || *count > PAGE_REFILL_MAX) {
         return false;
     }
-    find_kept(damaged, size, number, refill, nodes);
+    for (uint64_t i = 0; i < *count; i++) {
+        row[i].number = refill->from + i;
+    }
+    find_kept(damaged, size, number, refill, row, count);
+    if (*count == 0) {
+        row[(*count)++].number = refill->from;
+    }
+    return true;
+}
+
+bool page_refill(uint8_t *made, const uint8_t *damaged, uint32_t size, size_t number, page_refill_t *refill) {
+    refilled_t row[PAGE_REFILL_MAX] = {0};
+    uint64_t count;
+    if (!refill_row(damaged, size, number, refill, row, &count)) {
+        return false;
+    }
+    uint64_t lower = PAGE_HEAD + 2 * count;
+    uint64_t upper = size;
     for (uint64_t i = 0; i < count; i++) {
-        uint64_t long_as = nodes[i] != NULL ? node_end(nodes[i], 0, true) : PAGE_NODE_HEAD + REFILL_KEY + REFILL_VALUE;
+        const uint8_t *node = row[i].node;
+        uint64_t long_as = node != NULL ? node_end(node, 0, true) : PAGE_NODE_HEAD + REFILL_KEY + REFILL_VALUE;
         long_as = (long_as + 1) & ~UINT64_C(1);
         if (upper < lower + long_as) {
             return false;
         }
         upper -= long_as;
-        if (nodes[i] != NULL) {
-            memcpy(made + upper, nodes[i], (size_t)node_end(nodes[i], 0, true));
+        if (node != NULL) {
+            memcpy(made + upper, node, (size_t)node_end(node, 0, true));
         } else {
             put_u16(made + upper, REFILL_VALUE);
             put_u16(made + upper + 6, REFILL_KEY);
             memcpy(made + upper + PAGE_NODE_HEAD, refill->prefix, PAGE_REFILL_PREFIX);
-            store_be64(made + upper + PAGE_NODE_HEAD + PAGE_REFILL_PREFIX, refill->from + i);
+            store_be64(made + upper + PAGE_NODE_HEAD + PAGE_REFILL_PREFIX, row[i].number);
         }
         put_u16(made + PAGE_HEAD + 2 * i, (uint32_t)upper);
     }
-    memcpy(made, &number, PAGE_WORD);
-    put_u16(made + PAGE_WORD + 2, PAGE_LEAF);
-    put_u16(made + PAGE_WORD + 4, (uint32_t)lower);
-    put_u16(made + PAGE_WORD + 6, (uint32_t)upper);
+    lay_head(made, number, true, lower, upper);
     return true;
+}
+
+/* ---- a page of given entries ------------------------------------------------------------------------------------- */
+
+/* LMDB looks at no key of a branch's first node, and writes none. */
+static uint64_t entry_size(const page_entry_t *entry, bool leaf, uint32_t index) {
+    uint64_t size = PAGE_NODE_HEAD
+                    + (leaf        ? (uint64_t)entry->key.size + entry->value.size
+                       : index > 0 ? entry->key.size
+                                   : 0);
+    return (size + 1) & ~UINT64_C(1);
+}
+
+static void lay_entry(uint8_t *node, const page_entry_t *entry, bool leaf, uint32_t index) {
+    bytes_t key = leaf || index > 0 ? entry->key : BYTES_NONE;
+    uint64_t numbers = leaf ? entry->value.size : (uint64_t)entry->child;
+    put_u16(node, (uint32_t)(numbers & 0xffff));
+    put_u16(node + 2, (uint32_t)(numbers >> 16 & 0xffff));
+    put_u16(node + 4, leaf ? 0 : (uint32_t)(numbers >> 32 & 0xffff));
+    put_u16(node + 6, key.size);
+    uint8_t *end = bytes_write(node + PAGE_NODE_HEAD, key);
+    if (leaf) {
+        (void)bytes_write(end, entry->value);
+    }
+}
+
+bool page_make(uint8_t *made, uint32_t size, size_t number, bool leaf, const page_entry_t *entries, uint32_t count) {
+    uint64_t lower = PAGE_HEAD + (uint64_t)2 * count;
+    uint64_t upper = size;
+    for (uint32_t i = 0; i < count; i++) {
+        uint64_t long_as = entry_size(&entries[i], leaf, i);
+        if (upper < lower + long_as) {
+            return false;
+        }
+        upper -= long_as;
+        lay_entry(made + upper, &entries[i], leaf, i);
+        put_u16(made + PAGE_HEAD + (size_t)2 * i, (uint32_t)upper);
+    }
+    lay_head(made, number, leaf, lower, upper);
+    return count > 0;
 }

@@ -124,20 +124,30 @@ static inline bytes_t page_key(const uint8_t *page, uint32_t size, uint32_t inde
     return at + PAGE_NODE_HEAD + key.size <= size ? key : BYTES_NONE;
 }
 /* Makes a leaf anew of what a damaged one still has: its entries are those with the keys `prefix` and a number of 8
- * bytes, from `from` on and before `below`, each once. One that is gone, or that `keeps` does not want, has a value of
- * four bytes, which proves nothing. */
+ * bytes, from `from` on and before `below`, each once at most, that `keeps` wants. A value of four bytes, which proves
+ * nothing, is in the place of each other one (`each`), or of `from` where the leaf had none at all: LMDB knows no leaf
+ * without an entry. */
 #define PAGE_REFILL_PREFIX 4u
 #define PAGE_REFILL_MAX 1024u
 typedef struct page_refill {
     uint8_t prefix[PAGE_REFILL_PREFIX];
     uint64_t from;
     uint64_t below;
+    bool each; /* all of these numbers had an entry */
     bool (*keeps)(void *context, const uint8_t *node);
     void *context;
     uint32_t kept; /* so many were there still */
 } page_refill_t;
 /* false: they do not fit. made: zeros. */
 bool page_refill(uint8_t *made, const uint8_t *damaged, uint32_t size, size_t number, page_refill_t *refill);
+/* Makes a page of these entries, in their order: of a branch's the values are not looked at, and child is the page. */
+typedef struct page_entry {
+    bytes_t key;
+    bytes_t value;
+    size_t child;
+} page_entry_t;
+/* false: they do not fit. made: zeros. */
+bool page_make(uint8_t *made, uint32_t size, size_t number, bool leaf, const page_entry_t *entries, uint32_t count);
 /* The first page of a large value. */
 const char *page_overflow_judge(const uint8_t *page, uint32_t size, size_t number, uint32_t value_size);
 /* One value of the free list: how many numbers, then the numbers, from the highest to the lowest. */

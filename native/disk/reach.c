@@ -32,6 +32,10 @@ struct reach {
     level_t levels[LEVELS];
     size_t where;
     const char *wrong;
+    size_t expected; /* 0: none */
+    bool placed;     /* it is of the tree that is gone through, or of an earlier one */
+    bool counts;     /* of the tree that is gone through */
+    reach_place_t place;
 };
 
 static const char free_in_use[] = "the list of free pages names one that is in use";
@@ -67,6 +71,15 @@ const char *reach_wrong(const reach_t *reach, size_t *page) {
     return reach->wrong;
 }
 
+void reach_expect(reach_t *reach, size_t page) {
+    reach->expected = page;
+}
+
+bool reach_place(const reach_t *reach, reach_place_t *place) {
+    *place = reach->place;
+    return reach->placed;
+}
+
 bool reach_is_apart(const reach_t *reach) {
     return !reach->doubtful;
 }
@@ -87,6 +100,67 @@ static bool reach_mark(uint8_t *bits, size_t page) {
     bool before = reach_has(bits, page);
     bits[page / 8] |= (uint8_t)(1u << (page % 8));
     return before;
+}
+
+bool reach_is_orphan(const reach_t *reach, size_t page) {
+    return !reach_has(reach->used, page) && !reach_has(reach->listed, page);
+}
+
+/* ---- the page that is expected to be damaged --------------------------------------------------------------------- */
+
+static uint32_t place_key(uint8_t to[REACH_KEY_MAX], bytes_t key) {
+    bool fits = key.size <= REACH_KEY_MAX;
+    if (fits && key.size > 0) {
+        memcpy(to, key.at, key.size);
+    }
+    return fits ? key.size : 0;
+}
+
+static bool of_database(tree_kind_t kind) {
+    return kind == TREE_PLAIN || kind == TREE_LARGE;
+}
+
+/* The bounds are those of the nearest level above that has one on that side. */
+static void place_note(reach_t *reach, size_t number, unsigned below) {
+    reach_place_t *place = &reach->place;
+    reach->placed = reach->counts = true;
+    place->page = number;
+    place->below = below;
+    for (unsigned i = 0; i < reach->depth; i++) {
+        const level_t *level = &reach->levels[i];
+        if (!of_database(level->kind) || level->below == 0 || level->next == 0) {
+            continue;
+        }
+        const uint8_t *node = page_node(level->page, reach->meta.page_size, level->next - 1u, false);
+        const uint8_t *next =
+            level->next < level->count ? page_node(level->page, reach->meta.page_size, level->next, false) : NULL;
+        if (node != NULL && level->next > 1) {
+            place->low_size = place_key(place->low, page_node_key(node));
+        }
+        if (next != NULL) {
+            place->high_size = place_key(place->high, page_node_key(next));
+        }
+    }
+}
+
+static void place_count(reach_t *reach, unsigned below, tree_kind_t kind) {
+    if (of_database(kind) && (!reach->placed || reach->counts)) {
+        reach->place.seen_branches += below > 0;
+        reach->place.seen_leaves += below == 0;
+    }
+}
+
+/* A database begins: what was counted of the one before counts if the page is of it. */
+static void place_database(reach_t *reach, bytes_t name, const uint8_t *db) {
+    reach_place_t *place = &reach->place;
+    reach->counts = false;
+    if (reach->placed) {
+        return;
+    }
+    *place = (reach_place_t){.branches = page_word(db + 8), .leaves = page_word(db + 8 + PAGE_WORD)};
+    if (name.size < REACH_NAME_MAX) {
+        memcpy(place->name, name.at, name.size);
+    }
 }
 
 /* The list is what is damaged: a page of a tree says its own number. */
@@ -119,7 +193,15 @@ static bool reach_use(reach_t *reach, size_t first, size_t count) {
 static void reach_enter(reach_t *reach, size_t number, unsigned below, tree_kind_t kind) {
     uint32_t size = reach->meta.page_size;
     bool leaf = below == 0;
-    if (!reach_use(reach, number, 1) || (leaf && kind == TREE_PLAIN)) {
+    bool expected = reach->expected != 0 && number == reach->expected;
+    if (!reach_use(reach, number, 1)) {
+        return;
+    }
+    place_count(reach, below, kind);
+    if (expected) {
+        place_note(reach, number, below);
+    }
+    if (leaf && kind == TREE_PLAIN) {
         return;
     }
     reach->looked = true;
@@ -131,7 +213,7 @@ static void reach_enter(reach_t *reach, size_t number, unsigned below, tree_kind
         wrong = "the disk does not give it";
     }
     if (wrong != NULL) {
-        bool doubtful = reach->doubtful || !leaf || kind != TREE_LARGE;
+        bool doubtful = reach->doubtful || ((!leaf || kind != TREE_LARGE) && !expected);
         reach_tell(reach, number, wrong);
         reach->doubtful = doubtful;
         return;
@@ -195,6 +277,7 @@ static void reach_name(reach_t *reach, const level_t *level, const uint8_t *node
         return;
     }
     const uint8_t *db = page_node_data(node);
+    place_database(reach, page_node_key(node), db);
     bool large = page_word(db + 8 + 2 * PAGE_WORD) > 0;
     reach_tree(reach, page_db_read(db), large ? TREE_LARGE : TREE_PLAIN);
 }

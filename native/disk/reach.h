@@ -16,6 +16,8 @@
 
 #include "disk/tree.h"
 
+#define REACH_NAME_MAX 32u /* of a database, with its end */
+
 typedef struct reach reach_t;
 
 /* Of the commit that trees read now; trees are the caller's, whose map this reads, until reach_close. */
@@ -24,6 +26,23 @@ void reach_close(reach_t *reach); /* NULL is fine */
 /* Goes on until that time (thread_elapsed_ns), or until there is damage to tell. STATUS_AGAIN: there is more to do.
  * STATUS_CORRUPT, at the end: a page is both. STATUS_OK: none is, of all that could be reached. */
 LEAF_MUST_USE status_t reach_step(reach_t *reach, int64_t until_ns);
+/* The place of a page in its tree, and that tree. */
+#define REACH_KEY_MAX 511u
+typedef struct reach_place {
+    size_t page;
+    unsigned below;               /* levels; 0: a leaf */
+    char name[REACH_NAME_MAX];    /* of the database; empty: it is of another tree */
+    uint32_t low_size, high_size; /* bounds of its keys; 0: none */
+    uint8_t low[REACH_KEY_MAX], high[REACH_KEY_MAX];
+    uint64_t branches, leaves;           /* as the database says .. */
+    uint64_t seen_branches, seen_leaves; /* .. and as they were reached, with the page itself */
+} reach_place_t;
+/* That page is known to be damaged: it is no doubt, and its place is noted. */
+void reach_expect(reach_t *reach, size_t page);
+/* At the end. false: nothing leads to it. */
+bool reach_place(const reach_t *reach, reach_place_t *place);
+/* At the end: is it neither used nor on the list? Then it hung from a damaged page, or is nobody's. */
+bool reach_is_orphan(const reach_t *reach, size_t page);
 /* At the end: were the lists and all branches sound, and no page reached twice? Then a leaf that is damaged is that
  * leaf, and no page of others to which damage leads. */
 bool reach_is_apart(const reach_t *reach);

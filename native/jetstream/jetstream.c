@@ -170,6 +170,8 @@ static void report_alarms(js_t *js, store_t *store) {
             entry->event.code = alarm.code;
             entry->event.target = alarm.stream;
             entry->event.arg = alarm.seq;
+            entry->event.arg2 = alarm.upto;
+            entry->event.token = alarm.certain;
         }
         event_post(js->exchange, entry);
     }

@@ -5,25 +5,47 @@
 
 #include "store/copying.h"
 #include "store/core.h"
+#include "store/fill.h"
 
 #define COPY_AGAIN_NS (600 * NS_PER_SECOND)
 
-void store_alarm(store_t *store, uint32_t code, uint32_t stream, uint64_t seq, const char *format, ...) {
+/* NULL: there is no room. */
+static store_alarm_t *alarm_new(store_t *store, uint32_t code, uint32_t stream, uint64_t seq) {
     if (store->alarms.count == STORE_ALARMS_MAX) {
         store->alarms.dropped++;
-        return;
+        return NULL;
     }
     store_alarm_t *alarm = &store->alarms.at[(store->alarms.begin + store->alarms.count) % STORE_ALARMS_MAX];
     store->alarms.count++;
     *alarm = (store_alarm_t){.code = code, .stream = stream, .seq = seq};
-    va_list arguments;
-    va_start(arguments, format);
-    (void)vsnprintf(alarm->text, sizeof alarm->text, format, arguments);
-    va_end(arguments);
+    return alarm;
+}
+
+void store_alarm(store_t *store, uint32_t code, uint32_t stream, uint64_t seq, const char *format, ...) {
+    store_alarm_t *alarm = alarm_new(store, code, stream, seq);
+    if (alarm != NULL) {
+        va_list arguments;
+        va_start(arguments, format);
+        (void)vsnprintf(alarm->text, sizeof alarm->text, format, arguments);
+        va_end(arguments);
+    }
+}
+
+void store_tell_hole(store_t *store, uint32_t stream, const hole_t *hole) {
+    store_alarm_t *alarm = alarm_new(store, ALARM_HOLE, stream, hole->from);
+    if (alarm != NULL) { /* else the next start finds its record */
+        alarm->upto = hole->upto;
+        alarm->certain = hole->certain;
+    }
 }
 
 void store_damaged(store_t *store, uint64_t count) {
     store->alarms.damage += count;
+}
+
+void store_damage_mended(store_t *store) {
+    store_damaged(store, 1);
+    store->alarms.owned++;
 }
 
 /* Was that alarmed lately? A consumer asks again for what is pending; and an advisory that follows from an alarm may be

@@ -1,6 +1,5 @@
 /* core.h: what the store's own files share: the two structs behind store.h's handles, whose parts have one file each
- * that writes to them, and inner functions, grouped by the file that has them; more of those in the headers of parts,
- * overlay.h, message.h and lifecycle.h. Nobody outside native/store and native/recovery includes this.
+ * that writes to them, and inner functions by their files. Nobody outside native/store and native/recovery includes it.
  *
  *   append, delete, purge, expire --> overlay (ops into the open batch, notes in the memtable)
  *   read, count, subjects         --> overlay over LMDB's snapshot
@@ -27,6 +26,7 @@
 #include "store/log.h"
 #include "store/mending.h"
 #include "store/notes.h"
+#include "store/reckon.h"
 #include "store/room.h"
 #include "store/timeline.h"
 
@@ -94,6 +94,7 @@ struct store_stream { /* only stream.c writes to it */
     timeline_t timeline;
     aging_t aging;
     ids_t ids;
+    doubt_t doubt;
     store_tally_t *tallies;  /* only tally.c: counts that are to stay exact */
     struct gaps *gaps;       /* only read.c: long rows of sequences without a message, NULL: none are known */
     struct follow *follows;  /* only follow.c: patterns whose newest message is known or looked for */
@@ -101,7 +102,7 @@ struct store_stream { /* only stream.c writes to it */
     struct recount *recount; /* only recount.c: a damaged head that is counted again, NULL: none was */
 };
 
-/* From the open batch to the journal, and from there to a checkpoint. Numbers are of batches, ends are positions. */
+/* From the open batch to the journal, and to a checkpoint. Numbers are of batches, ends are positions. */
 typedef struct pipeline {   /* only store.c and lifecycle.c write to it */
     uint64_t first_batch;   /* number before the first one of this run */
     uint64_t durable;       /* number */
@@ -179,6 +180,7 @@ struct store {               /* only lifecycle.c writes to it */
     cursor_t cursor;
     trouble_t trouble;
     patching_t patching;
+    reckoning_t reckoning;
     ledgers_t ledgers;
     lingering_t linger;
     lazy_t lazy;
@@ -203,8 +205,7 @@ static inline int64_t stream_wall(const store_stream_t *stream) {
 }
 
 /* ---- adopt.c ----------------------------------------------------------------------------------------------------- */
-/* Makes the batches in [from, to) of the ring part of the overlay: LMDB had no room for them when it was opened. */
-LEAF_MUST_USE status_t adopt_batches(store_t *store, uint64_t from, uint64_t to);
+LEAF_MUST_USE status_t adopt_batches(store_t *store, uint64_t from, uint64_t to); /* for which LMDB had no room */
 LEAF_MUST_USE status_t adopt_stream(store_stream_t *stream); /* a stream's own part of that, when it is opened */
 void adopted_drop(store_t *store);                           /* the ring was freed up to somewhere */
 void adopted_free(store_t *store);

@@ -26,6 +26,7 @@
 #include "store/follow.h"
 #include "store/message.h"
 #include "store/overlay.h"
+#include "store/reckon.h"
 #include "store/record.h"
 #include "store/retention.h"
 #include "text/subject.h"
@@ -78,6 +79,7 @@ static status_t hole_advance(store_stream_t *stream, const hole_t *hole, uint64_
     uint8_t value[HOLE_SIZE];
     hole_key(key, stream->id, hole->upto);
     if (seq >= hole->upto) {
+        reckon_hole(stream, false);
         return store_record_delete(stream->store, RECORD_HOLE, bytes_of(key, sizeof key));
     }
     const hole_t rest = {.from = seq + 1, .upto = hole->upto, .certain = hole->certain};
@@ -94,6 +96,9 @@ status_t store_holes_forget(store_stream_t *stream) {
     store_be32(id, stream->id);
     bytes_t prefix = bytes_of(id, sizeof id);
     key_record(&first, RECORD_HOLE, prefix);
+    while (stream->doubt.holes > 0) {
+        reckon_hole(stream, false);
+    }
     status_t status = env_seek(stream->store->env, DB_RECORDS, key_bytes(&first), &key, &value);
     if (status == STATUS_OK && bytes_starts(key, key_bytes(&first))) {
         return store_record_delete_prefix(stream->store, RECORD_HOLE, prefix);
@@ -344,6 +349,7 @@ static void filling_put(const filling_t *filling, head_entry_t *entry, int64_t a
     write_one(stream, seq, filling->message, &position);
     if (filling->replaces) {
         read_filled(stream);
+        reckon_disturb(stream); /* the commit before has a damaged one there */
         return;
     }
     head_t *head = &entry->head;

@@ -92,6 +92,7 @@ status_t store_run(store_t *store, keeper_mark_t checkpoint, keeper_mark_t end) 
 
 bool store_end(store_t *store) {
     mending_end(store);
+    reckon_end(store);
     if (!store_batch_empty(store)) {
         carried_forget(store);
         store_seal(store);

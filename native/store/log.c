@@ -9,6 +9,7 @@
 #include "store/core.h"
 #include "store/message.h"
 #include "store/overlay.h"
+#include "store/reckon.h"
 
 #define STATE_FIXED_SIZE (VALUE_CRC_SIZE + 7 * 8 + 2)
 #define FIRST_STEPS 64 /* over deleted messages, when the first one goes: the rest in later turns */
@@ -284,6 +285,7 @@ static void believe_room(store_stream_t *stream) {
         alarm_lost(stream, log->messages - room);
         stream->corrupt++;
         log_lose(stream, log->messages - room, 0);
+        reckon_disturb(stream);
     }
 }
 
@@ -333,6 +335,20 @@ static void log_lose_all(store_stream_t *stream) {
     log_lose(stream, log->messages, log->bytes);
     log->first_known = log->first_open = false;
     log->first_seq = log->last_seq + 1;
+    reckon_disturb(stream);
+}
+
+void log_reckoned(store_stream_t *stream, int64_t messages, int64_t bytes) {
+    log_t *log = &stream->log;
+    uint64_t less = messages > 0 ? number_least((uint64_t)messages, log->messages) : 0;
+    uint64_t room = log->last_seq + 1 - log->first_seq - log->messages;
+    if (less == log->messages) {
+        log_lose_all(stream);
+        return;
+    }
+    stream_touch(stream);
+    log_lose(stream, less, bytes > 0 ? number_least((uint64_t)bytes, log->bytes) : 0);
+    log_gain(stream, messages < 0 ? number_least((uint64_t)-messages, room) : 0, bytes < 0 ? (uint64_t)-bytes : 0);
 }
 
 void log_believe_empty(store_stream_t *stream) {

@@ -87,6 +87,8 @@ void log_skip(store_stream_t *stream, uint64_t seq, const message_record_t *mess
 bool log_remove(store_stream_t *stream, uint64_t seq, uint64_t bytes, uint32_t *steps);
 /* It has got what another one has, whose numbers these are. */
 void log_copied(store_stream_t *stream, const log_t *said);
+/* It was counted again: so much too many were its messages and bytes. */
+void log_reckoned(store_stream_t *stream, int64_t messages, int64_t bytes);
 void log_subject_born(store_stream_t *stream);
 /* All of them at once, and their subjects: the heads are the caller's. */
 void log_remove_all(store_stream_t *stream);

@@ -1,14 +1,17 @@
 /* mending.c: a damaged page of data.mdb was met, by a read or by what is to be written.
  *
  *     a leaf of a stream's own messages     made anew in its place, in moments, by steps of a turn (disk/env_patch.c):
- *     that has each of its sequences        what was on it is damaged messages from then on, or is still there
+ *                                           what is still there stays
+ *       .. that has each of its sequences   each other one is a damaged message from then on
+ *       .. with messages removed            the others are lost, or had been removed: nobody knows which
+ *     a branch, and a leaf of records       made anew of other pages, and nothing is lost (disk/env_regrow.c)
  *     any other page                        what is on it is not known until a start mends the store (recovery/mend.c);
  *                                           the start is asked for when writes or consumers stand before it
  *     streams that other servers have       a start, too: it makes this disk another one, and they copy it
  *
  * Whether each sequence had a message is what the stream's numbers say: as many messages as there are sequences from
  * the first to the last. Where some were removed from the middle, which ones is not known without their page, and what
- * would be told as damaged may have been removed.
+ * would be told as damaged may have been removed. The stream's numbers and heads are counted again then (reckon.h).
  *
  * A stream that has an origin fetches from there what was on the page: the hole is noted as a start would (fill.h).
  */
@@ -24,6 +27,7 @@
 #include "store/core.h"
 #include "store/fill.h"
 #include "store/ledger.h"
+#include "store/reckon.h"
 #include "store/record.h"
 
 #define MEND_AGAIN_NS (120 * NS_PER_SECOND)
@@ -118,7 +122,7 @@ static bool is_dense(const store_stream_t *stream) {
 static bool begin_patch(store_t *store, const env_wrong_t *wrong) {
     patching_t *patching = &store->patching;
     const store_stream_t *stream = stream_with(store, wrong->stream);
-    if (stream == NULL || store->options.memory || store->ledgers.count > LEDGERS_OWN || !is_dense(stream)
+    if (stream == NULL || store->options.memory || store->ledgers.count > LEDGERS_OWN || stream->log.stopped
         || wrong->page + 1 == store->trouble.wrong_page) {
         return false;
     }
@@ -129,58 +133,124 @@ static bool begin_patch(store_t *store, const env_wrong_t *wrong) {
     return status == STATUS_OK || status == STATUS_EXISTS;
 }
 
+/* A leaf that was made anew, and what it was of. */
+typedef struct patched {
+    uint64_t from;
+    uint64_t below;
+    bool each; /* all of these had a message */
+    uint32_t kept;
+} patched_t;
+
+/* Of the last leaf: behind the stream's last sequence, in the commit in which it was met. 0: that is not known. */
+static uint64_t end_in_commit(env_patch_t *patch, const store_stream_t *stream) {
+    store_key_t key;
+    bytes_t value = BYTES_NONE;
+    log_t said;
+    log_key(&key, stream->id);
+    bool sound = env_patch_get(patch, DB_RECORDS, key_bytes(&key), &value) == STATUS_OK
+                 && value_sound(key_bytes(&key), value)
+                 && log_read(&said, bytes_after(value, VALUE_CRC_SIZE)) == STATUS_OK;
+    return sound ? said.last_seq + 1 : 0;
+}
+
 /* Only sequences that are the stream's are damaged from then on; of what lies below its first one an entry is left. */
-static status_t write_patch(store_t *store, store_stream_t *stream, uint64_t *from, uint64_t *below, uint32_t *kept) {
+static status_t write_patch(store_t *store, const store_stream_t *stream, patched_t *patched) {
+    env_patch_t *patch = store->patching.patch;
     uint64_t low, high;
-    env_patch_range(store->patching.patch, &low, &high);
-    *from = number_most(low, stream->log.first_seq);
-    *from = number_least(*from, high - 1);
-    *below = high;
-    if (!is_dense(stream) || high > stream->log.last_seq + 1) {
+    env_patch_range(patch, &low, &high);
+    high = high != 0 ? high : end_in_commit(patch, stream);
+    if (high == 0) {
         return STATUS_CORRUPT;
     }
-    return env_patch_write(store->patching.patch, *from, high, kept);
+    patched->from = number_most(low, stream->log.first_seq);
+    patched->from = number_least(patched->from, high - 1);
+    patched->below = high;
+    patched->each = is_dense(stream) && high <= stream->log.last_seq + 1;
+    return env_patch_write(patch, patched->from, high, patched->each, &patched->kept);
 }
 
 /* Its origin is asked for what the hole had; nobody is, where there is none. Without room it stays damaged. */
-static void note_hole(store_stream_t *stream, uint64_t from, uint64_t below) {
+static void note_hole(store_stream_t *stream, const patched_t *patched) {
     uint8_t key[HOLE_KEY_SIZE];
     uint8_t value[HOLE_SIZE];
-    const hole_t hole = {.from = from, .upto = below - 1, .certain = true};
+    const hole_t hole = {.from = patched->from, .upto = patched->below - 1, .certain = patched->each};
     hole_key(key, stream->id, hole.upto);
     hole_write(value, &hole);
     status_t status =
         store_record_put(stream->store, RECORD_HOLE, bytes_of(key, sizeof key), bytes_of(value, HOLE_SIZE));
-    (void)status;
+    if (status == STATUS_OK) {
+        store_tell_hole(stream->store, stream->id, &hole);
+        reckon_hole(stream, true);
+    }
+}
+
+static void tell_patched(store_t *store, uint32_t stream, const patched_t *patched) {
+    const patching_t *patching = &store->patching;
+    unsigned long long page = patching->page, first = patched->from, last = patched->below - 1;
+    if (patched->each) {
+        store_alarm(store, ALARM_CORRUPT, stream, patched->from,
+                    "data.mdb, page %llu: %s: it was made anew; of messages %llu to %llu of stream %u, which were on "
+                    "it, %llu are damaged from now on",
+                    page, patching->what, first, last, stream,
+                    (unsigned long long)(patched->below - patched->from - patched->kept));
+    } else {
+        store_alarm(store, ALARM_CORRUPT, stream, patched->from,
+                    "data.mdb, page %llu: %s: it was made anew; of messages %llu to %llu of stream %u, %u that were "
+                    "on it are still there, and the others are lost, or had been removed",
+                    page, patching->what, first, last, stream, patched->kept);
+    }
 }
 
 static void end_patch(store_t *store, status_t status) {
     patching_t *patching = &store->patching;
     store_stream_t *stream = stream_with(store, patching->stream);
-    uint64_t from = 0, below = 0;
-    uint32_t kept = 0;
+    patched_t patched = {0};
     status = status == STATUS_OK && stream == NULL ? STATUS_NOT_FOUND : status;
-    status = status == STATUS_OK ? write_patch(store, stream, &from, &below, &kept) : status;
+    status = status == STATUS_OK ? write_patch(store, stream, &patched) : status;
     mending_end(store);
     if (status != STATUS_OK) {
         tell_wrong(store, patching->page, patching->what);
         return;
     }
     store_damaged(store, 1);
-    store_alarm(
-        store, ALARM_CORRUPT, stream->id, from,
-        "data.mdb, page %llu: %s: it was made anew; of messages %llu to %llu of stream %u, which were on it, %llu "
-        "are damaged from now on",
-        (unsigned long long)patching->page, patching->what, (unsigned long long)from, (unsigned long long)(below - 1),
-        stream->id, (unsigned long long)(below - from - kept));
-    if (kept < below - from) {
-        note_hole(stream, from, below);
+    tell_patched(store, stream->id, &patched);
+    if (!patched.each || patched.kept < patched.below - patched.from) {
+        note_hole(stream, &patched);
+        reckon_want(stream);
     }
 }
 
 void mending_end(store_t *store) {
     env_patch_end(store->patching.patch);
+    env_regrow_end(store->patching.regrow);
     store->patching.patch = NULL;
+    store->patching.regrow = NULL;
+}
+
+/* ---- another page ------------------------------------------------------------------------------------------------ */
+
+/* true: it is under way. What a leaf of messages had is nowhere else. */
+static bool begin_regrow(store_t *store, const env_wrong_t *wrong) {
+    patching_t *patching = &store->patching;
+    if (store->options.memory || wrong->stream != 0 || wrong->page + 1 == store->trouble.wrong_page) {
+        return false;
+    }
+    patching->page = wrong->page;
+    patching->what = wrong->what;
+    return env_regrow_begin(store->env, wrong->page, &patching->regrow) == STATUS_OK;
+}
+
+/* Streams that other servers have are as they were. */
+static void end_regrow(store_t *store, status_t status, const char *how) {
+    const patching_t *patching = &store->patching;
+    mending_end(store);
+    if (status != STATUS_OK) {
+        tell_wrong(store, patching->page, patching->what);
+        return;
+    }
+    store_damage_mended(store);
+    store_alarm(store, ALARM_CORRUPT, 0, 0, "data.mdb, page %llu: %s: it was made anew %s, and nothing is lost",
+                (unsigned long long)patching->page, patching->what, how);
 }
 
 /* ---- each tick --------------------------------------------------------------------------------------------------- */
@@ -189,10 +259,10 @@ void mending_end(store_t *store) {
 static bool take_wrong(store_t *store) {
     env_wrong_t wrong;
     bool news = env_wrong(store->env, &store->trouble.wrongs, &wrong);
-    if (LEAF_LIKELY(!news || (store->patching.patch != NULL && wrong.page == store->patching.page))) {
-        return false;
+    if (LEAF_LIKELY(!news) || mending_runs(&store->patching)) {
+        return false; /* another one is met again by who needs it */
     }
-    if (store->patching.patch == NULL && begin_patch(store, &wrong)) {
+    if (begin_patch(store, &wrong) || begin_regrow(store, &wrong)) {
         return false;
     }
     tell_wrong(store, wrong.page, wrong.what);
@@ -220,6 +290,13 @@ void mending_tick(store_t *store) {
         status_t status = env_patch_step(store->patching.patch, thread_elapsed_ns() + PATCH_STEP_NS);
         if (status != STATUS_AGAIN) {
             end_patch(store, status);
+        }
+    }
+    if (LEAF_UNLIKELY(store->patching.regrow != NULL)) {
+        const char *how = "";
+        status_t status = env_regrow_step(store->patching.regrow, thread_elapsed_ns() + PATCH_STEP_NS, &how);
+        if (status != STATUS_AGAIN) {
+            end_regrow(store, status, how);
         }
     }
     take_shared(store, wrong);

@@ -7,14 +7,18 @@
 #include "disk/env.h"
 #include "store/store.h"
 
-/* A damaged leaf that is being made anew. */
+/* A damaged page that is being made anew. */
 typedef struct patching { /* only mending.c writes to it */
-    env_patch_t *patch;   /* NULL: there is none */
+    env_patch_t *patch;   /* a leaf of messages; NULL: there is none */
+    env_regrow_t *regrow; /* another one, likewise */
     uint64_t page;
     const char *what;
     uint32_t stream;
 } patching_t;
 
+static inline bool mending_runs(const patching_t *patching) {
+    return patching->patch != NULL || patching->regrow != NULL;
+}
 /* Takes up what reads and writes met, in each tick. */
 void mending_tick(store_t *store);
 /* Ends what is under way. Before env_close. */

@@ -387,6 +387,7 @@ static void take_news(store_t *store) {
     take_trouble(store);
     take_unread(store);
     mending_tick(store);
+    reckon_tick(store);
 }
 
 void store_tick(store_t *store, moment_t now) {
@@ -427,10 +428,11 @@ bool store_gathers(const store_t *store) {
 }
 
 int64_t store_next_deadline(const store_t *store) {
-    if (LEAF_UNLIKELY(store->patching.patch != NULL)) {
+    if (LEAF_UNLIKELY(mending_runs(&store->patching))) {
         return store->turn.now_mono;
     }
-    int64_t deadline = store->turn.background_at;
+    int64_t deadline = reckon_deadline(store);
+    deadline = store->turn.background_at < deadline ? store->turn.background_at : deadline;
     if (store_gathers(store) && !store_batch_empty(store)) {
         int64_t until = lazy_waits(store) ? store->lazy.until : store->pipeline.gather.until;
         deadline = until < deadline ? until : deadline;

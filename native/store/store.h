@@ -11,12 +11,10 @@
  *      keeper thread                           applies durable batches to LMDB; its commit is a checkpoint, which takes
  *                                              them out of the overlay
  *
- * What waits for durability (acks, API replies) is kept by plane/ under the batch number that store_batch() gave at the
- * time of the change. The store sends nothing to anybody.
+ * What waits for durability (acks, API replies) is kept by plane/ under the number that store_batch() gave then.
  *
  * Changes that find no room in the ring of batches say STATUS_FULL (appends: APPEND_NO_SPACE) and have done nothing.
- * Publishers are refused while an eighth of the ring is left, so deletions and records meet that only when the disk has
- * refused all for long.
+ * Publishers are refused while an eighth of the ring is left: deletions and records meet that when the disk fails long.
  *
  * Two stores may live in a process (file and memory streams): the memory one has no journal; its batches are durable at
  * once. Times come in as moment_t; the store asks no clock. A stamp never runs backwards within a stream.
@@ -99,6 +97,8 @@ typedef struct store_alarm {
     uint32_t code; /* ALARM_* of abi.h */
     uint32_t stream;
     uint64_t seq;
+    uint64_t upto; /* of ALARM_HOLE .. */
+    bool certain;  /* .. likewise: fill.h */
     char text[256];
 } store_alarm_t;
 /* false: none left. Bounded; when it overflows the newest are counted in stats, not kept. */

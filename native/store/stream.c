@@ -32,6 +32,7 @@ void stream_release(store_stream_t *stream) {
     follows_end(stream);
     free(stream->gaps);
     recount_end(stream);
+    reckon_leave(stream);
     dedupe_end(stream);
     free(stream);
 }

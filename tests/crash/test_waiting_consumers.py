@@ -93,13 +93,14 @@ def test_a_copy_gets_past_a_page_that_is_made_anew_while_its_origin_runs(tmp_pat
 
 
 @pytest.mark.parametrize("name", COPIES)
-def test_a_copy_gets_past_a_page_for_which_its_origin_begins_again(tmp_path: Path, name: str) -> None:
+def test_a_copy_gets_past_a_page_of_a_stream_with_removed_messages(tmp_path: Path, name: str) -> None:
+    """Nobody knows which ones had been removed: what is lost is gone, and the stream is counted again."""
     with copied(tmp_path, name, removed=True) as (hub, box):
-        eventually(lambda: "The daemon begins again" in box.log, lambda: box.log, seconds=PATIENCE_S)
-        assert "consumers wait for messages on a damaged page" in box.log
-        eventually(lambda: "it was made anew" in box.log, lambda: box.log)
+        eventually(lambda: "it was made anew" in box.log, lambda: box.log, seconds=PATIENCE_S)
         found = asyncio.run(until_last(hub, name, box))
+        assert "The daemon begins again" not in box.log
+        assert 0 < len(words()) - len(found) < 100, "one page"
+        eventually(lambda: "was counted again" in box.log, lambda: box.log, seconds=PATIENCE_S)
         left = asyncio.run(info(box, "T"))["state"]["messages"]
-        assert 0 < len(words()) - left < 100, "one page"
-        assert len(found) == left
+        assert left - len(found) in (0, 1), "a damaged one stands for a page of which nothing is left"
         assert [one for one in words() if one in set(found)] == found, "in their order, each once"

@@ -2,138 +2,7 @@
  * (store/mending.c). Everything else is as it was, in the running store and behind a start. What that is not for stays
  * unknown until a start, as it was: streams with removed messages, branches, and numbers of pages that became others.
  */
-#include "disk/tree.h"
-#include "recovery/pages.h"
-#include "store_rig.h"
-
-#define MESSAGES 3000u
-#define PAGE 4096u
-
-static rig_t rig;
-static store_stream_t *stream;
-
-static void text_of(uint64_t seq, char room[64]) {
-    snprintf(room, 64, "payload %llu of some length, so that pages fill", (unsigned long long)seq);
-}
-
-static void put(store_stream_t *to, unsigned from, unsigned upto) {
-    for (unsigned i = from; i <= upto; i++) {
-        char subject[32], room[64];
-        snprintf(subject, sizeof subject, "patch.%u", i % 40);
-        text_of(i, room);
-        append_t append = {.subject = text(subject), .payload = text(room)};
-        CHECK_EQ_U64(APPEND_STORED, rig_append(&rig, to, &append).verdict);
-    }
-    rig_sync(&rig);
-}
-
-static void begin(stream_config_t config) {
-    rig = (rig_t){.in_memory = true, .options = {.journal_size = 4 << 20}};
-    rig_open(&rig);
-    stream = rig_stream(&rig, 1, config);
-    put(stream, 1, MESSAGES);
-    put(rig_stream(&rig, 2, rig_config()), 1, 50);
-    rig_checkpoint(&rig);
-    rig_checkpoint(&rig);
-}
-
-/* ---- damage ------------------------------------------------------------------------------------------------------ */
-
-static void read_first(uint8_t first[2 * PAGE]) {
-    (void)rig_read_at(&rig, "data.mdb", first, 2 * PAGE, 0);
-}
-
-static uint64_t newest(const uint8_t first[2 * PAGE]) {
-    page_meta_t metas[2];
-    CHECK(page_meta_read(first, 0, &metas[0]) && page_meta_read(first + PAGE, 1, &metas[1]));
-    return metas[0].commit > metas[1].commit ? metas[0].commit : metas[1].commit;
-}
-
-/* The page of the stream's tree that has a message, `above` levels above its leaf, and the keys on that leaf. */
-static off_t page_of(uint64_t seq, unsigned above, uint64_t *from, uint64_t *upto) {
-    char path[RIG_PATH];
-    uint8_t first[2 * PAGE], leaf[PAGE];
-    trees_t trees = {0};
-    tree_cursor_t cursor = {0};
-    tree_entry_t entry;
-    page_db_t db;
-    store_key_t key;
-    uint64_t large;
-    read_first(first);
-    rig_path(&rig, "data.mdb", path);
-    int fd = open(path, O_RDONLY);
-    CHECK_EQ_I64(STATUS_OK, trees_open(&trees, fd, 64 << 20));
-    CHECK_EQ_I64(STATUS_OK, trees_renew(&trees, newest(first)));
-    CHECK_EQ_I64(STATUS_OK, trees_find(&trees, "m00000001", &db, &large));
-    key_message(&key, 1, seq);
-    CHECK_EQ_I64(STATUS_OK, tree_seek(&trees, db, key_bytes(&key), &cursor, &entry));
-    off_t at = (off_t)page_word(cursor.page[cursor.depth - 1u - above]) * PAGE;
-    off_t of_leaf = (off_t)page_word(cursor.page[cursor.depth - 1u]) * PAGE;
-    trees_close(&trees);
-    close(fd);
-    (void)rig_read_at(&rig, "data.mdb", leaf, PAGE, of_leaf);
-    *from = load_be64(page_node_key(page_node(leaf, PAGE, 0, true)).at + 4);
-    *upto = load_be64(page_node_key(page_node(leaf, PAGE, page_nodes(leaf) - 1, true)).at + 4);
-    return at;
-}
-
-typedef enum how { ZEROS, GARBAGE, HEAD, OFFSET, HOWS } how_t;
-
-static void spoil(off_t at, how_t how) {
-    uint8_t page[PAGE];
-    (void)rig_read_at(&rig, "data.mdb", page, PAGE, at);
-    switch (how) {
-    case ZEROS: memset(page, 0, PAGE); break;
-    case GARBAGE:
-        for (uint32_t i = 0; i < PAGE; i++) page[i] = (uint8_t)(i * 167 + 13);
-        break;
-    case HEAD: page[10] ^= 0x40; break;
-    default: page[16] ^= 0x04; break; /* where its first node lies */
-    }
-    rig_write_at(&rig, "data.mdb", page, PAGE, at);
-}
-
-/* Until nothing is under way any more; pages are judged again each second. */
-static void ticks(void) {
-    rig_pass(&rig, NS_PER_SECOND);
-    for (int i = 0; i < 200; i++) {
-        store_tick(rig.store, rig.now);
-    }
-}
-
-static bool is_marked(void) {
-    return rig_there(&rig, "data.mdb.suspect");
-}
-
-/* How many are damaged; each other one is as it was put, and none is not there, or not known. */
-static uint64_t damaged_of(uint64_t from, uint64_t upto) {
-    uint64_t damaged = 0;
-    for (uint64_t seq = from; seq <= upto; seq++) {
-        stored_message_t message;
-        char room[64];
-        entry_outcome_t outcome = store_read(stream, seq, &message);
-        text_of(seq, room);
-        damaged += outcome == ENTRY_DAMAGED;
-        if (outcome != ENTRY_DAMAGED) {
-            CHECK_EQ_I64(ENTRY_FOUND, outcome);
-            CHECK_BYTES(room, strlen(room), message.payload.at, message.payload.size);
-        }
-    }
-    return damaged;
-}
-
-static bool is_lost_page(const char *word) {
-    ticks();
-    return rig_alarmed(&rig, word);
-}
-
-static void all_pages_are_sound(void) {
-    char path[RIG_PATH], what[256] = "";
-    rig_path(&rig, "data.mdb", path);
-    if (pages_check(path, true, what, sizeof what) != STATUS_OK) {
-        FAIL("%s", what);
-    }
-}
+#include "patch_rig.h"
 
 /* ---- promises ---------------------------------------------------------------------------------------------------- */
 
@@ -198,6 +67,19 @@ static void what_is_removed_goes(void) {
     rig_close(&rig);
 }
 
+/* Removes each message from `from` to `upto` whose sequence is no multiple of `keep`. */
+static void remove_some(uint64_t from, uint64_t upto, uint64_t keep) {
+    for (uint64_t seq = upto; seq >= from; seq--) {
+        if (keep == 0 || seq % keep != 0) {
+            CHECK_EQ_I64(STATUS_OK, store_delete(stream, seq));
+        }
+        if (seq % 50 == 0) {
+            rig_sync(&rig);
+        }
+    }
+    rig_checkpoint(&rig);
+}
+
 /* The keeper meets the page, before anybody reads it. */
 static void a_write_goes_on(void) {
     uint64_t from, upto;
@@ -212,26 +94,162 @@ static void a_write_goes_on(void) {
     bool made = false;
     for (int64_t until = 0; !made && patient(&until);) {
         rig_sync(&rig);
-        made = rig_alarmed(&rig, "until a start mends it"); /* they are behind the stream's last one that is there */
+        made = rig_alarmed(&rig, "it was made anew");
         usleep(1000);
     }
     CHECK(made);
+    rig_checkpoint(&rig);
+    CHECK_EQ_U64(0, damaged_of(1, MESSAGES / 2));
+    CHECK_EQ_U64(MESSAGES / 2, rig_state(stream).messages);
+    CHECK(!is_marked());
+    all_pages_are_sound();
     rig_close(&rig);
 }
 
-/* Which ones had been removed is not known without the page. */
-static void a_stream_with_gaps_waits_for_a_start(void) {
-    uint64_t from, upto;
-    begin(rig_config());
+/* ---- numbers that are counted again ------------------------------------------------------------------------------ */
 
-    CHECK_EQ_I64(STATUS_OK, store_delete(stream, MESSAGES / 2 + 100));
-    rig_checkpoint(&rig);
+typedef struct truth {
+    uint64_t messages;
+    uint64_t bytes;
+    uint64_t of[40];
+    uint64_t last[40];
+} truth_t;
+
+/* What is there, by sequence. */
+static void find_truth(truth_t *truth, uint64_t upto) {
+    *truth = (truth_t){0};
+    for (uint64_t seq = 1; seq <= upto; seq++) {
+        stored_message_t message;
+        entry_outcome_t outcome = store_read(stream, seq, &message);
+        CHECK(outcome == ENTRY_FOUND || outcome == ENTRY_NONE || outcome == ENTRY_DAMAGED);
+        truth->messages += outcome != ENTRY_NONE;
+        if (outcome == ENTRY_FOUND) {
+            truth->bytes += message.subject.size + message.payload.size + 30;
+            truth->of[seq % 40]++;
+            truth->last[seq % 40] = seq;
+        }
+    }
+}
+
+static bool is_counted_again(void) {
+    bool told = false;
+    for (int64_t until = 0; !told && patient(&until);) {
+        rig_pass(&rig, 10 * NS_PER_MS);
+        rig_sync(&rig);
+        told = rig_alarmed(&rig, "was counted again");
+    }
+    return told;
+}
+
+static void heads_are_true(const truth_t *truth) {
+    uint64_t subjects = 0;
+    for (unsigned i = 0; i < 40; i++) {
+        char subject[32];
+        stored_message_t message;
+        snprintf(subject, sizeof subject, "patch.%u", i);
+        entry_outcome_t outcome = store_last_by_subject(stream, text(subject), UINT64_MAX, &message);
+        CHECK_EQ_I64(truth->of[i] > 0 ? ENTRY_FOUND : ENTRY_NONE, outcome);
+        CHECK(truth->of[i] == 0 || message.seq == truth->last[i]);
+        subjects += truth->of[i] > 0;
+    }
+    CHECK_EQ_U64(subjects, rig_state(stream).subjects);
+}
+
+static void numbers_are_true(uint64_t upto) {
+    truth_t truth;
+    find_truth(&truth, upto);
+    CHECK_EQ_U64(truth.messages, rig_state(stream).messages);
+    CHECK_EQ_U64(truth.bytes, rig_state(stream).bytes);
+    heads_are_true(&truth);
+}
+
+/* Nobody has the origin's messages: the hole is left. */
+static void leave_holes(uint64_t upto) {
+    bool stored = true;
+    append_t nothing = {.force_seq = upto};
+    CHECK_EQ_I64(STATUS_OK, store_fill(stream, upto, &nothing, rig.now, &stored));
+    CHECK(!stored);
+}
+
+/* Which ones had been removed is not known without the page: what is not there any more is lost. */
+static void a_stream_with_gaps(void) {
+    for (how_t how = 0; how < HOWS; how++) {
+        uint64_t from, upto;
+        begin(rig_config());
+        remove_some(MESSAGES / 3, MESSAGES - 200, 7);
+        uint64_t before = rig_state(stream).messages;
+        spoil(page_of(MESSAGES / 2, 0, &from, &upto), how);
+        ticks();
+        stored_message_t message;
+        CHECK_EQ_I64(ENTRY_UNKNOWN, store_read(stream, MESSAGES / 2, &message));
+        CHECK(is_lost_page("it was made anew"));
+        CHECK(!is_marked());
+        all_pages_are_sound();
+        leave_holes(upto);
+        CHECK(is_counted_again() || how > GARBAGE);
+        CHECK(rig_state(stream).messages < before || how > GARBAGE);
+        numbers_are_true(MESSAGES);
+        put(stream, MESSAGES + 1, MESSAGES + 300);
+        numbers_are_true(MESSAGES + 300);
+        rig_checkpoint(&rig);
+        store_close(rig.store);
+        rig_start(&rig);
+        stream = rig_stream(&rig, 1, rig_config());
+        CHECK(!rig_alarmed(&rig, "data.mdb"));
+        numbers_are_true(MESSAGES + 300);
+        rig_close(&rig);
+    }
+}
+
+/* What comes and goes while the stream is counted is no matter. */
+static void counting_beside_others(void) {
+    uint64_t from, upto;
+    unsigned next = MESSAGES + 1;
+    begin(rig_config());
+    remove_some(MESSAGES / 3, MESSAGES - 200, 7);
     spoil(page_of(MESSAGES / 2, 0, &from, &upto), ZEROS);
     ticks();
     stored_message_t message;
     CHECK_EQ_I64(ENTRY_UNKNOWN, store_read(stream, MESSAGES / 2, &message));
-    CHECK(is_lost_page("until a start mends it"));
-    CHECK(is_marked());
+    CHECK(is_lost_page("it was made anew"));
+    leave_holes(upto);
+    bool told = false;
+    for (int64_t until = 0; !told && patient(&until); next += 3) {
+        rig_pass(&rig, 10 * NS_PER_MS);
+        put(stream, next, next + 2);
+        CHECK_EQ_I64(STATUS_OK, store_delete(stream, next));
+        CHECK_EQ_I64(STATUS_OK, store_delete(stream, (next - MESSAGES) / 3 + 1));
+        told = rig_alarmed(&rig, "was counted again");
+    }
+    CHECK(told);
+    numbers_are_true(next - 1);
+    rig_close(&rig);
+}
+
+/* All that the stream has goes while its numbers are too many. */
+static void a_purge_before_it_is_counted(void) {
+    uint64_t from, upto;
+    store_purge_t purge = {0};
+    step_outcome_t step = STEP_MORE;
+    begin(rig_config());
+    remove_some(MESSAGES / 3, MESSAGES - 200, 7);
+    spoil(page_of(MESSAGES / 2, 0, &from, &upto), ZEROS);
+    ticks();
+    stored_message_t message;
+    CHECK_EQ_I64(ENTRY_UNKNOWN, store_read(stream, MESSAGES / 2, &message));
+    CHECK(is_lost_page("it was made anew"));
+    while (step != STEP_OVER) {
+        uint64_t some = 0;
+        CHECK_EQ_I64(STATUS_OK, store_purge(stream, &purge, &some, &step));
+        rig_sync(&rig);
+    }
+    put(stream, MESSAGES + 1, MESSAGES + 30);
+    for (int i = 0; i < 100; i++) {
+        rig_pass(&rig, NS_PER_SECOND);
+        rig_sync(&rig);
+    }
+    numbers_are_true(MESSAGES + 30);
+    CHECK_EQ_U64(30, rig_state(stream).messages);
     rig_close(&rig);
 }
 
@@ -272,10 +290,38 @@ static void the_edges_of_a_stream(void) {
     CHECK_EQ_I64(ENTRY_UNKNOWN, store_read(stream, 1, &message));
     CHECK(is_lost_page("it was made anew"));
     CHECK_EQ_U64(upto, damaged_of(1, MESSAGES));
-    spoil(page_of(MESSAGES, 0, &from, &upto), GARBAGE); /* nothing says where it ends */
+    uint64_t first_of_last;
+    spoil(page_of(MESSAGES, 0, &first_of_last, &upto),
+          GARBAGE); /* nothing but the stream's numbers says where it ends */
     ticks();
     CHECK_EQ_I64(ENTRY_UNKNOWN, store_read(stream, MESSAGES, &message));
-    CHECK(is_lost_page("until a start mends it"));
+    CHECK(is_lost_page("it was made anew"));
+    CHECK_EQ_U64(MESSAGES - first_of_last + 1, damaged_of(first_of_last, MESSAGES));
+    put(stream, MESSAGES + 1, MESSAGES + 100);
+    rig_checkpoint(&rig);
+    all_pages_are_sound();
+    CHECK_EQ_U64(0, damaged_of(MESSAGES + 1, MESSAGES + 100));
+    rig_close(&rig);
+}
+
+/* A stream so small that it has one page. */
+static void the_only_page(void) {
+    uint64_t from, upto;
+    rig = (rig_t){.in_memory = true, .options = {.journal_size = 4 << 20}};
+    rig_open(&rig);
+    stream = rig_stream(&rig, 1, rig_config());
+    put(stream, 1, 12);
+    rig_checkpoint(&rig);
+    spoil(page_of(1, 0, &from, &upto), ZEROS);
+    ticks();
+    stored_message_t message;
+    CHECK_EQ_I64(ENTRY_UNKNOWN, store_read(stream, 1, &message));
+    CHECK(is_lost_page("it was made anew"));
+    CHECK_EQ_U64(12, damaged_of(1, 12));
+    put(stream, 13, 20);
+    rig_checkpoint(&rig);
+    all_pages_are_sound();
+    CHECK_EQ_U64(12, damaged_of(1, 20));
     rig_close(&rig);
 }
 
@@ -288,7 +334,13 @@ static void a_hole_is_noted(void) {
     ticks();
     stored_message_t message;
     CHECK_EQ_I64(ENTRY_UNKNOWN, store_read(stream, MESSAGES / 2, &message));
-    CHECK(is_lost_page("it was made anew"));
+    ticks();
+    bool told = false;
+    for (store_alarm_t alarm; store_alarm_next(rig.store, &alarm);) {
+        told |=
+            alarm.code == ALARM_HOLE && alarm.stream == 1 && alarm.seq == from && alarm.upto == upto && alarm.certain;
+    }
+    CHECK(told);
     memcpy(at, id, 4);
     store_be64(at + 4, upto);
     CHECK_EQ_I64(ENTRY_FOUND, store_record_get(rig.store, RECORD_HOLE, bytes_of(at, sizeof at), &value));
@@ -299,10 +351,13 @@ static void a_hole_is_noted(void) {
 int main(void) {
     RUN("whatever is wrong with the page, it is made anew in moments, and nothing else changes", each_way);
     RUN("a purge that meets the page goes on, and no start is asked for", what_is_removed_goes);
-    RUN("a write that meets a page whose messages are removed waits for a start", a_write_goes_on);
-    RUN("a stream with removed messages waits for a start", a_stream_with_gaps_waits_for_a_start);
+    RUN("a write that meets a page whose messages are removed goes on", a_write_goes_on);
+    RUN("a page of a stream with removed messages is made anew, and the stream counted again", a_stream_with_gaps);
+    RUN("a stream is counted again while messages come and go", counting_beside_others);
+    RUN("a stream that is purged before it is counted has what came since", a_purge_before_it_is_counted);
     RUN("a page of others, to which a damaged number leads, is left alone", a_page_of_others_is_left_alone);
-    RUN("a stream's first page is made anew, and its last one waits for a start", the_edges_of_a_stream);
-    RUN("what a page had is noted for who can fetch it again", a_hole_is_noted);
+    RUN("a stream's first page is made anew, and its last one", the_edges_of_a_stream);
+    RUN("the page of a stream that has no other is made anew", the_only_page);
+    RUN("what a page had is noted and told, for who can fetch it again", a_hole_is_noted);
     return TEST_RESULT();
 }

@@ -37,11 +37,17 @@ class Alarms:
         """The process is to be started anew, since only a start can mend the store."""
         self.on_room: list[Callable[[], None]] = []
         """Called when a disk that was full has room again."""
+        self.on_hole: Callable[[int, int, int, bool], None] | None = None
+        """Called when damage took messages of a stream: the first one, the last one, whether each was there."""
         self.on_refusal: list[Callable[[], None]] = []
         """Called when publishers are refused from now on, since a disk is full or cannot be written to."""
 
     def tell(self, event: t.Alarm) -> None:
         """One line, and what JetStream does about it."""
+        if event.code == t.AlarmCode.HOLE:  # the damage was told by itself
+            if self.on_hole is not None:
+                self.on_hole(event.stream, event.sequence, event.upto, event.certain != 0)
+            return
         say = self._log.info if event.code == t.AlarmCode.KEY else self._log.warning
         rest_s = _REST_S.get(event.code)
         if rest_s is not None and begin_again(self._log, rest_s):

@@ -13,7 +13,6 @@ here: decisions of any room; the plane's opening (opening.py), who takes which e
 from __future__ import annotations
 
 import secrets
-from collections.abc import Awaitable, Callable
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -109,8 +108,7 @@ class Server:
         self.replicas = Replicas(self.plane, log, self.guard)
         self.jetstream = self._make_jetstream() if compiled.serves_jetstream else None
         self.declarations = self._make_declarations(self.jetstream) if self.jetstream is not None else None
-        self._fill: Callable[[], Awaitable[None]] | None = None
-        """Fetches again what damage took of mirrors."""
+        self.fetching = self._make_fetching(self.jetstream) if self.jetstream is not None else None
         # What is told, and what changes
         self.desk = self._make_desk()
         self.facts = self._make_facts()
@@ -252,6 +250,12 @@ class Server:
         register = self._enrolled.register if self._enrolled is not None else None
         return Declarations(jetstream, register, self.log, self.guard)
 
+    def _make_fetching(self, jetstream: JetStream) -> records.Fetching:
+        about = self.about
+        return records.Fetching(
+            self.plane, jetstream, self.replicas, domain=about.domain, log=self.log, guard=self.guard
+        )
+
     def _make_desk(self) -> BoxDesk | None:
         if self.boxes is None:
             return None
@@ -344,18 +348,10 @@ class Server:
     def read_records(self) -> None:
         """Takes over what is stored; only before start(). A definition that cannot be read now may be there: without
         it the name of its stream would be free."""
-        if self.jetstream is None:
+        if self.jetstream is None or self.fetching is None:
             return
         try:
-            self._fill = records.read(
-                self.plane,
-                self.jetstream,
-                self.replicas,
-                self.leafs.sending,
-                domain=self.about.domain,
-                log=self.log,
-                guard=self.guard,
-            )
+            records.read(self.plane, self.jetstream, self.replicas, self.leafs.sending, self.fetching, guard=self.guard)
         except t.PlaneError as error:
             raise explain(error, self.current.store or Path()) from error
 
@@ -392,6 +388,7 @@ class Server:
         self.clients.followed = events.heard
         self.clients.on_closed += [events.client_went]
         self.alarms.on_room += [replicas.room]
+        self.alarms.on_hole = self.fetching.tell if self.fetching is not None else None
         self.leafs.on_up += [replicas.link_up, self._link_came]
         self.leafs.on_down += [replicas.link_down, self._link_went]
         if self.boxes is not None and self.desk is not None:
@@ -470,8 +467,8 @@ class Server:
             await nursery.start(self.jetstream.run)
             await self.jetstream.load()
             nursery.start_soon(self.replicas.run)
-            if self._fill is not None:
-                nursery.start_soon(self._fill)
+        if self.fetching is not None:
+            nursery.start_soon(self.fetching.run)
         if self.declarations is not None:
             await self.declarations.start(declared, nursery, self.together, self.current)
         if compiled.has_tls:

@@ -1,7 +1,7 @@
 """Holes that damage left in the middle of a mirror or source: what its origins still have of them is fetched again, and
 put back.
 
-    RECORD_HOLE (read at the start) --> for each, while its copy is level with its origin:
+    RECORD_HOLE (read at the start, or told by ALARM_HOLE) --> for each, while its copy is level with its origin:
         a mirror   STREAM.MSG.GET of the next message --> stream_fill, on disk --> the next one
                    beyond the hole, or none           --> the hole is done
         a source   what of each origin was in it (source_holes.py), asked for from there on --> all of it is known
@@ -23,9 +23,10 @@ Not here: how a message is put below the last one (native/store/fill.c), what li
 
 from __future__ import annotations
 
+import contextlib
 import json
 from base64 import b64decode
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any, ClassVar, Final, TypeVar
 
@@ -127,9 +128,9 @@ class Copy:
     """The stream is one of counters."""
     removes: bool
     """Acknowledged messages go."""
-    taken: Mapping[str, tuple[int, int]]
+    taken: Mapping[str, tuple[int, int]] | None
     """The origins of which anything was taken, by key, as the start found it: the origin's sequence that was taken
-    last, and the newest stamp."""
+    last, and the newest stamp. None: the damage is younger than the start, and what is known of each slot counts."""
 
 
 class _Ended(Exception):
@@ -148,7 +149,7 @@ class Fetched:
 
 
 class Holes:
-    """All of them. `run` fills them, and returns when none is left."""
+    """All of them. `fill` fills one; those of one stream wait for each other."""
 
     def __init__(
         self,
@@ -165,44 +166,50 @@ class Holes:
         self._info = info
         self._may_answer = may_answer
         self._turn = trio.Lock()
+        self._streams: dict[int, trio.Lock] = {}
         self.stored = 0
         """Messages that were put back since the start."""
 
-    async def run(self, holes: Iterable[Hole]) -> None:
-        """Fills one after the other; those of another stream do not wait for this one's origins."""
-        of_streams: dict[int, list[Hole]] = {}
-        for hole in holes:
-            of_streams.setdefault(hole.stream, []).append(hole)
-        async with trio.open_nursery() as nursery:
-            for some in of_streams.values():
-                nursery.start_soon(self._run_stream, some)
+    async def fill(self, hole: Hole, *, young: bool = False) -> None:
+        """Fills it; returns when that is done, or said why it is not. young: the store met it while it runs, and counts
+        the stream again when it hears that nothing more is put there."""
+        lock = self._streams.setdefault(hole.stream, trio.Lock())
+        async with lock:
+            if not await self._fill(hole) and young:
+                await self._leave(hole)
+        if not lock.statistics().tasks_waiting:
+            self._streams.pop(hole.stream, None)
 
-    async def _run_stream(self, holes: list[Hole]) -> None:
-        for hole in holes:
-            copied = self._copy_of(hole.stream)
-            if copied is None or not copied.slots:
-                continue
-            slot = copied.slots[0]
-            try:
-                self._judge(hole, copied)
-                stored, rest = await (self._fill_mirror(hole, slot) if slot.mirror else self._fill_source(hole, copied))
-            except _Ended as end:
-                if end.args[0]:
-                    self._log.warning(
-                        f"stream {slot.stream_name} stays without what damage took from message {hole.first} to"
-                        f" {hole.last}: {end.args[0]}",
-                        event="hole_stays",
-                        account=slot.account_name,
-                        stream=slot.stream_name,
-                    )
-                continue
-            self._log.info(
-                f"stream {slot.stream_name}: of what damage took from message {hole.first} to {hole.last},"
-                f" {stored} were fetched again{rest}",
-                event="hole_filled",
-                account=slot.account_name,
-                stream=slot.stream_name,
-            )
+    async def _leave(self, hole: Hole) -> None:
+        with contextlib.suppress(t.PlaneError):  # where it stays, the next start has it
+            await self._plane.stream_fill(hole.stream, hole.last, sequence=hole.last)
+
+    async def _fill(self, hole: Hole) -> bool:
+        copied = self._copy_of(hole.stream)
+        if copied is None or not copied.slots:
+            return False
+        slot = copied.slots[0]
+        try:
+            self._judge(hole, copied)
+            stored, rest = await (self._fill_mirror(hole, slot) if slot.mirror else self._fill_source(hole, copied))
+        except _Ended as end:
+            if end.args[0]:
+                self._log.warning(
+                    f"stream {slot.stream_name} stays without what damage took from message {hole.first} to"
+                    f" {hole.last}: {end.args[0]}",
+                    event="hole_stays",
+                    account=slot.account_name,
+                    stream=slot.stream_name,
+                )
+            return False
+        self._log.info(
+            f"stream {slot.stream_name}: of what damage took from message {hole.first} to {hole.last},"
+            f" {stored} were fetched again{rest}",
+            event="hole_filled",
+            account=slot.account_name,
+            stream=slot.stream_name,
+        )
+        return True
 
     def _judge(self, hole: Hole, copied: Copy) -> None:
         mirror = copied.slots[0].mirror
@@ -258,17 +265,26 @@ class Holes:
     async def _look_around(self, hole: Hole, copied: Copy) -> tuple[list[Span], list[Slot], set[str], tuple[int, int]]:
         """The part of each origin that the hole can have taken, the origins for which that is not known, the ids of
         messages near it, and the stamps between which it has its place."""
+        taken = copied.taken if copied.taken is not None else await self._taken_now(copied)
         state = await self._asked(partial(self._plane.stream_state, hole.stream))
         before = await self._side(hole, copied, range(hole.first - 1, 0, -1))
         behind = await self._side(hole, copied, range(hole.last + 1, state.last_seq + 1))
         spans, loose = [], []
         for slot in copied.slots:
-            span = span_of(slot, before, behind, *copied.taken.get(slot.origin.key, (0, 0)))
+            span = span_of(slot, before, behind, *taken.get(slot.origin.key, (0, 0)))
             if span is None:
                 loose.append(slot)
             else:
                 spans.append(span)
         return spans, loose, before.ids | behind.ids, (before.ts, behind.ts or state.last_ts)
+
+    async def _taken_now(self, copied: Copy) -> dict[str, tuple[int, int]]:
+        """How far each slot is, before the stream is looked at: what comes in between lies behind the hole."""
+        found = {}
+        for slot in copied.slots:
+            told: SlotInfo = await self._info(slot.stream, slot.number)
+            found[slot.origin.key] = told.sequence, told.newest_ts
+        return found
 
     async def _side(self, hole: Hole, copied: Copy, sequences: range) -> Side:
         side = Side(copied.slots)

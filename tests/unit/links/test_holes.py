@@ -68,7 +68,7 @@ def test_an_answer_of_anybody_but_the_origin_is_not_stored() -> None:
     holes = Holes(plane, QuietLog(), lambda stream: COPY, level, lambda slot, connection: connection == ORIGIN)
 
     async def fill() -> None:
-        await holes.run([Hole(MIRROR.stream, 5, 7, certain=True)])
+        await holes.fill(Hole(MIRROR.stream, 5, 7, certain=True))
 
     trio.run(fill, clock=trio.testing.MockClock(autojump_threshold=0))
     assert [(5, "true"), (6, "true"), (7, "true")] == plane.filled

@@ -47,6 +47,8 @@ class World(Unwilling):
     ended: list[int] = field(default_factory=list)
     """Sequences up to which the hole was told to be done."""
     lag: int = 0
+    told: dict[int, int] = field(default_factory=dict)
+    """By slot: the origin's sequence that was taken last, as the running copy says."""
 
     def __post_init__(self) -> None:
         super().__init__()
@@ -103,7 +105,7 @@ class World(Unwilling):
         return origin is not None
 
     async def info(self, stream: int, number: int) -> SlotInfo:
-        return SlotInfo(running=True, known=True, lag=self.lag)
+        return SlotInfo(running=True, known=True, lag=self.lag, sequence=self.told.get(number, 0))
 
     def taken(self) -> dict[str, tuple[int, int]]:
         """The records of what was taken last."""
@@ -121,7 +123,7 @@ class World(Unwilling):
         holes = Holes(self, log, lambda stream: copied, self.info, lambda slot, connection: connection == LINK)
 
         async def run() -> None:
-            await holes.run([Hole(SLOT.stream, first, last, certain)])
+            await holes.fill(Hole(SLOT.stream, first, last, certain))
 
         trio.run(run, clock=trio.testing.MockClock(autojump_threshold=0))
         return log.texts
@@ -149,6 +151,15 @@ def test_a_hole_at_the_end_goes_up_to_what_was_taken_last() -> None:
     world = World(of_a(1, 10), {"A": every(1, 40), "B": {}}, newest={"A": 15})
     world.fill(11, 15)
     assert of_a(1, 15) == world.here
+
+
+def test_damage_that_the_running_daemon_meets_goes_by_what_each_slot_has_taken_by_now() -> None:
+    """The start knew of no hole, and noted nothing: B has nothing behind the hole, and what it took last is asked."""
+    here = {1: ("B", 1), 2: ("A", 1), 5: ("A", 3)}
+    world = World(here, {"A": every(1, 3), "B": every(1, 9)})
+    world.told = {A.number: 3, B.number: 2}
+    world.fill(3, 4, Copy((A, B), limited=False, counts=False, removes=False, taken=None))
+    assert {("A", 2), ("B", 2)} == {world.here[3], world.here[4]}
 
 
 def test_the_first_messages_of_a_stream_come_back() -> None:
