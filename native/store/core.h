@@ -235,9 +235,8 @@ LEAF_MUST_USE read_outcome_t subjects_last(store_stream_t *stream, bytes_t patte
 
 /* ---- ledger.c ---------------------------------------------------------------------------------------------------- */
 void ledgers_settle(store_t *store); /* how far they are applied, into the batch that closes */
-/* With a sync interval: that batch is closed / what was synced meanwhile. */
-void ledgers_sealed(store_t *store, uint64_t number, uint64_t end);
-void ledgers_follow(store_t *store);
+void ledgers_sealed(store_t *store, uint64_t number, uint64_t end); /* with a sync interval: that batch is closed .. */
+void ledgers_follow(store_t *store);                                /* .. what was synced meanwhile */
 void ledgers_free(store_t *store);
 uint64_t ledgers_memory(const store_t *store); /* beside the batches' */
 
