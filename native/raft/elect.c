@@ -38,6 +38,7 @@ void raft_ask(raft_t *raft, raft_outputs_t *out, int64_t now_ns) {
     raft->leader = (raft_disk_t){0};
     raft->votes = 0;
     raft->self_voted = true;
+    raft->far = false;
     if (other) raft_tell_role(out);
     request_votes(raft, out, RAFT_PREVOTE, 0, false, now_ns);
     raft_count_votes(raft, out, now_ns);

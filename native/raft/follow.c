@@ -87,6 +87,7 @@ void raft_entries(raft_t *raft, raft_outputs_t *out, const raft_message_t *messa
     }
     raft->heard_ns = now_ns;
     keep_promise(raft, out, message, now_ns);
+    raft->far = message->far;
     raft_set_due(raft, now_ns);
     if (message->entry_term > message->term) return;
     raft_term_t term;

@@ -60,6 +60,7 @@ typedef struct raft_message {
     raft_term_t entry_term;
     uint32_t count;
     uint8_t patience; /* ENTRIES: how often times are doubled; to those alone that know of it */
+    bool far;         /* ENTRIES: to who is farther away than the majority: it need not ask for votes so soon */
     bool granted;
     bool handover;
     bool rests; /* ENTRIES: what stands for the beats of many groups speaks for this one, too: rest.h */

@@ -14,6 +14,9 @@
  * round trips are short, and again: the others' promises end by a beat later than its own, or sooner. */
 #define SOON_PART 4
 #define SOON_TRIES 8u
+/* Where a round trip takes longer than an election's time, a beat that is lost once comes later than that. Its own
+ * election would end no sooner, and the others are near enough to have one. */
+#define FAR_DOUBLED 2u
 
 raft_output_t *raft_put(raft_outputs_t *out, raft_action_t action) {
     check(out->queued < RAFT_OUTPUTS_MAX);
@@ -112,7 +115,9 @@ void raft_set_due(raft_t *raft, int64_t now_ns) {
         raft->due_ns = from_ns + raft_soon_ns(raft) / 1024 * more;
         return;
     }
-    raft->due_ns = now_ns + raft_election_ns(raft) + raft_election_ns(raft) / 1024 * more;
+    uint32_t doubled = raft->patience + (raft->far ? FAR_DOUBLED : 0u);
+    int64_t wait_ns = raft->times.election_ns << (doubled < RAFT_PATIENCE_MAX ? doubled : RAFT_PATIENCE_MAX);
+    raft->due_ns = now_ns + wait_ns + wait_ns / 1024 * more;
     if (raft->due_ns < raft->promise_ns && RULE(PROMISE_SELF)) raft->due_ns = raft->promise_ns;
 }
 

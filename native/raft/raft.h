@@ -142,6 +142,7 @@ typedef struct raft {
     int64_t promise_ns; /* before that it votes for nobody */
     int64_t due_ns;     /* an election, or a leader's next beat */
     uint8_t soon;       /* the way to its leader has ended: so many requests for votes come soon, each after its time */
+    bool far;           /* it was told so by its leader */
     raft_index_t commit;
     raft_index_t own_first; /* a leader's first entry */
     raft_term_t rest_term;  /* a follower's: it was told that it rests in that term .. */

@@ -213,12 +213,16 @@ void raft_taken(raft_t *raft, raft_outputs_t *out, const raft_message_t *message
     if (raft->role == RAFT_LEADER && raft->successor.peer != 0) start_handover(raft, out, place);
 }
 
-/* One that is farther away than the majority has no part in leases: a third of the beats keeps it from asking for
- * votes, and more would only fill its line. */
+/* Is it farther away than the majority, whose round trips the times follow? It has no part in leases then. */
+static bool is_far(const raft_t *raft, const raft_progress_t *progress) {
+    return progress->trip_ns > raft_election_ns(raft) / TRIPS_IN_ELECTION;
+}
+
+/* A third of the beats keeps one that is far from asking for votes, and more would only fill its line. */
 static bool waits_for_beat(const raft_t *raft, const raft_progress_t *progress, int64_t now_ns) {
-    return raft->times.rest_ns != 0 && progress->trip_ns > raft_election_ns(raft) / TRIPS_IN_ELECTION
-           && progress->pace == RAFT_FLOWING && progress->match == raft->trail.last
-           && progress->committed == raft->commit && now_ns % raft->times.rest_ns >= raft->times.beat_ns;
+    return raft->times.rest_ns != 0 && is_far(raft, progress) && progress->pace == RAFT_FLOWING
+           && progress->match == raft->trail.last && progress->committed == raft->commit
+           && now_ns % raft->times.rest_ns >= raft->times.beat_ns;
 }
 
 void raft_beat(raft_t *raft, raft_outputs_t *out, int64_t now_ns) {
@@ -252,6 +256,7 @@ static void send_entries(raft_t *raft, raft_outputs_t *out, uint32_t place, bool
     message->commit = raft->commit;
     message->stamp_ns = now_ns;
     message->patience = progress->promised != 0 ? raft->patience : 0;
+    message->far = is_far(raft, progress);
     if (with) {
         raft_index_t upto = trail_run_end(&raft->trail, progress->next);
         uint64_t count = upto - message->index;
@@ -275,6 +280,7 @@ static void send_beat(raft_t *raft, raft_outputs_t *out, uint32_t place, int64_t
     raft_message_t *message = raft_say(raft, out, RAFT_ENTRIES, raft_members(raft)->at[place].id, 0);
     message->stamp_ns = now_ns;
     message->patience = raft->progress[place].promised != 0 ? raft->patience : 0;
+    message->far = is_far(raft, &raft->progress[place]);
     raft->progress[place].beat = false;
 }
 

@@ -26,7 +26,8 @@ typedef struct letter {
 typedef struct far {
     int64_t now;
     int64_t delay_ns;
-    int64_t beyond_ns; /* .. and to or from the last member so much more */
+    int64_t beyond_ns; /* .. and to or from the last member so much more, .. */
+    int64_t stands_ns; /* .. or until then, if that is later: something was lost, and what is behind it waits */
     raft_t raft[THREE];
     bool gone[THREE];
     bool older[THREE]; /* its answers are those of a version that knows of no patience */
@@ -73,6 +74,7 @@ static void far_send(const raft_message_t *message) {
     int64_t more_ns = (int64_t)random_below(&far.random, 100) * far.delay_ns / 1000;
     bool last = message->to.peer == THREE || message->from.peer == THREE;
     int64_t at_ns = far.now + far.delay_ns + more_ns + (last ? far.beyond_ns : 0);
+    if (last && at_ns < far.stands_ns) at_ns = far.stands_ns;
     uint64_t at = far.end++;
     for (; far.beyond_ns != 0 && at > far.first && far.under_way[(at - 1) % UNDER_WAY_MAX].at_ns > at_ns; at--) {
         far.under_way[at % UNDER_WAY_MAX] = far.under_way[(at - 1) % UNDER_WAY_MAX];
@@ -326,6 +328,29 @@ static void one_beyond_the_majority_stands_in_for_who_is_gone(void) {
     CHECK(seen > 5);
 }
 
+/* Each loss costs it a few round trips, in which it keeps its leader, and so its server has one to ask. */
+static void one_beyond_keeps_its_leader_over_a_loss(void) {
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        far_start(5 * MS, seed);
+        far.beyond_ns = 1000 * MS;
+        far_pass(30 * SECOND);
+        const raft_t *one = far_leader(), *last = &far.raft[THREE - 1];
+        if (one == last) continue;
+        for (uint32_t turn = 0; turn < 20; turn++) {
+            far.stands_ns = far.now + 4 * SECOND;
+            for (uint32_t i = 0; i < 1200; i++) {
+                far_step();
+                CHECK(last->role == RAFT_FOLLOWER && last->leader.peer == one->self.peer);
+                CHECK(raft_leased(one, far.now));
+            }
+        }
+        far.gone[one->self.peer - 1] = true; /* the near one asks as soon as ever, and the last one votes */
+        far_pass(12 * SECOND);
+        CHECK(far_leader() != NULL);
+        see_serving(20 * SECOND);
+    }
+}
+
 /* As ever: a way that is not long costs no patience, and another leads in the time that it took. */
 static void near_members_wait_no_longer(void) {
     for (uint64_t seed = 1; seed <= 50; seed++) {
@@ -458,6 +483,7 @@ int main(void) {
     RUN("and when the way becomes long, and short again", the_way_becomes_long_and_short);
     RUN("also at rest", a_group_at_rest_is_quick_again_when_the_way_is_short);
     RUN("one that is beyond the majority stands in for who is gone", one_beyond_the_majority_stands_in_for_who_is_gone);
+    RUN("and keeps its leader over a loss", one_beyond_keeps_its_leader_over_a_loss);
     RUN("members that are near wait no longer than ever", near_members_wait_no_longer);
     RUN("and less where the ways to the leader have ended", another_leads_soon_where_the_ways_to_the_leader_have_ended);
     RUN("one of which alone changes nothing", a_way_that_ends_alone_changes_nothing);

@@ -18,6 +18,7 @@ static raft_message_t entries_message(void) {
                             .index = 1000,
                             .log_term = 7,
                             .patience = 3,
+                            .far = true,
                             .entry_term = 8,
                             .commit = 990,
                             .stamp_ns = -5};
@@ -68,7 +69,7 @@ static void what_is_written_is_read_again(void) {
     CHECK(got->term == expected.term && got->index == expected.index && got->log_term == expected.log_term);
     CHECK(got->entry_term == expected.entry_term && got->commit == 990 && got->stamp_ns == -5);
     CHECK_EQ_U64(4, got->count);
-    CHECK(!got->granted && !got->handover && !got->rests && got->patience == expected.patience);
+    CHECK(got->far && !got->granted && !got->handover && !got->rests && got->patience == expected.patience);
     CHECK_EQ_U64(2, got->config_count);
     CHECK(got->configs[0].index == 1003 && got->configs[0].count == 3 && !got->configs[0].at[2].voter);
     CHECK(got->configs[1].index == 1004 && got->configs[1].count == 2
@@ -79,6 +80,7 @@ static void what_is_written_is_read_again(void) {
     CHECK(frame_take_entry(&next.entries, &entry) && entry.kind == RAFT_MEMBERS);
     CHECK(frame_take_entry(&next.entries, &entry) && !frame_take_entry(&next.entries, &entry));
     CHECK(frame_next(&frame, &next) && next.group == UINT64_MAX && next.message.granted);
+    CHECK(!next.message.far);
     CHECK(next.message.subject == RAFT_VOTED && next.message.term == 12);
     CHECK(!frame_next(&frame, &next));
 }
@@ -93,7 +95,7 @@ static void bytes_are_as_drawn(void) {
         53,  54,  55,  56,                                       /* to */
         0,   0,   0,   0,   0,   0,   0,   3,   0,  0,  0,  135, /* sent_ns, size */
         0,   0,   0,   0,                                        /* crc, checked below */
-        0,   0,   0,   0,   0,   0,   0,   77,  5,  48, 0,  1,
+        0,   0,   0,   0,   0,   0,   0,   77,  5,  49, 0,  1,
         0,   0,   0,   7, /* group, subject, flags, entries, their size */
         0,   0,   0,   0,   0,   0,   0,   9,   0,  0,  0,  0,
         0,   0,   3,   232, /* term, index */
