@@ -387,6 +387,7 @@ class Server:
         self.clients.on_admitted += [events.client_came]
         self.clients.followed = events.heard
         self.clients.on_closed += [events.client_went]
+        self.clients.on_left = events.client_left
         self.alarms.on_room += [replicas.room]
         self.alarms.on_hole = self.fetching.tell if self.fetching is not None else None
         self.leafs.on_up += [replicas.link_up, self._link_came]

@@ -35,7 +35,7 @@ from leafd.logins.deadlines import Awaits, LoginTimes
 from leafd.logins.guesses import Guesses
 from leafd.logins.info_lines import behind, frame, template
 from leafd.logins.known_logins import KnownLogins
-from leafd.logins.present import Present
+from leafd.logins.present import Left, Present
 from leafd.logins.refusals import refusal_line
 from leafd.logins.rights_changes import RightsChanges
 from leafd.logins.server_info import ServerInfo
@@ -101,6 +101,8 @@ class Clients:
         self.on_closed: list[Callable[[Client, t.Closed], None]] = [devices.went] if devices is not None else []
         self.followed: Callable[[], bool] = lambda: False
         """Whether anybody but the devices' count has to hear of each login."""
+        self.on_left: Callable[[Left, t.Closed], None] = lambda *_: None
+        """In place of on_closed where nobody has to hear of the end of a device."""
 
     # ---- what is there
 
@@ -228,6 +230,8 @@ class Clients:
             return True
         if not isinstance(event, _OF_CLIENTS):
             return False
+        if isinstance(event, t.Closed) and self._left(event):
+            return True
         find = self.present.look if isinstance(event, t.Closed) else self.present.whole  # who has gone does not change
         if (client := find(event.connection)) is None:
             return False
@@ -569,6 +573,16 @@ class Clients:
         if client.account is not None:
             self._per_account[client.account.id] = self.count(client.account.id) - 1
             client.account = None
+
+    def _left(self, event: t.Closed) -> bool:
+        """Whether it was the end of a device of which nobody hears: thousands go at once, too."""
+        if self._log.debug_on or self.followed() or (left := self.present.leave(event.connection)) is None:
+            return False
+        self._per_account[left.account] = self.count(left.account) - 1
+        if self.devices is not None:
+            self.devices.count(level_of(left.packet), -1)
+        self.on_left(left, event)
+        return True
 
     def _closed(self, client: Client, event: t.Closed) -> None:
         self.present.drop(event.connection)

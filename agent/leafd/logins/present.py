@@ -3,6 +3,7 @@ what the plane told of it, a quarter of a Client's bytes, and made whole where s
 
     Came --> known(): what the plane told --> look(): a Client for whoever reads
                                           --> whole(): the Client from now on, for whoever changes it
+                                          --> leave(): a device that went, and how a Client is made of it later
 
 Not here: who may log in (clients.py), what a known login is (known_logins.py).
 """
@@ -10,7 +11,7 @@ Not here: who may log in (clients.py), what a known login is (known_logins.py).
 from __future__ import annotations
 
 from struct import Struct
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from leafd.auth.connect import MQTT_CLIENT
 from leafd.auth.mqtt_connect import client_id_of
@@ -29,15 +30,39 @@ def _packet(row: bytes) -> bytes:
     return row[_HEAD.size + row[_HEAD.size - 1] :]
 
 
+def _new(connection: int, row: bytes) -> Client:
+    opened_ns, size = _HEAD.unpack_from(row)
+    peer = row[_HEAD.size : _HEAD.size + size].decode()
+    return Client(connection, peer, "", opened_ns, mqtt=Mqtt() if len(row) > _HEAD.size + size else None)
+
+
 def _made(connection: int, told: _Told) -> Client:
     """The client, as if it had been made when it came."""
     login, row = told
-    opened_ns, size = _HEAD.unpack_from(row)
-    packet = _packet(row)
-    peer = row[_HEAD.size : _HEAD.size + size].decode()
-    client = Client(connection, peer, "", opened_ns, mqtt=Mqtt() if packet else None)
-    login.give(client, packet)
+    client = _new(connection, row)
+    login.give(client, _packet(row))
     return client
+
+
+class Left(NamedTuple):
+    """A device that has gone, and of which nobody has asked. Its account and its login do not stay in memory for it."""
+
+    connection: int
+    account: int
+    account_name: str
+    user: str
+    row: bytes
+
+    @property
+    def packet(self) -> bytes:
+        """Its CONNECT."""
+        return _packet(self.row)
+
+    def made(self) -> Client:
+        """What it was, without its account and its rights."""
+        client = _new(self.connection, self.row)
+        client.user, client.mqtt = self.user, Mqtt(self.packet)
+        return client
 
 
 class Present:
@@ -62,6 +87,15 @@ class Present:
     def drop(self, connection: int) -> None:
         """One that has gone."""
         del self._rows[connection]
+
+    def leave(self, connection: int) -> Left | None:
+        """Takes a device away that was let in by a known login and has not been made whole; None: it is none."""
+        found = self._rows.get(connection)
+        if not isinstance(found, tuple) or not _packet(found[1]):
+            return None
+        del self._rows[connection]
+        login, row = found
+        return Left(connection, login.account.id, login.account.name, login.user, row)
 
     def connections(self) -> list[int]:
         """All of them, logged in or not."""

@@ -5,8 +5,8 @@ Not here: the report (connections.py), events about them (events.py).
 
 from __future__ import annotations
 
-import time
 from collections import deque
+from collections.abc import Callable, Iterator
 from typing import Any, Final, NamedTuple
 
 from leafd import native_types as t
@@ -74,14 +74,21 @@ class Gone(NamedTuple):
 
 
 def gone(
-    event: t.Closed, *, link: bool, peer: str, account: str, user: str, told: dict[str, Any], opened_ns: int
+    event: t.Closed,
+    *,
+    link: bool,
+    peer: str,
+    account: str,
+    user: str,
+    told: dict[str, Any],
+    opened_ns: int,
+    ended_ns: int,
 ) -> Gone:
     """The record of a connection that ended."""
-    now_ns = time.time_ns()
     return Gone(
         event.connection, link, peer, account, user[:TEXT_MAX],
         {name: value[:TEXT_MAX] if isinstance(value, str) else value for name, value in told.items()},
-        opened_ns, max(event.last_wall_ns, opened_ns), now_ns, reason(event), event.rtt_ns,
+        opened_ns, max(event.last_wall_ns, opened_ns), ended_ns, reason(event), event.rtt_ns,
         event.in_msgs, event.out_msgs, event.in_bytes, event.out_bytes, event.subscriptions, event.rows,
     )  # fmt: skip
 
@@ -90,12 +97,13 @@ class ClosedConnections:
     """The latest of them, the oldest first."""
 
     def __init__(self, most: int) -> None:
-        self._rows: deque[Gone] = deque(maxlen=most)
+        self._rows: deque[Gone | Callable[[], Gone]] = deque(maxlen=most)
 
-    def add(self, row: Gone) -> None:
-        """One more; the oldest gives way."""
+    def add(self, row: Gone | Callable[[], Gone]) -> None:
+        """One more, or what makes it where somebody asks; the oldest gives way."""
         self._rows.append(row)
 
-    def rows(self) -> list[Gone]:
-        """All that are kept."""
-        return list(self._rows)
+    def rows(self) -> Iterator[Gone]:
+        """All that are kept at the moment of the call."""
+        kept = list(self._rows)
+        return (row if isinstance(row, Gone) else row() for row in kept)

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import secrets
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import trio
@@ -25,13 +26,13 @@ from leafd.auth.policy import GLOBAL_ACCOUNT
 from leafd.auth.verdict import SHOWN_TYPES, Called
 from leafd.gojson import dump
 from leafd.monitor import reports
-from leafd.monitor.closed import gone, reason
+from leafd.monitor.closed import Gone, gone, reason
 from leafd.monitor.connections import issuer_of, shown_user, told_of
 from leafd.monitor.facts import Facts, stamp
 from leafd.turns import Pause
 
 if TYPE_CHECKING:
-    from leafd.monitor.rooms import ClientFacts, LinkFacts
+    from leafd.monitor.rooms import ClientFacts, LeftFacts, LinkFacts
 
 CONNECTED: Final = "io.nats.server.advisory.v1.client_connect"
 DISCONNECTED: Final = "io.nats.server.advisory.v1.client_disconnect"
@@ -67,13 +68,9 @@ class Events:
 
     def client_went(self, client: ClientFacts, event: t.Closed) -> None:
         """A connection of a client has ended, logged in or not."""
-        connect = client.connect
-        account, user = client.account, shown_user(client, connect)
+        account = client.account
         name = account.name if account is not None else ""
-        told = told_of(client, connect, auth=True) | {"type": SHOWN_TYPES[client.kind]}
-        self._facts.closed.add(
-            gone(event, link=False, peer=client.peer, account=name, user=user, told=told, opened_ns=client.opened_ns)
-        )
+        self._facts.closed.add(_gone(client, name, event, time.time_ns()))
         if not self.heard():
             return
         # As in the reference: who is not logged in is of the global account.
@@ -84,6 +81,10 @@ class Events:
         self._tell_account(name or GLOBAL_ACCOUNT, "DISCONNECT", DISCONNECTED, _ended(about, event))
         if name:
             self._account_changed(name)
+
+    def client_left(self, left: LeftFacts, event: t.Closed) -> None:
+        """The same of a device while nobody hears of it: what there was to tell is found out where somebody asks."""
+        self._facts.closed.add(partial(_left, left, event, time.time_ns()))
 
     def link_came(self, link: LinkFacts, opened_ns: int) -> None:
         """A leaf link is up."""
@@ -105,6 +106,7 @@ class Events:
                 user=link.user,
                 told={name: value for name, value in told.items() if value},
                 opened_ns=opened_ns,
+                ended_ns=time.time_ns(),
             )
         )
         if self.heard():
@@ -236,6 +238,25 @@ class Events:
         system = self._facts.graph.system
         if system is not None:
             self._facts.plane.publish(system.id, subject, dump(event or self._facts.server_info()))
+
+
+def _left(left: LeftFacts, event: t.Closed, ended_ns: int) -> Gone:
+    return _gone(left.made(), left.account_name, event, ended_ns)
+
+
+def _gone(client: ClientFacts, account: str, event: t.Closed, ended_ns: int) -> Gone:
+    """The row of a client that has gone; account: its name, or nothing."""
+    connect = client.connect
+    return gone(
+        event,
+        link=False,
+        peer=client.peer,
+        account=account,
+        user=shown_user(client, connect),
+        told=told_of(client, connect, auth=True) | {"type": SHOWN_TYPES[client.kind]},
+        opened_ns=client.opened_ns,
+        ended_ns=ended_ns,
+    )
 
 
 def _end(event: t.Closed | None) -> dict[str, Any]:

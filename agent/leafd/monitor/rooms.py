@@ -53,6 +53,14 @@ class ClientFacts(ConnectionFacts, Protocol):
     def kind(self) -> str: ...
 
 
+class LeftFacts(Protocol):
+    """logins.present.Left."""
+
+    @property
+    def account_name(self) -> str: ...
+    def made(self) -> ClientFacts: ...
+
+
 class DevicesFacts(Protocol):
     """logins.devices.Devices."""
 

@@ -17,6 +17,8 @@ from leafd.logins.client import Terms
 from leafd.logins.clients import Clients
 from leafd.logins.devices import Devices
 from leafd.logins.known_logins import KNOWN_BYTES, SEEN_MAX, cost
+from leafd.logins.present import Left
+from leafd.monitor.connections import told_of
 from leafd.native import abi
 
 from tests import mqtt
@@ -191,6 +193,50 @@ def test_a_known_login_is_made_whole_where_somebody_asks() -> None:
 
     before = time.time_ns()
     clients, devices, heard = make_counted()
+    trio.run(main)
+
+
+def test_a_device_that_leaves_unasked_is_made_where_somebody_asks() -> None:
+    """With all that a report tells of it; neither its login nor its account stays in memory for that. Whoever follows
+    logins hears of the end as of any other."""
+
+    async def main() -> None:
+        for number in range(6):
+            come_device(clients, number, known=number > 1)
+        here = clients.get(2)
+        assert here is not None
+        assert here.account is not None
+        clients.handle(closed(2))
+        assert clients.get(2) is None
+        ((found, event),) = left
+        gone = found.made()
+        assert (2, "A") == (event.connection, found.account_name)
+        assert (2, "127.0.0.1:5", "a", here.opened_ns) == (gone.connection, gone.peer, gone.user, gone.opened_ns)
+        assert "c2" == gone.connect[MQTT_CLIENT]
+        assert (here.kind, told_of(here, here.connect, auth=True)) == (
+            gone.kind,
+            told_of(gone, gone.connect, auth=True),
+        )
+        assert (None, None, None) == (gone.account, gone.policy, gone.granted)
+        clients.present.whole(3)
+        clients.handle(closed(3))
+        clients.followed = lambda: True
+        clients.handle(closed(4))
+        assert [3, 4] == ended
+        assert 3 == clients.count(here.account.id)
+        clients.followed = lambda: False
+        clients.handle(closed(5))
+        assert [2, 5] == [one.connection for one, _ in left]
+        assert {"3.1.1": 2} == {version: count for version, count in devices.here.items() if count}
+        assert 2 == clients.count(here.account.id)
+
+    def closed(number: int) -> t.Closed:
+        return t.Closed(number, t.CloseReason.CLIENT, "")
+
+    left, ended = list[tuple[Left, t.Closed]](), list[int]()
+    clients, devices, _ = make_counted()
+    clients.on_left = lambda *told: left.append(told)
+    clients.on_closed += [lambda client, _: ended.append(client.connection)]
     trio.run(main)
 
 

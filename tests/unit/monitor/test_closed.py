@@ -9,7 +9,7 @@ from leafd.monitor.closed import TEXT_MAX, ClosedConnections, Gone, gone, reason
 
 def record(connection: int, text: str = "", **more: object) -> Gone:
     event = t.Closed(connection, t.CloseReason.CLIENT, text)
-    return gone(event, link=False, peer="p", account="A", user="u", told=more, opened_ns=5)
+    return gone(event, link=False, peer="p", account="A", user="u", told=more, opened_ns=5, ended_ns=9)
 
 
 def test_so_many_are_kept_and_the_oldest_gives_way() -> None:
@@ -24,7 +24,25 @@ def test_none_are_kept_where_none_may_be() -> None:
     """max_closed_clients: 0 is a bound like others."""
     kept = ClosedConnections(0)
     kept.add(record(1))
-    assert [] == kept.rows()
+    kept.add(lambda: record(2))
+    assert [] == list(kept.rows())
+
+
+def test_a_row_is_made_when_somebody_asks() -> None:
+    """Each time, since nobody asks for most: what is kept until then is less."""
+    kept, made = ClosedConnections(3), list[int]()
+
+    def late() -> Gone:
+        made.append(2)
+        return record(2)
+
+    kept.add(record(1))
+    kept.add(late)
+    rows = kept.rows()
+    kept.add(record(3))
+    assert [] == made
+    assert [1, 2] == [row.connection for row in rows]
+    assert [2] == made
 
 
 def test_texts_of_a_client_are_cut() -> None:
