@@ -28,7 +28,6 @@ from leafd.auth.policy import Policy, Rights
 from leafd.auth.verdict import AUTHORIZATION_VIOLATION, Refusal, Verdict, judge_again, judge_client, takes_time
 from leafd.gojson import JsonError
 from leafd.guard import Guard
-from leafd.host.log import shown_nkey
 from leafd.logins.client import PACKET_KEPT_BYTES, Client, Mqtt, Terms, Web, common, granted, shown_by
 from leafd.logins.client_ports import CallOut
 from leafd.logins.deadlines import Awaits, LoginTimes
@@ -36,12 +35,11 @@ from leafd.logins.guesses import Guesses
 from leafd.logins.info_lines import behind, frame, template
 from leafd.logins.known_logins import KnownLogins
 from leafd.logins.present import Left, Present
-from leafd.logins.refusals import refusal_line
+from leafd.logins.refusals import login_line, refusal_line, shown
 from leafd.logins.rights_changes import RightsChanges
 from leafd.logins.server_info import ServerInfo
 from leafd.native_connections import Connections
 from leafd.operator_log import Log
-from leafd.quoting import quoted
 from leafd.turns import Pause
 
 if TYPE_CHECKING:
@@ -189,14 +187,9 @@ class Clients:
         """The verdict on a logged-in client by these terms; a client whom they refuse is closed."""
         if client.account is None or client.policy is None or not self._is_in(client):
             return None
+        policy = terms.of(client).policy
         verdict = judge_again(
-            client.connect,
-            client.policy,
-            terms.of(client).policy,
-            client.kind,
-            client.certificate,
-            proof=client.proof,
-            host=client.host,
+            client.connect, client.policy, policy, client.kind, client.certificate, proof=client.proof, host=client.host
         )
         account = None if isinstance(verdict, Refusal) else terms.graph.account(verdict.account)
         if isinstance(verdict, Refusal) or account is None or account.id != client.account.id:
@@ -553,19 +546,11 @@ class Clients:
     def _refuse(self, client: Client, refusal: Refusal) -> None:
         reason = t.CloseReason.AUTHENTICATION if refusal.authentication else t.CloseReason.PROTOCOL
         if refusal.authentication:
-            user = client.connect.get("user") or shown_nkey(client.connect.get("nkey") or "")
-            who = f" - User {quoted(user)}" if user else ""
-            who += f": {refusal.why}" if refusal.why else ""
-            self._log.error(f"{client.log_name} - authentication error{who}", event="login_refused")
+            self._log.error(login_line(client, refusal), event="login_refused")
         self._plane.close_connection(client.connection, refusal.text, reason)
 
     def _refused(self, client: Client, event: t.Refused) -> None:
-        who = client.log_name
-        if client.account is not None and client.user:
-            who += f" - {quoted(f'{client.account.name}/user:{client.user}')}"
-        elif client.connect.get("name"):
-            who += f" - {quoted(client.connect['name'])}"
-        self._log.error(refusal_line(who, event, client.max_payload or self._terms.max_payload))
+        self._log.error(refusal_line(shown(client), event, client.max_payload or self._terms.max_payload))
 
     def _release(self, client: Client) -> None:
         """Gives back the place that a client takes of its account's connections, before a new login or at the end."""
@@ -575,7 +560,7 @@ class Clients:
             client.account = None
 
     def _left(self, event: t.Closed) -> bool:
-        """Whether it was the end of a device of which nobody hears: thousands go at once, too."""
+        """Whether it was the end of a device of which nobody hears. Thousands go at once, too."""
         if self._log.debug_on or self.followed() or (left := self.present.leave(event.connection)) is None:
             return False
         self._per_account[left.account] = self.count(left.account) - 1

@@ -59,7 +59,7 @@ class Left(NamedTuple):
         return _packet(self.row)
 
     def made(self) -> Client:
-        """What it was, without its account and its rights."""
+        """The client that it was, without its account and its rights."""
         client = _new(self.connection, self.row)
         client.user, client.mqtt = self.user, Mqtt(self.packet)
         return client

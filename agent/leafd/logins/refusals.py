@@ -1,12 +1,34 @@
 """The log's lines about what a client was refused, in the reference's words. Pure; the plane bounds how many there are.
 
-Not here: the refusal (native/plane/), and refused logins (clients.py).
+Not here: the refusal (native/plane/, auth/).
 """
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from leafd import native_types as t
+from leafd.host.log import shown_nkey
 from leafd.quoting import quoted
+
+if TYPE_CHECKING:
+    from leafd.auth.verdict import Refusal
+    from leafd.logins.client import Client
+
+
+def login_line(client: Client, refusal: Refusal) -> str:
+    """The log's line about a login that was refused."""
+    user = client.connect.get("user") or shown_nkey(client.connect.get("nkey") or "")
+    who = f" - User {quoted(user)}" if user else ""
+    return f"{client.log_name} - authentication error{who}{f': {refusal.why}' if refusal.why else ''}"
+
+
+def shown(client: Client) -> str:
+    """The client, as lines about what it was refused begin."""
+    who = client.log_name
+    if client.account is not None and client.user:
+        return f"{who} - {quoted(f'{client.account.name}/user:{client.user}')}"
+    return f"{who} - {quoted(client.connect['name'])}" if client.connect.get("name") else who
 
 
 def refusal_line(who: str, event: t.Refused, max_payload: int) -> str:
