@@ -21,7 +21,7 @@ static bool map_at(const batches_t *batches, uint64_t place, uint64_t offset, ui
     return true;
 }
 
-/* Maps a lap; the bytes that it has already stay where they are. */
+/* Maps a lap of the ring; the first `had` bytes of the mapping stay where they are. */
 static bool map_lap(const batches_t *batches, uint64_t had, uint64_t lap) {
     return (had == lap || map_at(batches, had, had, lap - had)) && map_at(batches, lap, 0, lap);
 }
@@ -94,14 +94,14 @@ void batches_narrow(batches_t *batches, uint32_t part) {
     check(batches->freed == batches->begin);
     check(lap <= had);
     check(had % lap == 0);
-    /* Refusal only costs memory. */
+    /* Where the kernel refuses, the ring only keeps its memory. */
     (void)fallocate(batches->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, (off_t)batches->size);
     if (lap < had && map_at(batches, lap, 0, lap)) {
         batches->lap = batches->room = lap;
     }
 }
 
-/* The bytes in use, where the wider circle may have them. */
+/* Copies the bytes in use to the other places of the wider ring at which a position may lie then. */
 static bool copy_wide(const batches_t *batches, uint64_t wide) {
     uint64_t lap = batches->lap;
     uint64_t next = 0;
@@ -132,7 +132,7 @@ bool batches_widen(batches_t *batches, uint64_t lap) {
         return false;
     }
     if (!map_lap(batches, had, lap)) {
-        check(map_at(batches, had, 0, had)); /* as it was */
+        check(map_at(batches, had, 0, had)); /* the mapping as before */
         return false;
     }
     batches->lap = lap;
@@ -156,7 +156,7 @@ void batches_trim(batches_t *batches, uint64_t from, uint64_t to) {
         uint64_t begin = (place + page - 1) / page * page;
         uint64_t limit = place + (to - from) < batches->lap ? place + (to - from) : batches->lap;
         if (begin + page <= limit) {
-            /* Refusal only costs memory. */
+            /* Where the kernel refuses, the ring only keeps its memory. */
             (void)madvise(batches->at + begin, (size_t)((limit - begin) / page * page), MADV_REMOVE);
         }
         from += limit - place;

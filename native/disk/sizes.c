@@ -21,7 +21,7 @@ _Static_assert(MAP_MAX_32 + MAP_MAX_32_MEMORY + 2 * (JOURNAL_MAX_32 + SIZES_MEMO
                "both maps and both doubled rings fit beside the process on 32 bit");
 
 uint64_t sizes_ring_for(uint64_t message_max) {
-    uint64_t most = number_least(message_max, JOURNAL_MAX) + SIZES_MESSAGE_MORE + JOURNAL_STEP; /* its subject, too */
+    uint64_t most = number_least(message_max, JOURNAL_MAX) + SIZES_MESSAGE_MORE + JOURNAL_STEP; /* with the subject */
     return most * 2 * SIZES_RESERVE_PART / (SIZES_RESERVE_PART - 2);
 }
 

@@ -62,7 +62,7 @@ void consumers_count(js_t *js, const plane_command_t *command) {
 typedef struct listing {
     buffer_t rows;
     uint32_t count;
-    uint32_t last; /* number of the consumer told last */
+    uint32_t last; /* the consumer's number with which the last answer ended */
     status_t status;
     bool more;
 } listing_t;
@@ -91,7 +91,7 @@ static bool list_one(void *context, bytes_t key, bytes_t value) {
     return true;
 }
 
-/* Their positions, now that nothing goes through their definitions any more. */
+/* Fills in the consumers' positions, once the walk through their definitions is over. */
 static status_t fill_in(js_t *js, uint32_t stream, const listing_t *listing) {
     uint8_t *at = listing->rows.at;
     for (uint32_t i = 0; i < listing->count; i++) {

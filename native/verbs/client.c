@@ -129,7 +129,7 @@ static bool may_publish(plane_t *plane, peer_t *peer, const op_t *op, bytes_t su
     return true;
 }
 
-/* 503 to the asker, if a plain subscription of its own would get the reply. */
+/* Says 503 (no responders) to the asker, if a plain subscription of its own would get the reply. */
 static void no_responders(plane_t *plane, peer_t *peer, account_t *account, bytes_t subject, bytes_t reply) {
     const route_match_t *match = route_match(account->route, reply);
     subscription_t *one = NULL;
@@ -216,7 +216,7 @@ static inline bool may_be_traced(const account_t *account, const op_t *op) {
     return LEAF_UNLIKELY(op->header.size != 0) && trace_request_likely(op->header, account->trace.size != 0);
 }
 
-/* subject: where the account's mappings and the domain's name send it; that one is judged. */
+/* subject: the one that the account's mappings and the domain's name make of the client's; permissions judge it. */
 static inline void publish_to(plane_t *plane, peer_t *peer, account_t *account, const op_t *op, bytes_t subject) {
     if (!may_publish(plane, peer, op, subject)) {
         if (may_be_traced(account, op)) {
@@ -236,7 +236,7 @@ static inline void publish_to(plane_t *plane, peer_t *peer, account_t *account, 
     unanswered(plane, peer, account, op, subject, publish(plane, &publication));
 }
 
-/* Back to the cluster that has asked. The client's rights are about the reply that it knows. */
+/* Sends a reply back to the cluster that has asked. The client's permissions judge the reply as the client knows it. */
 static void publish_back(plane_t *plane, peer_t *peer, account_t *account, const op_t *op, bytes_t subject,
                          bytes_t whole) {
     if (!may_publish(plane, peer, op, subject)) {
@@ -367,13 +367,13 @@ static bool client_dispatch(plane_t *plane, peer_t *peer, const op_t *op) {
     case OP_PING: peer_pong(plane, peer); break;
     case OP_PONG: peer_ponged(plane, peer); break;
     case OP_CONNECT:
-        /* Legal again: subscriptions go, control decides anew. */
+        /* A second CONNECT is legal: the subscriptions end, and control decides anew. */
         introduce_again(plane, peer, op);
         break;
     case OP_ERR: peer_doom_silently(plane, peer, CLOSE_CLIENT, op->body); return false;
     case OP_OK:
     case OP_INFO: break;
-    /* Of another protocol: wire/parse.c makes none of those. */
+    /* A verb of another protocol, of which wire/parse.c makes none for a client. */
     default: peer_doom(plane, peer, CLOSE_PROTOCOL, BYTES_LITERAL("Unknown Protocol Operation")); return false;
     }
     return true;

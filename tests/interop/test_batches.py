@@ -10,7 +10,6 @@ import asyncio
 import base64
 import json
 import re
-import time
 from functools import cache
 from typing import Any, Final
 
@@ -94,10 +93,8 @@ def held(asker: Asker, stream: str) -> list[tuple[str, str, str]]:
 
 def until_held(asker: Asker, stream: str, count: int) -> list[tuple[str, str, str]]:
     """Once it has so many."""
-    end = time.monotonic() + PATIENCE_S
-    while len(rows := held(asker, stream)) < count and time.monotonic() < end:
-        time.sleep(0.05)
-    return rows
+    eventually(lambda: len(held(asker, stream)) >= count, lambda: held(asker, stream))
+    return held(asker, stream)
 
 
 def until_reached(asker: Asker, subject: str) -> None:

@@ -20,6 +20,7 @@ import pytest
 
 from tests import servers
 from tests.interop.test_precedence import SIZE, Client
+from tests.rig.waiting import eventually
 
 HUB = """
 server_name: hub
@@ -243,9 +244,7 @@ def test_a_stream_waits_in_its_box_without_noise_and_comes_whole(hub: str, tmp_p
             pair.below.publish_one("t.x")
         pair.below.lines()
         pair.above.must("$JS.API.STREAM.CREATE.COPY", {"name": "COPY", "storage": "file", "sources": [source]})
-        until = time.monotonic() + 30
-        while pair.budget()["goes"] == "all" and time.monotonic() < until:
-            time.sleep(0.2)
+        eventually(lambda: pair.budget()["goes"] != "all", lambda: pair.budget())
         time.sleep(3)
         used, stored = pair.used(), stream(pair.hub, "COPY")["state"]["messages"]
         assert 0.5 * LARGE < stored * SIZE < 0.9 * LARGE
@@ -258,9 +257,7 @@ def test_a_stream_waits_in_its_box_without_noise_and_comes_whole(hub: str, tmp_p
         assert stream(pair.hub, "COPY")["state"]["messages"] <= stored + 20
         assert pair.used() - used < 30 * 600
         pair.limit(MORE)
-        until = time.monotonic() + 60
-        while stream(pair.hub, "COPY")["state"]["messages"] < COUNT and time.monotonic() < until:
-            time.sleep(0.5)
+        eventually(lambda: stream(pair.hub, "COPY")["state"]["messages"] >= COUNT, lambda: stream(pair.hub, "COPY"))
         state = stream(pair.hub, "COPY")["state"]
         assert (state["messages"], state["last_seq"]) == (COUNT, COUNT)
         assert stream_row(pair.leaf, "T")["leafd"]["copiers"][0]["held"] == "all"

@@ -13,7 +13,7 @@ import json
 import random
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
@@ -26,6 +26,7 @@ from tests import cell, servers
 from tests.bench.process import Api, Process
 from tests.cell import HUB, HUB_ADDRESS, LEAF, Cell, Link
 from tests.certificates import Authority
+from tests.rig.waiting import PATIENCE_S, eventually
 
 MISSING = cell.missing()
 pytestmark = pytest.mark.skipif(bool(MISSING), reason=MISSING)
@@ -159,10 +160,7 @@ def test_a_nats_server_two_seconds_away_becomes_a_leaf_and_brings_what_it_has() 
         at_leaf.must("$JS.API.STREAM.CREATE.T", {"name": "T", "storage": "file", "subjects": ["t.>"]})
         publish(at_leaf, 10)
         at_hub.must("$JS.API.STREAM.CREATE.COPY", COPY)
-        deadline = time.monotonic() + 120
-        while at_hub.messages_in("COPY") < 10 and time.monotonic() < deadline:
-            time.sleep(0.5)
-        assert at_hub.messages_in("COPY") == 10
+        comes_to(at_hub, "COPY", 10, seconds=120)
         assert both.linked_within(1)
 
 
@@ -206,21 +204,13 @@ def test_a_nats_server_that_was_asked_twice_for_a_consumer_is_left_with_one() ->
         publish(at_leaf, MESSAGES)
         joined.change(Link(rate=1e6, delay=ANSWER_TIMEOUT_S * 0.55))
         at_hub.must("$JS.API.STREAM.CREATE.COPY", COPY)
-        deadline = time.monotonic() + 90
-        while at_hub.messages_in("COPY") < MESSAGES and time.monotonic() < deadline:
-            time.sleep(3.0)
+        comes_to(at_hub, "COPY", MESSAGES, seconds=90)
         joined.change(near)
-        while both.consumers() != 1 and time.monotonic() < deadline:
-            time.sleep(0.5)
-
-        assert at_hub.messages_in("COPY") == MESSAGES
+        eventually(lambda: both.consumers() == 1, lambda: both.consumers())
         asked = [json.loads(base64.b64decode(one["message"]["data"]))["subject"] for one in all_of(at_leaf, "A")]
         assert asked.count("$JS.API.CONSUMER.CREATE.T") > 1
-        assert both.consumers() == 1
         publish(at_leaf, 1)
-        while at_hub.messages_in("COPY") <= MESSAGES and time.monotonic() < deadline:
-            time.sleep(0.1)
-        assert at_hub.messages_in("COPY") == MESSAGES + 1
+        comes_to(at_hub, "COPY", MESSAGES + 1)
 
 
 def test_a_source_drains_over_a_slow_lossy_link() -> None:
@@ -234,11 +224,8 @@ def test_a_source_drains_over_a_slow_lossy_link() -> None:
         joined.change(FAR)
         before = joined.carried[HUB]
         at_hub.must("$JS.API.STREAM.CREATE.COPY", COPY)
-        deadline = time.monotonic() + 60
-        while at_hub.messages_in("COPY") < MESSAGES and time.monotonic() < deadline:
-            time.sleep(0.5)
-
-        time.sleep(2.0)
+        comes_to(at_hub, "COPY", MESSAGES)
+        time.sleep(2.0)  # for one that would come twice
         assert at_hub.messages_in("COPY") == MESSAGES
         found = [at_hub.must("$JS.API.STREAM.MSG.GET.COPY", {"seq": seq}) for seq in range(1, MESSAGES + 1)]
         assert [json.loads(base64.b64decode(one["message"]["data"]))["n"] for one in found] == list(range(MESSAGES))
@@ -273,6 +260,12 @@ def test_what_a_work_queue_gives_to_a_hub_over_a_bad_line_leaves_the_box_when_it
         assert found == list(range(published))
 
 
+def comes_to(api: Api, stream: str, count: int, seconds: float = PATIENCE_S) -> None:
+    """The stream has so many messages within that time, and no more."""
+    eventually(lambda: api.messages_in(stream) >= count, lambda: api.messages_in(stream), seconds=seconds)
+    assert count == api.messages_in(stream)
+
+
 def drains(both: Pair, seconds: float) -> None:
     """A backlog of the leaf is at the hub within that time."""
     at_leaf, at_hub = both.api(LEAF), both.api(HUB)
@@ -280,10 +273,7 @@ def drains(both: Pair, seconds: float) -> None:
     for _ in range(MESSAGES):
         at_leaf.publish("t.a", random.randbytes(SIZE))
     at_hub.must("$JS.API.STREAM.CREATE.COPY", COPY)
-    deadline = time.monotonic() + seconds
-    while at_hub.messages_in("COPY") < MESSAGES and time.monotonic() < deadline:
-        time.sleep(0.5)
-    assert at_hub.messages_in("COPY") == MESSAGES
+    comes_to(at_hub, "COPY", MESSAGES, seconds=seconds)
 
 
 def test_a_way_that_loses_large_packets_without_a_word_carries_a_backlog_in_small_ones() -> None:
@@ -312,11 +302,7 @@ def test_a_live_link_is_not_closed_for_being_slow() -> None:
         body = bytes(range(256)) * 4
         for number in range(40):
             at_leaf.publish(f"ev.{number}", body)
-        deadline = time.monotonic() + 60
-        while at_hub.messages_in("EVENTS") < 40 and time.monotonic() < deadline:
-            time.sleep(0.5)
-
-        assert at_hub.messages_in("EVENTS") == 40
+        comes_to(at_hub, "EVENTS", 40)
         assert "closed" not in both.log(HUB)
 
 
@@ -333,10 +319,7 @@ def test_what_waits_in_an_outage_is_there_seconds_after_it() -> None:
         at_leaf.publish("ev.1", b"it waits")
         time.sleep(20)
         joined.change(good)
-        deadline = time.monotonic() + 10.0  # a try each 3 s; TCP's own would come after 20
-        while at_hub.messages_in("EVENTS") < 1 and time.monotonic() < deadline:
-            time.sleep(0.1)
-        assert at_hub.messages_in("EVENTS") == 1
+        comes_to(at_hub, "EVENTS", 1, seconds=10)  # a try each 3 s; TCP's own would come after 20
         assert both.linked_within(1)
 
 
@@ -348,14 +331,16 @@ def test_another_connection_takes_the_place_of_one_that_brings_nothing_any_more(
         at_leaf, at_hub = both.api(LEAF), both.api(HUB)
         at_hub.must("$JS.API.STREAM.CREATE.EVENTS", {"name": "EVENTS", "storage": "file", "subjects": ["ev.>"]})
         joined.forget()
-        deadline = time.monotonic() + 120
-        while OVERTAKEN not in both.log(LEAF) and time.monotonic() < deadline:
-            at_leaf.publish("ev.a", b"x")
-            time.sleep(0.2)
-        assert OVERTAKEN in both.log(LEAF)
+
+        def published_until(holds: Callable[[], object]) -> None:
+            def held() -> object:
+                at_leaf.publish("ev.a", b"x")
+                time.sleep(0.2)
+                return holds()
+
+            eventually(held, seconds=120)
+
+        published_until(lambda: OVERTAKEN in both.log(LEAF))
         assert "nothing sent is acknowledged" not in both.log(LEAF)
         assert both.linked_within(60)
-        while not at_hub.messages_in("EVENTS") and time.monotonic() < deadline:
-            at_leaf.publish("ev.a", b"x")
-            time.sleep(0.2)
-        assert at_hub.messages_in("EVENTS")
+        published_until(lambda: at_hub.messages_in("EVENTS"))

@@ -10,7 +10,6 @@ import json
 import os
 import shutil
 import subprocess
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -21,6 +20,7 @@ import pytest
 from nats.js.api import ConsumerConfig, StreamConfig, StreamSource
 
 from tests import servers
+from tests.rig.waiting import until
 
 CONFIGURATION = """
 listen: "127.0.0.1:{port}"
@@ -118,10 +118,11 @@ async def filled(server: servers.Server) -> None:
     await stream.add_stream(StreamConfig(name="M", mirror=StreamSource(name="S")))
     await stream.add_stream(StreamConfig(name="X", sources=[StreamSource(name="S")]))
     await (await stream.create_key_value(bucket="B")).put("k", b"v")
-    deadline = time.monotonic() + 30
-    while {(await stream.stream_info(name)).state.messages for name in "MX"} != {8}:
-        assert time.monotonic() < deadline
-        await asyncio.sleep(0.05)
+
+    async def copied() -> bool:
+        return {(await stream.stream_info(name)).state.messages for name in "MX"} == {8}
+
+    await until(copied)
     await client.close()
 
 

@@ -7,7 +7,6 @@ Not here: to whom, and where all are full (tests/unit/daemon/test_handing.py); a
 from __future__ import annotations
 
 import asyncio
-import time
 from pathlib import Path
 from typing import Any, Final
 
@@ -53,10 +52,11 @@ async def filled(server: servers.Server) -> None:
             break
     else:
         raise AssertionError("nothing was refused")
-    deadline = time.monotonic() + PATIENCE_S
-    while "error" in (answer := await published()):
-        assert time.monotonic() < deadline, answer
-        await asyncio.sleep(0.2)
+
+    async def taken() -> bool:
+        return "error" not in await published()
+
+    await until(taken, "publishers stay refused")
     assert await led_by(client) != SMALL
     await client.close()
 

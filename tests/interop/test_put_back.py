@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-import time
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,7 +16,7 @@ import pytest
 
 from tests import servers
 from tests.held import ask, held_of
-from tests.rig.waiting import PATIENCE_S
+from tests.rig.waiting import PATIENCE_S, until
 
 HUB: Final = (
     "listen: 127.0.0.1:{port}\nserver_name: hub\n"
@@ -42,10 +41,11 @@ async def publish(box: servers.Server, words: list[bytes], *, purge_to: int = 0)
 async def collected(hub: servers.Server, wanted: list[bytes]) -> None:
     """The hub has these messages, in this order, and no others."""
     client = await nats.connect(hub.url)
-    end = time.monotonic() + PATIENCE_S
-    while (await ask(client, "STREAM.INFO.T", {}))["state"]["messages"] < len(wanted):
-        assert time.monotonic() < end, "the hub does not collect them"
-        await asyncio.sleep(0.1)
+
+    async def whole() -> bool:
+        return bool((await ask(client, "STREAM.INFO.T", {}))["state"]["messages"] >= len(wanted))
+
+    await until(whole, "the hub does not collect them")
     subscription = await client.jetstream().subscribe(">", stream="T", ordered_consumer=True)
     held = [(await subscription.next_msg(timeout=PATIENCE_S)).data for _ in wanted]
     assert wanted == held
@@ -133,13 +133,15 @@ async def publish_each(box: servers.Server, words: list[bytes]) -> None:
 async def until_each_is(hub: servers.Server, wanted: list[bytes]) -> None:
     """Every copy has these messages, in this order; a second later, too."""
     client = await nats.connect(hub.url)
-    end = time.monotonic() + PATIENCE_S
-    while (found := {name: await held_of(client, name) for name in KINDS_OF_COPY}) != dict.fromkeys(found, wanted):
-        wrong = {name: b" ".join(held) for name, held in found.items() if held != wanted}
-        assert time.monotonic() < end, wrong
-        await asyncio.sleep(0.5)
+    found: dict[str, list[bytes]] = {}
+
+    async def same() -> bool:
+        found.update({name: await held_of(client, name) for name in KINDS_OF_COPY})
+        return found == dict.fromkeys(KINDS_OF_COPY, wanted)
+
+    await until(same, lambda: {name: b" ".join(held) for name, held in found.items() if held != wanted})
     await asyncio.sleep(1)
-    assert dict.fromkeys(KINDS_OF_COPY, wanted) == {name: await held_of(client, name) for name in KINDS_OF_COPY}
+    assert await same(), found
     await client.close()
 
 

@@ -7,7 +7,6 @@ import asyncio
 import contextlib
 import json
 import re
-import time
 import urllib.error
 import urllib.request
 from typing import Any
@@ -20,6 +19,7 @@ from nats.js.api import ConsumerConfig, StreamConfig, StreamSource
 
 from tests import servers
 from tests.interop.test_report_parity import members
+from tests.rig.waiting import until
 
 CONFIGURATION = """
 listen: "127.0.0.1:{port}"
@@ -111,17 +111,19 @@ async def work(server: servers.Server) -> list[Client]:
         await client.publish("x", b"12345")
         await client.flush()
         await client.close()
-    deadline = time.monotonic() + 60
-    while "goes3" not in str(await asyncio.to_thread(got, server, "/connz?state=closed")):
-        assert time.monotonic() < deadline
-        await asyncio.sleep(0.02)
+
+    async def shown(words: str, path: str) -> None:
+        async def there() -> bool:
+            return words in str(await asyncio.to_thread(got, server, path))
+
+        await until(there, f"{path} has no {words}")
+
+    await shown("goes3", "/connz?state=closed")
     stream = stay[0].jetstream()
     await stream.add_stream(name="S", subjects=["s.>"])
     await stream.add_consumer("S", ConsumerConfig(durable_name="C"))
     await stream.add_stream(StreamConfig(name="M", sources=[StreamSource(name="S")]))
-    while "direct_consumer_detail" not in str(await asyncio.to_thread(got, server, COPIED)):
-        assert time.monotonic() < deadline
-        await asyncio.sleep(0.02)
+    await shown("direct_consumer_detail", COPIED)
     return stay
 
 

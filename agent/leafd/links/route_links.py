@@ -31,9 +31,9 @@ class Terms:
     ping_interval_ns: int = 0
     permissions: t.Permissions = t.Permissions()
     accepts: t.Secure | None = None
-    """TLS with who dials this server, .."""
+    """TLS with servers that dial this one, .."""
     dials: t.Secure | None = None
-    """.. and with whom it dials."""
+    """.. and with servers that it dials."""
     reports: tuple[int, int] = (600, 600)
     """The failed attempts to dial that are logged besides the first one, before a first connection and after it."""
 
