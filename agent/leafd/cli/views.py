@@ -217,7 +217,7 @@ def tell_status(found: Status, most: int | None = ROWS_MAX) -> None:
         say("")
         show(
             "Copied elsewhere",
-            ("stream", "kind", "in", ">has not stored", ">bytes", "oldest", "level in", "asked"),
+            ("stream", "kind", "in", ">unconfirmed", ">bytes", "oldest", "level in", "asked"),
             [(one.stream, one.kind, one.copy or "-", *_not_stored(one)) for one in copiers],
         )
         _left_out(found.copiers, most, "mirrors and sources elsewhere")

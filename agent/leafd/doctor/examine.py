@@ -49,6 +49,8 @@ class Case:
     """A page of the daemon's monitoring port; blocks. Raises LeafdError."""
     creds: Path | None = None
     """A login for the daemon, in place of the configuration's."""
+    keys: Path | None = None
+    """The folder of the configuration, where keys of its users may be."""
     timeout_s: float = 30.0
     host: str = "127.0.0.1"
     """The address of the monitoring port."""
@@ -230,7 +232,7 @@ class _Examination:
             if account not in self.clients:
                 self.clients[account] = None
                 try:
-                    login = login_of(self.case.server, account, self.case.creds)
+                    login = login_of(self.case.server, account, self.case.creds, self.case.keys)
                     found = await log_in(self.address(), self.case.server, login)
                 except LeafdError as error:
                     self.report(unproven(Check.DAEMON, f"account {account}", str(error)))

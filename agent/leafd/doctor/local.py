@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,11 +19,13 @@ from leafd.config.schema.permissions import User
 from leafd.config.schema.server import ServerConfig
 from leafd.config.tls_files import as_file
 from leafd.doctor.wire import End, Line, Session, info_of, verb
-from leafd.errors import LeafdError
+from leafd.errors import ConfigError, LeafdError
 from leafd.records import dataclass
 from leafd.wire_client import frame_connect
 
 STEP_S: Final = 5.0
+KEYS_MAX: Final = 64
+"""The most files of keys that are tried."""
 GLOBAL: Final = "$G"
 EVERYWHERE: Final = {"": "127.0.0.1", "0.0.0.0": "127.0.0.1", "::": "::1"}
 
@@ -39,9 +43,9 @@ class Login:
     """The user may not publish or subscribe to everything."""
 
 
-def login_of(server: ServerConfig | None, account: str, file: Path | None) -> Login:
-    """A login for an account of this daemon: that of a file that was named, else what the configuration has in plain.
-    Raises NoLogin, ConfigError."""
+def login_of(server: ServerConfig | None, account: str, file: Path | None, folder: Path | None = None) -> Login:
+    """A login for an account of this daemon. It is that of a named file, else one that the configuration has in plain,
+    else that of a user's key in the folder. Raises NoLogin, ConfigError."""
     if file is not None:
         text = str(file)
         return Login(signer_from_credentials(text) if file.suffix == ".creds" else signer_from_seed(text))
@@ -54,27 +58,46 @@ def login_of(server: ServerConfig | None, account: str, file: Path | None) -> Lo
             raise NoLogin(f"nobody can log in to the account {account}: it has no users")
         return Login(lambda _: {})
     found = sorted(_candidates(server, account), key=lambda one: one.limited)
+    if not found and folder is not None:
+        found = sorted(_by_keys(server, account, folder), key=lambda one: one.limited)
     if not found:
         raise NoLogin(
-            f"the configuration has no login in plain for the account {account}: "
+            f"the configuration has no login in plain for the account {account}, and no key of a user beside it: "
             "name the file of a user's key or credentials with --creds"
         )
     return found[0]
 
 
-def _candidates(server: ServerConfig, account: str) -> Iterator[Login]:
-    people: tuple[User, ...] = ()
+def _by_keys(server: ServerConfig, account: str, folder: Path) -> Iterator[Login]:
+    """The logins by keys that `leafd init hub` has written for programs, as hub-programs.nk."""
+    users = {one.nkey: one for one in _people(server, account) if one.nkey}
+    for file in islice(sorted(folder.glob("*.nk")), KEYS_MAX) if users else ():
+        with suppress(ConfigError):  # a box's, of another kind, or not for this user to read
+            fields = signer_from_seed(str(file))
+            user = users.get(fields("")["nkey"])
+            if user is not None:
+                yield Login(fields, _is_limited(user))
+
+
+def _people(server: ServerConfig, account: str) -> tuple[User, ...]:
+    people = server.accounts[account].users if account in server.accounts else ()
     alone = server.authorization
-    if account in server.accounts:
-        people = server.accounts[account].users
+    return (*people, *(alone.users or ())) if account == GLOBAL and alone is not None else people
+
+
+def _is_limited(user: User) -> bool:
+    return user.permissions is not None or bool(user.allowed_connection_types)
+
+
+def _candidates(server: ServerConfig, account: str) -> Iterator[Login]:
+    alone = server.authorization
     if account == GLOBAL and alone is not None:
-        people = (*people, *(alone.users or ()))
         if alone.user and _plain(alone.password):
             yield _named(alone.user, alone.password, alone.default_permissions is not None)
         if alone.token and _plain(alone.token):
             yield Login(lambda _, token=alone.token: {"auth_token": token})  # type: ignore[misc]
-    for one in people:
-        limited = one.permissions is not None or bool(one.allowed_connection_types)
+    for one in _people(server, account):
+        limited = _is_limited(one)
         if server.no_auth_user and server.no_auth_user in (one.user, one.nkey):
             yield Login(lambda _: {}, limited)
         elif one.user and _plain(one.password):

@@ -8,7 +8,7 @@ A copy begins behind what it has stored, and its answers to flow control say how
 consumer is gone, as while the link is cut, it stays known up to where it had come then. COPIERS_MAX are kept, the
 latest; they are forgotten with a restart. How fast one comes nearer follows from what was told of it before, so who
 asks for the first time is not told. A copy that asks again for the consumer that it asked for is given that one.
-Not here: consumers (consumers.py), what is shown of it (leafd.status).
+Not here: consumers (consumers.py), what is shown of it (leafd.copies).
 """
 
 from __future__ import annotations

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+from leafd.auth.nkeys import PREFIX_USER, new_seed, sign
 from leafd.config.bind import load_text
 from leafd.doctor.local import NoLogin, login_of
 
@@ -29,6 +32,18 @@ LIMITED = "permissions: { publish: x }"
 def test_a_login_in_plain_is_taken(text: str, account: str, fields: dict[str, str]) -> None:
     """Of several the one that is not limited."""
     assert fields == login_of(load_text(text).server, account, None).fields("nonce")
+
+
+def test_a_key_beside_the_configuration_is_taken(tmp_path: Path) -> None:
+    """As `leafd init hub` writes one for programs. Other keys there, and files that hold none, are passed over."""
+    for number, text in enumerate(("no key", new_seed(PREFIX_USER), seed := new_seed(PREFIX_USER))):
+        (tmp_path / f"{number}.nk").write_text(text)
+    public, _ = sign(seed, "nonce")
+    server = load_text(f"accounts {{ A {{ users: [ {{ nkey: {public} }} ] }} }}").server
+
+    assert public == login_of(server, "A", None, tmp_path).fields("nonce")["nkey"]
+    with pytest.raises(NoLogin, match="no key of a user beside it"):
+        login_of(server, "A", None, tmp_path / "elsewhere")
 
 
 @pytest.mark.parametrize(

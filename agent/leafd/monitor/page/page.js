@@ -218,7 +218,7 @@ const copiers = new Table(byId("copiers"), [
   { title: "Stream", text: (one) => one.stream, more: (one) => (severalAccounts() ? `account ${one.account}` : "") },
   { title: "State", text: (one) => (one.asks ? (one.behind ? "taking" : "level") : "away"), state: (one) => (one.asks ? (one.behind ? "slow" : "good") : "bad") },
   { title: "Taken by", text: (one) => one.copy || "not said", more: (one) => one.kind },
-  { title: "Has not stored", number: true, text: far, more: (one) => (one.bytes ? `about ${size(one.bytes)}` : "") },
+  { title: "Unconfirmed", number: true, text: far, more: (one) => (one.bytes ? `about ${size(one.bytes)}` : "") },
   { title: "Oldest", number: true, text: (one) => (one.behind && one.missing_s !== null ? lasting(one.missing_s) : "") },
   { title: "Level in", number: true, text: (one) => (one.behind && one.ready_s !== null ? `about ${lasting(one.ready_s)}` : ""), more: (one) => (one.behind ? one.held || (one.rate ? `${rate(one.rate)} nearer` : "") : "") },
   { title: "Asked", number: true, text: (one) => (one.asks ? "now" : `${lasting(one.seen_s)} ago`) },
