@@ -56,6 +56,7 @@ def of_group(made: list[servers.Server], block: dict[str, Any]) -> dict[str, Any
     meta = block["meta"]
     others = sorted(row["name"] for row in meta.get("replicas", []))
     return {
+        "group": meta["name"],
         "leader": meta["leader"] in {f"s{number}" for number in range(len(made))},
         "others": len(others),
         "sizes": (meta["cluster_size"], meta["quorum_needed"]),
@@ -73,7 +74,8 @@ async def states(made: list[servers.Server]) -> list[dict[str, Any]]:
 
 
 def test_varz_and_statsz_name_the_group_of_all_servers_and_who_leads_it_as_at_nats_servers(tmp_path: Path) -> None:
-    """The leader alone shows the others, and each counts what it keeps with others."""
+    """In statsz the leader alone shows the others and the cluster's name, in varz each server does; each counts what it
+    keeps with others."""
     told = []
     for kind in (R, L):
         with led(kind, tmp_path) as made:
@@ -83,6 +85,7 @@ def test_varz_and_statsz_name_the_group_of_all_servers_and_who_leads_it_as_at_na
             blocks = {server["server"]["name"]: server["statsz"]["jetstream"] for server in asyncio.run(states(made))}
             (leading,) = [server for number, server in enumerate(made) if f"s{number}" == leader]
             assert of_group(made, report(leading, "varz")["jetstream"]) == of_group(made, blocks[leader])
+            assert [2, 2, 2] == [of_group(made, report(one, "varz")["jetstream"])["others"] for one in made]
             told.append([of_group(made, blocks.pop(leader)), *(of_group(made, one) for one in blocks.values())])
     assert told[0] == told[1]
     assert [2, 0, 0] == [one["others"] for one in told[0]]
@@ -231,6 +234,8 @@ def test_a_stream_that_is_left_with_one_server_is_shown_as_one_that_always_was(k
             return bool(last.get("cluster", {}).keys() == expected)
 
         await until(alone, lambda: last)
+        for server in made:  # (a nats-server names one for every stream)
+            assert all(row.get("stream_raft_group", "S") for row in details(server, "&raft=1"))
         await client.close()
 
     with led(kind, tmp_path) as made:
@@ -239,12 +244,16 @@ def test_a_stream_that_is_left_with_one_server_is_shown_as_one_that_always_was(k
 
 @pytest.mark.parametrize("kind", [R, L])
 def test_who_has_stepped_down_does_not_say_that_it_leads_once_the_order_is_answered(kind: str, tmp_path: Path) -> None:
-    """So that the CLI, which asks all servers next, finds no two leaders."""
+    """So that the CLI, which asks all servers next, finds no two leaders. Of leafds one leads by then, and answers who
+    asks the leader only; nats-servers may have none for a moment."""
 
     async def stepped_down(server: servers.Server) -> dict[str, Any]:
         client = await connect(server, "sys")
         try:
             answer = json.loads((await client.request("$JS.API.META.LEADER.STEPDOWN", timeout=20)).data)
+            if kind == L:
+                led = await client.request("$SYS.REQ.SERVER.PING.JSZ", b'{"leader_only": true}', timeout=20)
+                assert name != json.loads(led.data)["server"]["name"]
             told = {one["server"]["name"]: one["data"] for one in await ask_all(client, "$SYS.REQ.SERVER.PING.JSZ")}
         finally:
             await client.close()

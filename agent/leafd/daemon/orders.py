@@ -68,6 +68,8 @@ class Orders:
         """The members of the answer."""
         try:
             if not self._meta.leads:
+                await self._meta.look()  # it may do since a moment
+            if not self._meta.leads:
                 raise errors.CLUSTER_NOT_AVAILABLE.error()
             if is_move(tokens):
                 return await self._moves.carry_out(tokens, body)
@@ -97,7 +99,7 @@ class Orders:
             raise errors.NO_SUITABLE_PEERS_FOR.error(why="no replacement peer connected")
         await self._plane.meta_transfer(min(fitting, key=lambda one: one.lag).peer)
         with trio.move_on_after(STEPPED_S):  # who is told that it is done asks at once who leads, and hears of one
-            while self._meta.leader == self._meta.peer:
+            while self._meta.leader in (0, self._meta.peer):
                 await trio.sleep(LOOKED_S)
                 await self._meta.look()
 

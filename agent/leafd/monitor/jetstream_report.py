@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from itertools import chain
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, Final
@@ -69,13 +70,17 @@ async def _look(jetstream: JetStreamFacts, account: JetStreamAccountFacts, reque
         return {}
 
 
-async def totals(facts: Facts, jetstream: JetStreamFacts) -> dict[str, Any]:
-    """The "jetstream" block of varz and statsz."""
+async def totals(facts: Facts, jetstream: JetStreamFacts, *, brief: bool = False) -> dict[str, Any]:
+    """The "jetstream" block of varz and statsz. brief: as in statsz, where a server that does not lead the group of all
+    names no other member but the leader, and the group in place of its cluster."""
     summed = await _sums(jetstream)
     found: dict[str, Any] = {"config": configuration(facts), "stats": {name: summed[name] for name in _USAGE}}
     if facts.meta is not None:
         found["stats"]["ha_assets"] = _assets(facts, jetstream)
-        found["meta"] = facts.meta.report(facts.cluster)
+        from leafd.monitor.raft_report import META_NAME
+
+        short = brief and not facts.meta.leads
+        found["meta"] = facts.meta.report(META_NAME if short else facts.cluster, at_followers=not short)
     return found | {"limits": _limits(facts)}
 
 
@@ -148,8 +153,11 @@ async def jsz(facts: Facts, options: Options, *, but: Plain | None = None) -> di
             "disabled": True, "config": {"max_memory": 0, "max_storage": 0}, "streams": 0, "consumers": 0,
             "messages": 0, "bytes": 0, "total": 0,
         }  # fmt: skip
-    if facts.meta is not None and not facts.meta.leads and flag(options, "leader-only", "leader_only"):
-        raise NotMeant("filtered response: not leader")
+    if facts.meta is not None:
+        with suppress(t.PlaneError):
+            await facts.meta.look()  # the group's leader may have changed a moment ago, and be asked for
+        if not facts.meta.leads and flag(options, "leader-only", "leader_only"):
+            raise NotMeant("filtered response: not leader")
     accounts = [one for one in jetstream.catalogue.by_name.values() if one.enabled]
     total, detail = len(accounts), _Detail.of(facts, jetstream, options, but)
     accounts = _chosen(accounts, options, detail)
@@ -396,9 +404,10 @@ async def _stream(wanted: _Detail, account: JetStreamAccountFacts, name: str) ->
     if wanted.facts.groups is not None and stream is not None and stream.group is not None and not stream.led:
         names = await _follow(wanted, wanted.facts.groups, stream, detail)
     if wanted.raft and stream is not None and stream.group is not None:
-        group = (info.get("cluster") or {}).get("raft_group", "")
-        detail["stream_raft_group"] = group
-        if wanted.consumers and names:  # they are in the stream's group
+        # (A server that keeps the stream alone again is its group's only member, and tells of no group.)
+        if group := (info.get("cluster") or {}).get("raft_group", ""):
+            detail["stream_raft_group"] = group
+        if wanted.consumers and names and group:  # they are in the stream's group
             detail["consumer_raft_groups"] = [{"name": name, "raft_group": group} for name in names]
     return detail
 

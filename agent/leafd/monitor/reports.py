@@ -532,7 +532,7 @@ async def statsz(facts: Facts, options: Options) -> dict[str, Any]:
         report["stale_connections"] = stats.stale_connections
         report["stale_connection_stats"] = {"clients": stats.stale_connections} | none
     if facts.jetstream is not None:
-        report["jetstream"] = await totals(facts, facts.jetstream)
+        report["jetstream"] = await totals(facts, facts.jetstream, brief=True)
         report["jetstream"]["config"].pop("store_dir", None)
     report["gomaxprocs"] = os.cpu_count() or 1
     return report
