@@ -72,11 +72,15 @@ static store_stream_t *open_stream(const store_t *store, uint32_t id) {
     return NULL;
 }
 
-/* A stream that goes by a log's time is whole at other servers. A copy that is new may be damaged, too. */
+bool stream_is_shared(const store_stream_t *stream) {
+    return stream->timeline.own && stream->copies > 1;
+}
+
+/* A copy that is new may be damaged, too. */
 static void ask_for_copy(store_stream_t *stream) {
     store_t *store = stream->store;
     int64_t now = store->turn.now_mono;
-    if (!stream->timeline.own || (stream->copy_asked != 0 && now - stream->copy_asked < COPY_AGAIN_NS)) {
+    if (!stream_is_shared(stream) || (stream->copy_asked != 0 && now - stream->copy_asked < COPY_AGAIN_NS)) {
         return;
     }
     stream->copy_asked = now;

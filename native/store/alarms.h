@@ -39,5 +39,7 @@ void store_damage_mended(store_t *store);
 void store_corrupt(store_t *store, store_stream_t *stream, uint32_t stream_id, uint64_t seq, const char *what);
 /* The same of a record, by its whole key. */
 void store_corrupt_record(store_t *store, bytes_t key);
+/* Other servers have the stream, too: what is damaged here is copied from them. */
+bool stream_is_shared(const store_stream_t *stream);
 
 #endif

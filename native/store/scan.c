@@ -12,13 +12,20 @@ void message_row_out(const message_row_t *found, stored_message_t *out) {
                               .payload = found->message.payload};
 }
 
+/* A message is damaged. Until it is copied from other servers it is not known here, so nobody passes it over or says
+ * that it is not there. */
+static bool damaged_for_now(store_stream_t *stream, uint64_t seq) {
+    store_corrupt(stream->store, stream, stream->id, seq, "a message");
+    return stream_is_shared(stream);
+}
+
 entry_outcome_t store_read(store_stream_t *stream, uint64_t seq, stored_message_t *out) {
     message_row_t found;
     entry_outcome_t outcome = message_judge(message_find(stream, seq, true, &found), &found);
     switch (outcome) {
     case ENTRY_UNKNOWN:
     case ENTRY_NONE: return outcome;
-    case ENTRY_DAMAGED: store_corrupt(stream->store, stream, stream->id, seq, "a message"); return outcome;
+    case ENTRY_DAMAGED: return damaged_for_now(stream, seq) ? ENTRY_UNKNOWN : outcome;
     case ENTRY_FOUND: break;
     }
     if ((found.message.flags & MESSAGE_GONE) != 0) {
@@ -72,7 +79,9 @@ seek_outcome_t next_counted(store_stream_t *stream, filters_t filters, uint64_t 
         }
         *from = found.seq;
         if (!found.sound) {
-            store_corrupt(stream->store, stream, stream->id, found.seq, "a message");
+            if (damaged_for_now(stream, found.seq)) {
+                return SEEK_UNKNOWN;
+            }
         } else if (filters_match(filters, found.message.subject)) {
             message_row_out(&found, out);
             return SEEK_FOUND;

@@ -22,21 +22,26 @@ typedef struct taken_message {
 
 /* Of its own messages behind clean_seq, those up to `upto`. */
 static status_t take_out(store_stream_t *stream, taking_t *taking, uint64_t upto, uint32_t *steps) {
-    const filters_t all = {0};
     while (taking->clean_seq < upto) {
-        stored_message_t message = {0};
+        message_row_t found;
+        uint32_t budget = 1;
         uint64_t from = taking->clean_seq + 1;
         if (*steps == 0) {
             return STATUS_AGAIN;
         }
         (*steps)--;
-        switch (store_next(stream, all, &from, upto, 1, &message)) {
+        switch (message_next_some(stream, &from, upto, true, &budget, &found)) {
         case SEEK_UNKNOWN: return STATUS_IO;
         case SEEK_NONE: taking->clean_seq = upto; return STATUS_OK;
         case SEEK_MORE: taking->clean_seq = from - 1; continue;
         case SEEK_FOUND: break;
         }
-        uint64_t seq = message.seq;
+        uint64_t seq = found.seq;
+        if (!found.sound) { /* what is not known to be another one stays, and is looked at when it is read */
+            store_corrupt(stream->store, stream, stream->id, seq, "a message");
+            taking->clean_seq = seq;
+            continue;
+        }
         status_t status = store_delete(stream, seq);
         if (status != STATUS_OK && status != STATUS_NOT_FOUND) {
             return status == STATUS_FULL ? STATUS_AGAIN : status;

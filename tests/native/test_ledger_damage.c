@@ -215,6 +215,22 @@ static void mended(void) {
 
 typedef enum met { MET_PAGE, MET_MESSAGE, MET_SHARED, METS } met_t;
 
+/* One of 500 messages is damaged: a reader of all of them passes it over where nobody has it any more, and stops before
+ * it where others have it. */
+static void passes_over(store_stream_t *stream, bool lone) {
+    stored_message_t message;
+    uint64_t from = 1, seen = 0;
+    seek_outcome_t outcome = SEEK_FOUND;
+    while ((outcome = store_next(stream, (filters_t){0}, &from, 500, 10, &message)) == SEEK_FOUND) {
+        CHECK_EQ_U64(from, message.seq);
+        seen++;
+        from++;
+    }
+    CHECK_EQ_I64(lone ? SEEK_NONE : SEEK_UNKNOWN, outcome);
+    CHECK(lone ? seen == 499 : seen < 499 && seen == from - 1);
+    CHECK(lone || store_read(stream, from, &message) == ENTRY_UNKNOWN);
+}
+
 /* A page with messages, or one message of it, is damaged while the store runs; that of a stream which goes by a log's
  * time is copied without a start. */
 static void met_while_it_runs(met_t what, uint32_t groups) {
@@ -224,7 +240,9 @@ static void met_while_it_runs(met_t what, uint32_t groups) {
     ledger_t *ledger;
     stored_message_t message;
     begin();
-    store_stream_t *stream = rig_stream(&rig, 1, rig_config());
+    stream_config_t config = rig_config();
+    config.replicas = what == MET_SHARED ? 3 : 1;
+    store_stream_t *stream = rig_stream(&rig, 1, config);
     for (uint32_t group = 1; group <= groups; group++) {
         CHECK_EQ_I64(STATUS_OK, store_ledger_make(rig.store, group, 70 + group, BYTES_NONE, &ledger));
     }
@@ -247,6 +265,9 @@ static void met_while_it_runs(met_t what, uint32_t groups) {
             CHECK(status != ENTRY_NONE);
         }
         CHECK(rig_alarmed(&rig, copied) == (what == MET_SHARED));
+        if (what != MET_PAGE) {
+            passes_over(stream, what == MET_MESSAGE);
+        }
         rig_pass(&rig, NS_PER_SECOND);
         store_tick(rig.store, rig.now);
         CHECK(rig_alarmed(&rig, told) == (what == MET_PAGE && groups > 1));

@@ -41,6 +41,8 @@ ATTEMPTS: Final = 10
 AGAIN_S: Final = 0.3
 NOBODY: Final = (errors.PEER_REMAP.err_code, errors.NO_SUITABLE_PEERS.err_code)
 HEARD_S: Final = 5.0
+HANDED_S: Final = 10.0
+"""Two servers with damage hand a stream's lead to each other no more often."""
 Ask = Callable[[dict[str, Any]], Awaitable[dict[str, Any]]]
 AskServer = Callable[[int, str, Mapping[str, Any], bytes, float], Awaitable[tuple[dict[str, Any], bytes] | None]]
 
@@ -55,8 +57,8 @@ class Members:
         self._meta, self._table, self._replicas, self._ask = meta, table, replicas, ask
         self._ask_server = ask_server
         self._news = trio.Event()
-        self._damaged: set[Stream] = set()
-        """The streams of which this server waits to take a copy."""
+        self._damaged: dict[Stream, float] = {}
+        """The streams of which this server waits to take a copy, and when it looks next whether it leads them."""
 
     async def run(self, guard: Guard) -> None:
         """Tends the groups until it is cancelled."""
@@ -68,10 +70,13 @@ class Members:
             self._news, more = trio.Event(), False
             with guard.around("the members of streams of several servers"):
                 more = await self._replicas.tend(self._wanted, self._told)
-            for stream in list(self._damaged):
+            for stream, due in list(self._damaged.items()):
                 with guard.around("a damaged copy of a stream of several servers"):
+                    if (now := trio.current_time()) >= due:
+                        self._damaged[stream] = now + HANDED_S
+                        await self._handed_over(stream)
                     if await self._copied_anew(stream):
-                        self._damaged.discard(stream)
+                        del self._damaged[stream]
 
     def look(self) -> None:
         """The table wants other members, perhaps."""
@@ -177,8 +182,15 @@ class Members:
     def copy_anew(self, stream: Stream) -> None:
         """A stream of several is damaged here: others keep it without this server, which deletes what it has, and is
         then taken in again as one that has nothing."""
-        self._damaged.add(stream)
+        self._damaged[stream] = 0.0
         self._news.set()
+
+    async def _handed_over(self, stream: Stream) -> None:
+        """Consumers wait for what is damaged where the stream is led: another server leads it, if there is one, however
+        long the copy has to wait."""
+        with suppress(ApiError, t.PlaneError):
+            if stream.group is not None and await self._replicas.leader(stream) == self._meta.peer:
+                await self._replicas.step_down(stream, Placement())
 
     async def _copied_anew(self, stream: Stream) -> bool:
         """False: not yet. That is so while another one of its servers is away, since a majority needs this one then,

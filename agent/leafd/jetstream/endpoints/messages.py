@@ -39,7 +39,10 @@ async def get(call: Call, request: MessageGetRequest) -> dict[str, Any]:
             stream.id, mode, sequence=sequence, start_ts=start_ts, subject=following or last
         )
     except t.PlaneError as error:
-        # A record that fails its checksum is never served; the alarm has told the operator.
+        # A record that fails its checksum is never served; the alarm has told the operator. Where other servers have
+        # it, it will be: another one leads soon, or this one has a copy.
+        if error.status == t.Status.IO and stream.group is not None:
+            raise errors.CLUSTER_NOT_AVAILABLE.error() from None
         if error.status != t.Status.CORRUPT:
             raise refused(error, errors.STREAM_GENERAL) from None
         message = None
