@@ -26,6 +26,7 @@ MADE: Final[dict[str, tuple[str, ...]]] = {
         "auth/callout.py:_check_signer", "auth/callout.py:configured_account", "auth/callout.py:trusted_verdict",
         "auth/callout.py:verdict_of",
     ),
+    "logins/clients.py:_refuse": ("logins/refusals.py:login_line",),
     "logins/clients.py:_refused": ("logins/refusals.py:_what",),
     "daemon/expiry.py:look": ("config/tls_files.py:expiring",),
     "host/log.py:follow": ("host/log.py:reopen",),
@@ -48,7 +49,7 @@ C_TEXT: Final = re.compile(r'"((?:[^"\\]|\\.)*)"')
 
 # Pieces of a text that is found as a whole.
 PIECES: Final = {
-    " using queue …", ", Queue: …", "; what was there is kept as ", "asking an auth callout service",
+    " using queue …", ", Queue: …", " - User …", "; what was there is kept as ", "asking an auth callout service",
     '"…" but got "…"', 'expected "…" got "…"', 'on account "…"', 'for auth callout for account "…"',
     "claim is expired", "claim is not yet valid", "Error or Jwt is required", "Only Error or Jwt can be set",
     "Subject must be a user public key", "Audience must be a server public key", "the issuer is no account",
