@@ -38,6 +38,27 @@ static status_t apply_range(env_t *env, const batch_op_t *op) {
     }
 }
 
+/* A store with a sealer has none of these, unless an op was written before it had one. */
+static status_t apply_joined(env_t *env, const batch_op_t *op, bytes_t head, bytes_t rest) {
+    uint8_t *at = malloc((size_t)head.size + rest.size + 1);
+    if (at == NULL) {
+        return STATUS_NO_MEMORY;
+    }
+    const uint8_t *end = bytes_write(bytes_write(at, head), rest);
+    status_t status = env_write_put(env, (store_db_t)op->db, op->key, bytes_of(at, (uint32_t)(end - at)));
+    free(at);
+    return status;
+}
+
+static status_t apply_shared(env_t *env, const batches_t *batches, const batch_op_t *op) {
+    bytes_t head = BYTES_NONE, rest = BYTES_NONE;
+    if (!op_parts(batches, op, &head, &rest)) {
+        return STATUS_CORRUPT;
+    }
+    return LEAF_UNLIKELY(env_hides(env)) ? apply_joined(env, op, head, rest)
+                                         : env_write_message(env, op->key, head, rest);
+}
+
 /* Puts in a row, which a sealer seals in one call. */
 typedef struct row_of_puts {
     env_put_t at[ENV_PUTS_MAX];
@@ -50,22 +71,29 @@ static status_t apply_puts(env_t *env, row_of_puts_t *row) {
     return status;
 }
 
-static inline __attribute__((always_inline)) status_t apply_op(env_t *env, const batch_op_t *op) {
+status_t apply_put(env_t *env, const batches_t *batches, const batch_op_t *op) {
+    return LEAF_LIKELY(op->kind == OP_PUT) ? env_write_put(env, (store_db_t)op->db, op->key, op->value)
+                                           : apply_shared(env, batches, op);
+}
+
+static inline __attribute__((always_inline)) status_t apply_op(env_t *env, const batches_t *batches,
+                                                               const batch_op_t *op) {
     switch ((op_kind_in_batch_t)op->kind) {
     case OP_PUT: return env_write_put(env, (store_db_t)op->db, op->key, op->value);
     case OP_DELETE: return env_write_delete(env, (store_db_t)op->db, op->key);
     case OP_DELETE_RANGE: return apply_range(env, op);
+    case OP_PUT_SHARED: return apply_shared(env, batches, op);
     }
     return STATUS_CORRUPT;
 }
 
-static status_t apply_in_rows(env_t *env, row_of_puts_t *row, const batch_op_t *op) {
+static status_t apply_in_rows(env_t *env, const batches_t *batches, row_of_puts_t *row, const batch_op_t *op) {
     if (op->kind == OP_PUT) {
         row->at[row->count++] = (env_put_t){(store_db_t)op->db, op->key, op->value};
         return row->count == ENV_PUTS_MAX ? apply_puts(env, row) : STATUS_OK;
     }
     status_t status = apply_puts(env, row);
-    return status == STATUS_OK ? apply_op(env, op) : status;
+    return status == STATUS_OK ? apply_op(env, batches, op) : status;
 }
 
 /* ---- ops that wait ----------------------------------------------------------------------------------------------- */
@@ -100,7 +128,7 @@ static status_t late_apply_row(const late_t *late, late_row_t *row, env_t *env) 
             continue;
         }
         op_read_sealed(late->batches, row->at[i].rank, &op);
-        status = apply_op(env, &op);
+        status = apply_op(env, late->batches, &op);
         if (status == STATUS_OK && changed_full(env_changed(env))) {
             status = commit_in_between(env);
         }
@@ -308,7 +336,7 @@ static inline void look_ahead(const env_t *env, const uint8_t *batch, uint32_t s
     }
 }
 
-status_t apply_batch(env_t *env, const uint8_t *batch, uint32_t size, late_t *late) {
+status_t apply_batch(env_t *env, const batches_t *batches, const uint8_t *batch, uint32_t size, late_t *late) {
     uint32_t offset = BATCH_HEADER_SIZE;
     uint32_t ahead = late != NULL && late->heads_wait ? BATCH_HEADER_SIZE : size; /* what is changed lies far apart */
     bool in_rows = env_hides(env);
@@ -333,7 +361,7 @@ status_t apply_batch(env_t *env, const uint8_t *batch, uint32_t size, late_t *la
             status = late_look(late, env, in_rows, &op, header.position + at);
         }
         if (status == STATUS_AGAIN) {
-            status = LEAF_UNLIKELY(in_rows) ? apply_in_rows(env, &row, &op) : apply_op(env, &op);
+            status = LEAF_UNLIKELY(in_rows) ? apply_in_rows(env, batches, &row, &op) : apply_op(env, batches, &op);
         }
         if (status != STATUS_OK) {
             return status;

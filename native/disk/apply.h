@@ -46,8 +46,11 @@ typedef struct late {
 } late_t;
 
 /* Applies the ops of one batch inside the write transaction; commits in between when a removal is large, or when what
- * waited is much. late: where ops may wait, NULL: they do not. */
-LEAF_MUST_USE status_t apply_batch(env_t *env, const uint8_t *batch, uint32_t size, late_t *late);
+ * waited is much. batches: where what they share lies. late: where ops may wait, NULL: they do not. */
+LEAF_MUST_USE status_t apply_batch(env_t *env, const batches_t *batches, const uint8_t *batch, uint32_t size,
+                                   late_t *late);
+/* A put alone, at once. */
+LEAF_MUST_USE status_t apply_put(env_t *env, const batches_t *batches, const batch_op_t *op);
 /* Sees what the batches in [from, to), which are synced and come behind those that were applied, remove of ledgers. */
 LEAF_MUST_USE status_t late_look_ahead(late_t *late, uint64_t from, uint64_t to);
 /* Carries out the ops that wait; commits in between when the transaction has changed as many pages as it may. */

@@ -260,11 +260,44 @@ bool op_next(const uint8_t *batch, uint32_t batch_size, uint32_t *offset, batch_
     if (size > batch_size - *offset) {
         return false;
     }
-    if (op->kind < OP_PUT || op->kind > OP_DELETE_RANGE || op->db >= DB_COUNT || op->key.size > KEY_MAX) {
+    if (op->kind < OP_PUT || op->kind > OP_PUT_SHARED || op->db >= DB_COUNT || op->key.size > KEY_MAX) {
         return false;
     }
     *offset += (uint32_t)size;
     return true;
+}
+
+void op_shares(uint8_t *to, uint64_t position, uint32_t size) {
+    store_be64(to, position);
+    store_be32(to + 8, size);
+}
+
+bool op_parts(const batches_t *batches, const batch_op_t *op, bytes_t *head, bytes_t *rest) {
+    *head = op->value;
+    *rest = BYTES_NONE;
+    if (LEAF_LIKELY(op->kind == OP_PUT)) {
+        return true;
+    }
+    if (op->kind != OP_PUT_SHARED || op->db != DB_MESSAGES || op->value.size < OP_SHARES_SIZE) {
+        return false;
+    }
+    head->size -= OP_SHARES_SIZE;
+    const uint8_t *shares = head->at + head->size;
+    *rest = bytes_of(batches_at(batches, load_be64(shares)), load_be32(shares + 8));
+    return rest->size <= atomic_load_explicit(&batches->lap, memory_order_relaxed);
+}
+
+bool op_message(const batches_t *batches, const batch_op_t *op, message_record_t *message) {
+    bytes_t head = BYTES_NONE, rest = BYTES_NONE;
+    if (LEAF_LIKELY(op->kind == OP_PUT)) {
+        return message_read(op->key, op->value, message);
+    }
+    return op_parts(batches, op, &head, &rest) && message_read_apart(op->key, head, rest, message);
+}
+
+bool op_sound(const batches_t *batches, const batch_op_t *op) {
+    bytes_t head = BYTES_NONE, rest = BYTES_NONE;
+    return op_parts(batches, op, &head, &rest) && value_sound_apart(op->key, head, rest);
 }
 
 status_t batch_each(const uint8_t *batch, uint32_t size, uint64_t position, op_visit_t visit, void *context) {

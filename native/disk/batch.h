@@ -30,8 +30,13 @@
  *              PUT           the value of the key is this
  *              DELETE        the key is gone
  *              DELETE_RANGE  keys from `key` (included) to `value` (excluded) are gone
+ *              PUT_SHARED    of a message: its value is `value` but for the last 12 bytes, and then the bytes that
+ *                            these name, which an earlier op has: position 8, size 4
  *
  * Effects are absolute: applying a batch twice, or a tail of batches again, ends in the same state.
+ *
+ * What an op shares is not freed before it, and is applied and replayed with it: no checkpoint ends between the two.
+ * Who writes one sees to that (store/sharing.h).
  */
 #ifndef LEAFD_DISK_BATCH_H
 #define LEAFD_DISK_BATCH_H
@@ -57,7 +62,10 @@ typedef enum op_kind_in_batch {
     OP_PUT = 1,
     OP_DELETE = 2,
     OP_DELETE_RANGE = 3,
+    OP_PUT_SHARED = 4,
 } op_kind_in_batch_t;
+
+#define OP_SHARES_SIZE 12u
 
 typedef struct batch_op {
     uint8_t kind;
@@ -151,6 +159,18 @@ void op_read(const batches_t *batches, uint64_t position, batch_op_t *op);
 void op_read_sealed(const batches_t *batches, uint64_t position, batch_op_t *op);
 /* Walks the ops of a batch in memory: offset begins at BATCH_HEADER_SIZE. false: malformed. */
 bool op_next(const uint8_t *batch, uint32_t batch_size, uint32_t *offset, batch_op_t *op);
+
+/* Behind the head of a value that is written: it shares so many bytes at that position. */
+void op_shares(uint8_t *to, uint64_t position, uint32_t size);
+/* The two parts of a put's value; the second is empty but for OP_PUT_SHARED. false: it shares what no ring has. */
+bool op_parts(const batches_t *batches, const batch_op_t *op, bytes_t *head, bytes_t *rest);
+static inline bool op_puts(const batch_op_t *op) {
+    return op->kind == OP_PUT || op->kind == OP_PUT_SHARED;
+}
+/* Of a put: do the lengths of its message add up? */
+bool op_message(const batches_t *batches, const batch_op_t *op, message_record_t *message);
+/* Of a put: does its checksum hold? */
+bool op_sound(const batches_t *batches, const batch_op_t *op);
 
 /* Every op of a batch that begins at position / of the sealed batches in [from, to), which lie in the ring. The first
  * status that is not STATUS_OK ends the walk and is returned; STATUS_CORRUPT: malformed. */

@@ -1,6 +1,7 @@
 /* drain.c: see drain.h. */
 #include "disk/drain.h"
 
+#include "disk/apply.h"
 #include "disk/memtable.h"
 #include "disk/ranges.h"
 
@@ -74,7 +75,7 @@ static status_t remove_range(work_t *work, const batch_op_t *op) {
 
 static status_t drain_take_out(void *context, const batch_op_t *op, uint64_t position) {
     work_t *work = context;
-    if (op->kind == OP_PUT || position < work->drain->removed) {
+    if (op_puts(op) || position < work->drain->removed) {
         return STATUS_OK;
     }
     if (op->kind == OP_DELETE_RANGE) {
@@ -86,10 +87,10 @@ static status_t drain_take_out(void *context, const batch_op_t *op, uint64_t pos
 
 static status_t put_in(void *context, const batch_op_t *op, uint64_t position) {
     work_t *work = context;
-    if (op->kind != OP_PUT || position < work->drain->put || !drain_op_stays(work, op, position)) {
+    if (!op_puts(op) || position < work->drain->put || !drain_op_stays(work, op, position)) {
         return STATUS_OK;
     }
-    status_t status = env_write_put(work->drain->env, (store_db_t)op->db, op->key, op->value);
+    status_t status = apply_put(work->drain->env, &work->drain->batches, op);
     if (status == STATUS_OK && work->done + 1 >= work->drain->piece) {
         status = end_piece(work);
         work->drain->put = status == STATUS_OK ? position + 1 : work->drain->put;

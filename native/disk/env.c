@@ -209,6 +209,16 @@ status_t env_write_put(env_t *env, store_db_t db, bytes_t key, bytes_t value) {
     return put_with_name(env, put_value(env, db, key, value), db, key, value);
 }
 
+status_t env_write_message(env_t *env, bytes_t key, bytes_t head, bytes_t rest) {
+    put_place_t place = {0};
+    status_t status = put_find(env, DB_MESSAGES, key, key, &place);
+    uint8_t *at = status == STATUS_OK ? put_reserve(env, place, key, head.size + rest.size, &status) : NULL;
+    if (at != NULL) {
+        (void)bytes_write(bytes_write(at, head), rest);
+    }
+    return status;
+}
+
 /* Seals the short ones among them, all in one call. */
 static void seal_puts(env_t *env, const env_put_t *puts, uint32_t count) {
     puts_t *to = env->puts;

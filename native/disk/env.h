@@ -137,6 +137,8 @@ void env_write_lasts(env_t *env, int64_t now_ns);
 /* A put there is the next but one or so: what it needs is sent for, and nothing else happens. */
 void env_write_soon(const env_t *env, store_db_t db, bytes_t key);
 LEAF_MUST_USE status_t env_write_put(env_t *env, store_db_t db, bytes_t key, bytes_t value);
+/* A message whose value is in two places. Without a sealer, and not one that is to be compressed. */
+LEAF_MUST_USE status_t env_write_message(env_t *env, bytes_t key, bytes_t head, bytes_t rest);
 /* Several, in this order; with a sealer that costs less than one by one. */
 typedef struct env_put {
     store_db_t db;

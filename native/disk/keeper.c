@@ -138,7 +138,7 @@ static status_t apply_handed(keeper_t *keeper) {
         batch_header_t header;
         check(batch_header_read(batch, &header));
         check(header.position == keeper->applied);
-        status = apply_batch(keeper->env, batch, header.size, &keeper->late);
+        status = apply_batch(keeper->env, keeper->batches, batch, header.size, &keeper->late);
         atomic_store_explicit(&keeper->changed, changed_bytes(env_changed(keeper->env)), memory_order_relaxed);
         if (status != STATUS_OK) {
             return status;

@@ -123,6 +123,17 @@ bool value_sound(bytes_t key, bytes_t value) {
     return load_be32(value.at) == crc32c(crc, value.at + VALUE_CRC_SIZE, value.size - VALUE_CRC_SIZE);
 }
 
+/* Of a value of at least VALUE_CRC_SIZE bytes. */
+static uint32_t crc_apart(bytes_t key, bytes_t head, bytes_t rest) {
+    uint32_t crc = crc32c(0, key.at, key.size);
+    crc = crc32c(crc, head.at + VALUE_CRC_SIZE, head.size - VALUE_CRC_SIZE);
+    return crc32c(crc, rest.at, rest.size);
+}
+
+bool value_sound_apart(bytes_t key, bytes_t head, bytes_t rest) {
+    return head.size >= VALUE_CRC_SIZE && load_be32(head.at) == crc_apart(key, head, rest);
+}
+
 /* What is at least this needs so many bytes that the numbers could take more than MESSAGE_FIXED_SIZE. */
 #define BRIEF_BORN_END (UINT64_C(1) << 56) /* in zigzag, so more than a year in ns, ahead and back */
 #define BRIEF_SEQ_END (UINT64_C(1) << 42)
@@ -197,6 +208,16 @@ void message_write(uint8_t *value, bytes_t key, const message_record_t *message)
     memcpy(to, message->payload.at, message->payload.size);
 }
 
+uint32_t message_head_size(uint64_t seq, const message_record_t *message) {
+    return numbers_size(seq, message) + message->subject.size;
+}
+
+void message_write_head(uint8_t *value, bytes_t key, const message_record_t *message, bytes_t rest) {
+    uint8_t *to = message_write_numbers(value, load_be64(key.at + 4), message);
+    to = key_copy(to, message->subject);
+    store_be32(value, crc_apart(key, bytes_of(value, (uint32_t)(to - value)), rest));
+}
+
 /* Takes off value what stands before the subject. */
 static bool read_brief(bytes_t key, bytes_t *value, uint64_t *subject, uint64_t *header, message_record_t *message) {
     uint64_t seq = load_be64(key.at + 4), born, back;
@@ -227,16 +248,31 @@ static bool read_whole(bytes_t *value, uint64_t *subject, uint64_t *header, mess
     return true;
 }
 
-bool message_read(bytes_t key, bytes_t value, message_record_t *message) {
-    uint64_t subject, header;
-    if (value.size <= VALUE_CRC_SIZE || key.size != MESSAGE_KEY_SIZE) {
+static inline bool read_numbers(bytes_t key, bytes_t *value, uint64_t *subject, uint64_t *header,
+                                message_record_t *message) {
+    if (value->size <= VALUE_CRC_SIZE || key.size != MESSAGE_KEY_SIZE) {
         return false;
     }
-    message->flags = value.at[VALUE_CRC_SIZE];
-    bool numbers = LEAF_LIKELY((message->flags & MESSAGE_BRIEF) != 0)
-                       ? read_brief(key, &value, &subject, &header, message)
-                       : read_whole(&value, &subject, &header, message);
-    if (!numbers || subject > value.size || header > value.size - subject) {
+    message->flags = value->at[VALUE_CRC_SIZE];
+    return LEAF_LIKELY((message->flags & MESSAGE_BRIEF) != 0) ? read_brief(key, value, subject, header, message)
+                                                              : read_whole(value, subject, header, message);
+}
+
+bool message_read_apart(bytes_t key, bytes_t head, bytes_t rest, message_record_t *message) {
+    uint64_t subject, header;
+    if (!read_numbers(key, &head, &subject, &header, message) || subject != head.size || header > rest.size) {
+        return false;
+    }
+    message->subject = head;
+    message->header = bytes_of(rest.at, (uint32_t)header);
+    message->payload = bytes_after(rest, (uint32_t)header);
+    return true;
+}
+
+bool message_read(bytes_t key, bytes_t value, message_record_t *message) {
+    uint64_t subject, header;
+    if (!read_numbers(key, &value, &subject, &header, message) || subject > value.size
+        || header > value.size - subject) {
         return false;
     }
     message->subject = bytes_of(value.at, (uint32_t)subject);

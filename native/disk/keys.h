@@ -51,7 +51,7 @@
 /* In the format of META, so that a leafd which does not know of them refuses the store: with a sealer (sealer.h), with
  * values that are compressed (packing.h), some of them behind dictionaries, with stamps in the records of sources, with
  * twins (env_twins.c), with ledgers, with batches of the journal that are compressed (squeeze.h), with messages whose
- * numbers are short. */
+ * numbers are short, with operations of the journal that share bytes of earlier ones (batch.h). */
 #define STORE_FORMAT_SEALED (UINT32_C(1) << 31)
 #define STORE_FORMAT_PACKED (UINT32_C(1) << 30)
 #define STORE_FORMAT_PRIMED (UINT32_C(1) << 29)
@@ -60,9 +60,10 @@
 #define STORE_FORMAT_LEDGERS (UINT32_C(1) << 26)
 #define STORE_FORMAT_SQUEEZED (UINT32_C(1) << 25)
 #define STORE_FORMAT_BRIEF (UINT32_C(1) << 24)
+#define STORE_FORMAT_SHARED (UINT32_C(1) << 23)
 #define STORE_FORMAT_KEPT                                                                                              \
     (STORE_FORMAT_PACKED | STORE_FORMAT_PRIMED | STORE_FORMAT_STAMPED | STORE_FORMAT_TWICE | STORE_FORMAT_LEDGERS      \
-     | STORE_FORMAT_SQUEEZED | STORE_FORMAT_BRIEF)
+     | STORE_FORMAT_SQUEEZED | STORE_FORMAT_BRIEF | STORE_FORMAT_SHARED)
 #define STORE_FORMAT_FLAGS (STORE_FORMAT_SEALED | STORE_FORMAT_KEPT)
 #define STORE_FORMAT_KEY "format"
 #define STORE_ID_SIZE 16
@@ -167,6 +168,11 @@ void message_write(uint8_t *value, bytes_t key, const message_record_t *message)
 uint8_t *message_write_numbers(uint8_t *value, uint64_t seq, const message_record_t *message);
 /* false: the lengths do not add up. Does not look at the checksum. */
 bool message_read(bytes_t key, bytes_t value, message_record_t *message);
+/* A value in two places: what stands before the header, and the rest. The header and the payload of one that is written
+ * lie in a row already. */
+uint32_t message_head_size(uint64_t seq, const message_record_t *message);
+void message_write_head(uint8_t *value, bytes_t key, const message_record_t *message, bytes_t rest);
+bool message_read_apart(bytes_t key, bytes_t head, bytes_t rest, message_record_t *message);
 /* What stands behind the numbers of a value that was read. */
 static inline bytes_t message_text(bytes_t value, const message_record_t *message) {
     return bytes_after(value, (uint32_t)(message->subject.at - value.at));
@@ -184,5 +190,6 @@ bool id_read(bytes_t key, bytes_t value, bytes_t *id, uint64_t *seq, int64_t *bo
 /* Stamps the crc into the first four bytes of a value that is otherwise complete. */
 void value_seal(bytes_t key, uint8_t *value, uint32_t size);
 bool value_sound(bytes_t key, bytes_t value);
+bool value_sound_apart(bytes_t key, bytes_t head, bytes_t rest);
 
 #endif

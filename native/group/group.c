@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "group/private.h"
+#include "store/sharing.h"
 
 #define FLOOR_ENTRIES 256u /* applied and still in the log: then the floor moves .. */
 #define FLOOR_BYTES (UINT64_C(64) << 10)
@@ -38,7 +39,7 @@ static bool group_proposes(group_t *group, uint64_t bytes) {
 /* Its bytes, whatever is written while it is applied. false: there is no memory. */
 static bool applying_bytes(group_t *group, const ledger_entry_t *entry, bytes_t *bytes) {
     *bytes = entry->bytes;
-    if (entry->lasts) {
+    if (entry->position != 0) {
         return true;
     }
     group->applying.size = 0;
@@ -47,13 +48,21 @@ static bool applying_bytes(group_t *group, const ledger_entry_t *entry, bytes_t 
     return kept;
 }
 
+/* What it asks for may share its bytes. */
+static bool apply_data(const group_t *group, const ledger_entry_t *entry, bytes_t bytes) {
+    store_lend(group->store, bytes, entry->position);
+    bool applied = group->hooks.apply(group->hooks.context, entry->index, bytes);
+    store_lend_end(group->store);
+    return applied;
+}
+
 /* false: it waits. */
 static bool apply_one(group_t *group, const ledger_entry_t *entry) {
     bytes_t bytes;
     if (!applying_bytes(group, entry, &bytes) || store_ledger_touch(group->ledger) != STATUS_OK) {
         return false;
     }
-    if (entry->kind == RAFT_DATA && !group->hooks.apply(group->hooks.context, entry->index, bytes)) {
+    if (entry->kind == RAFT_DATA && !apply_data(group, entry, bytes)) {
         return false;
     }
     if (entry->kind == RAFT_MEMBERS) {

@@ -84,7 +84,7 @@ void routed_close(plane_t *plane) {
 
 /* ---- the entries ------------------------------------------------------------------------------------------------- */
 
-typedef struct key {
+typedef struct wanted_key {
     const account_t *account;
     bytes_t origin;
     bytes_t subject;

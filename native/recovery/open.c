@@ -197,7 +197,7 @@ static status_t replay_batch(opening_t *opening, uint32_t size) {
     if (status == STATUS_OK && !opening->no_room) {
         const uint8_t *batch = batches_at(&store->batches, opening->position);
         status = opening->rebuild != NULL ? rebuild_batch(opening->rebuild, batch, size)
-                                          : apply_batch(store->env, batch, size, NULL);
+                                          : apply_batch(store->env, &store->batches, batch, size, NULL);
     }
     return replay_room(opening, status);
 }
@@ -417,7 +417,7 @@ static status_t keep_formats(opening_t *opening) {
     if (store->options.memory || opening->no_room) {
         return STATUS_OK;
     }
-    uint32_t formats = STORE_FORMAT_BRIEF | (store->options.ledgers ? STORE_FORMAT_LEDGERS : 0)
+    uint32_t formats = STORE_FORMAT_BRIEF | (store->options.ledgers ? STORE_FORMAT_LEDGERS | STORE_FORMAT_SHARED : 0)
                        | (store->options.sealer == NULL ? STORE_FORMAT_SQUEEZED : 0);
     status_t status = env_write_begin(env);
     if (status == STATUS_OK && (formats & ~env_formats_said(env)) != 0) {
@@ -430,6 +430,7 @@ static status_t keep_formats(opening_t *opening) {
     }
     env_write_abort(env);
     store->brief = status == STATUS_OK ? MESSAGE_BRIEF : 0;
+    sharing_allow(store, status == STATUS_OK && (formats & STORE_FORMAT_SHARED) != 0);
     store->journal.squeezes = status == STATUS_OK && (formats & STORE_FORMAT_SQUEEZED) != 0;
     return status == STATUS_OK || can_wait(opening, status)
                ? STATUS_OK

@@ -364,6 +364,7 @@ static status_t rebuild_raw(rebuild_t *rebuild, const batch_op_t *op) {
     case OP_PUT: return env_write_put(rebuild->env, (store_db_t)op->db, op->key, op->value);
     case OP_DELETE: return env_write_delete(rebuild->env, (store_db_t)op->db, op->key);
     case OP_DELETE_RANGE: return raw_range(rebuild, op);
+    case OP_PUT_SHARED: break; /* a message's, which is not put as it is */
     }
     return STATUS_CORRUPT;
 }
@@ -384,11 +385,15 @@ static status_t take_message(rebuild_t *rebuild, const batch_op_t *op) {
         return op->value.size == MESSAGE_KEY_SIZE ? rebuild_sweep(rebuild, rebuilt, seq, load_be64(op->value.at + 4))
                                                   : STATUS_CORRUPT;
     }
-    message_record_t message;
-    if (op->kind == OP_PUT && !message_read(op->key, op->value, &message)) {
+    message_record_t message = {0};
+    if (op->kind == OP_PUT_SHARED && !op_sound(&rebuild->store->batches, op)) {
+        rebuilt->hole = 0; /* what it shares was lost */
+        return STATUS_OK;
+    }
+    if (op_puts(op) && !op_message(&rebuild->store->batches, op, &message)) {
         return STATUS_CORRUPT;
     }
-    if (op->kind == OP_PUT && (message.flags & MESSAGE_GONE) == 0) {
+    if (op_puts(op) && (message.flags & MESSAGE_GONE) == 0) {
         return put_message(rebuild, rebuilt, seq, &message);
     }
     if (op->kind == OP_PUT && !rebuild->journal) { /* there it may be a message's that was in a hole of the journal */
@@ -444,7 +449,7 @@ static bool is_hole(const batch_op_t *op) {
 static status_t rebuild_take(void *context, const batch_op_t *op, uint64_t position) {
     rebuild_t *rebuild = context;
     (void)position;
-    if (op->kind == OP_PUT && op->value.size < VALUE_CRC_SIZE) {
+    if (op_puts(op) && op->value.size < VALUE_CRC_SIZE) {
         return STATUS_CORRUPT;
     }
     if (op->db == DB_MESSAGES) {
@@ -482,8 +487,8 @@ status_t rebuild_pieces(rebuild_t *rebuild, const uint8_t *batch, uint32_t end, 
     batch_op_t op;
     rebuild->journal = true;
     while (status == STATUS_OK && offset < end && op_next(batch, end, &offset, &op)) {
-        bool sound = op.kind == OP_PUT && value_sound(op.key, op.value);
-        if (op.kind == OP_PUT && !sound && !whole) {
+        bool sound = op_puts(&op) && op_sound(&rebuild->store->batches, &op);
+        if (op_puts(&op) && !sound && !whole) {
             break;
         }
         if (sound && (whole || op.db == DB_MESSAGES || is_state(&op))) {

@@ -252,7 +252,7 @@ static bool every_op_sound(const survey_t *survey, const batch_header_t *header)
     uint32_t offset = BATCH_HEADER_SIZE;
     batch_op_t op;
     while (offset < size) {
-        if (!op_next(batch, size, &offset, &op) || (op.kind == OP_PUT && !value_sound(op.key, op.value))) {
+        if (!op_next(batch, size, &offset, &op) || (op_puts(&op) && !op_sound(survey->batches, &op))) {
             return false;
         }
     }
@@ -370,7 +370,10 @@ static status_t survey_apply(survey_t *survey, const batch_header_t *header) {
     status_t status = batch != NULL ? begin_writing(survey) : STATUS_CORRUPT;
     if (status == STATUS_OK) {
         status = survey->rebuild != NULL ? rebuild_batch(survey->rebuild, batch, header->size)
-                                         : apply_batch(survey->store->env, batch, header->size, NULL);
+                                         : apply_batch(survey->store->env, survey->batches, batch, header->size, NULL);
+    }
+    if (header->blocks != 0 && batch != NULL) { /* later ones may share bytes of it, and look for them here */
+        memcpy(batches_at(survey->batches, survey->position), batch, header->size);
     }
     survey->position += survey_padded(survey, header->size);
     survey->number = header->number + 1;

@@ -39,7 +39,7 @@ static status_t adopt_put(store_t *store, const batch_op_t *op, uint64_t positio
     message_record_t message;
     switch ((store_db_t)op->db) {
     case DB_MESSAGES:
-        if (!message_read(op->key, op->value, &message)) {
+        if (!op_message(&store->batches, op, &message)) {
             return STATUS_CORRUPT;
         }
         if ((message.flags & MESSAGE_GONE) == 0) {
@@ -74,7 +74,7 @@ static status_t adopt_put(store_t *store, const batch_op_t *op, uint64_t positio
 
 static status_t adopt_op(void *context, const batch_op_t *op, uint64_t position) {
     store_t *store = context;
-    if (op->kind == OP_PUT) {
+    if (op_puts(op)) {
         return adopt_put(store, op, position);
     }
     if (op->kind == OP_DELETE) {
@@ -114,7 +114,7 @@ status_t adopt_batches(store_t *store, uint64_t from, uint64_t to) {
 static status_t adopt_message(store_stream_t *stream, const batch_op_t *op, uint64_t position) {
     message_record_t message;
     uint64_t seq = load_be64(op->key.at + 4);
-    check(message_read(op->key, op->value, &message));
+    check(op_message(&stream->store->batches, op, &message));
     status_t status = notes_reserve(stream, 1, 1, 0);
     if (status != STATUS_OK) {
         return status;

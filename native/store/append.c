@@ -212,15 +212,27 @@ static inline bool space_for_one(const entry_t *entry) {
     return room_for(store, need) || (room_widen_for(store, need) && room_for(store, need));
 }
 
+/* Returns where its operation lies. */
+static inline uint64_t put_in_batch(store_t *store, bytes_t key, uint64_t seq, const message_record_t *message) {
+    uint64_t position, shared;
+    bytes_t rest;
+    if (sharing_holds(store, message, &rest, &shared)) {
+        uint32_t head = message_head_size(seq, message);
+        uint8_t *value = overlay_put_shared(store, key, head + OP_SHARES_SIZE, &position);
+        message_write_head(value, key, message, rest);
+        op_shares(value + head, shared, rest.size);
+    } else {
+        uint8_t *value = overlay_put(store, DB_MESSAGES, key, message_size(seq, message), false, &position);
+        message_write(value, key, message);
+    }
+    return position;
+}
+
 static void write_message(entry_t *entry) {
     store_stream_t *stream = entry->stream;
-    store_t *store = stream->store;
     store_key_t key;
-    uint64_t position;
     key_message(&key, stream->id, entry->seq);
-    uint8_t *value =
-        overlay_put(store, DB_MESSAGES, key_bytes(&key), message_size(entry->seq, &entry->message), false, &position);
-    message_write(value, key_bytes(&key), &entry->message);
+    uint64_t position = put_in_batch(stream->store, key_bytes(&key), entry->seq, &entry->message);
     head_t *head = &entry->head->head;
     if (head->count == 0) {
         head->first = entry->seq;

@@ -330,14 +330,14 @@ ledger_outcome_t store_ledger_promised(ledger_t *ledger, ledger_promise_t *promi
     return outcome == LEDGER_NONE ? LEDGER_UNKNOWN : outcome;
 }
 
-/* Without its crc. The batches have it, where bytes never move, or LMDB alone. */
-static bool entry_value(ledger_t *ledger, uint64_t index, bytes_t *value, bool *lasts) {
+/* Without its crc. The batches have it, and its bytes at *position, which never move; or LMDB alone: 0. */
+static bool entry_value(ledger_t *ledger, uint64_t index, bytes_t *value, uint64_t *position) {
     store_t *store = ledger->store;
-    uint64_t position = positions_of(&ledger->young, index);
-    *lasts = position != 0 && position >= store->batches.freed;
-    if (*lasts) {
+    uint64_t at = positions_of(&ledger->young, index);
+    *position = at != 0 && at >= store->batches.freed ? at + LEDGER_OP_SIZE : 0;
+    if (*position != 0) {
         batch_op_t op;
-        op_read(&store->batches, position, &op);
+        op_read(&store->batches, at, &op);
         *value = bytes_after(op.value, VALUE_CRC_SIZE);
         return true;
     }
@@ -349,17 +349,17 @@ static bool entry_value(ledger_t *ledger, uint64_t index, bytes_t *value, bool *
 
 ledger_outcome_t store_ledger_get(ledger_t *ledger, uint64_t index, ledger_entry_t *entry) {
     bytes_t value = BYTES_NONE;
-    bool lasts = false;
+    uint64_t position = 0;
     if (index <= ledger->floor || index > ledger->last) {
         return LEDGER_NONE;
     }
-    if (!entry_value(ledger, index, &value, &lasts)) {
+    if (!entry_value(ledger, index, &value, &position)) {
         return LEDGER_UNKNOWN;
     }
     *entry = (ledger_entry_t){.index = index,
                               .term = load_be64(value.at),
                               .kind = value.at[8],
-                              .lasts = lasts,
+                              .position = position,
                               .bytes = bytes_after(value, LEDGER_FIXED_SIZE - VALUE_CRC_SIZE)};
     return LEDGER_FOUND;
 }

@@ -32,6 +32,7 @@
 #include "store/lazy.h"
 #include "store/linger.h"
 #include "store/positions.h"
+#include "store/sharing.h"
 #include "store/store.h"
 
 #define LEDGER_PART 4          /* of the journal, for all ledgers */
@@ -45,7 +46,8 @@ typedef struct ledger_entry {
     uint64_t index;
     uint64_t term;
     uint8_t kind;
-    bool lasts; /* what store_ledger_get gives: the bytes are valid until the next store_tick, writes or no writes */
+    uint64_t position; /* what store_ledger_get gives: of the bytes, in the batches; they are valid until the next
+                          store_tick, writes or no writes. 0: only LMDB has them */
     bytes_t bytes;
 } ledger_entry_t;
 
@@ -102,6 +104,7 @@ typedef struct ledgers { /* only ledger.c writes to it */
     ledger_mark_t oldest;
     ledger_mark_t newest;
     uint64_t synced;
+    sharing_t sharing;
 } ledgers_t;
 
 /* Opens the ledger of a group; each entry behind the floor is shown, in order. STATUS_NOT_FOUND: there is none.
@@ -128,7 +131,7 @@ LEAF_MUST_USE list_outcome_t store_ledger_each(store_t *store, bool (*visit)(voi
 /* LEDGER_UNKNOWN: neither may it vote nor may it be taken for a new one. */
 ledger_outcome_t store_ledger_promised(ledger_t *ledger, ledger_promise_t *promise);
 /* LEDGER_NONE: below or at the floor, or behind the last one. Bytes valid until the next store_tick or, unless they
- * last, the next write. */
+ * lie in the batches, the next write. */
 ledger_outcome_t store_ledger_get(ledger_t *ledger, uint64_t index, ledger_entry_t *entry);
 
 /* Room in the open batch for a promise, a cut, a floor, and so many entries with so many bytes in all; and for these in

@@ -10,7 +10,6 @@
 struct message_row {
     uint64_t seq;
     message_record_t message;
-    bytes_t value;
     bool sound; /* its checksum was looked at and held, or its structure holds where that was enough; else all that is
                    known is the sequence. Who finds one that is not says so (store_corrupt) */
 };

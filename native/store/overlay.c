@@ -48,6 +48,10 @@ uint8_t *overlay_put(store_t *store, store_db_t db, bytes_t key, uint32_t value_
     return value;
 }
 
+uint8_t *overlay_put_shared(store_t *store, bytes_t key, uint32_t value_size, uint64_t *position) {
+    return batch_op(&store->batches, OP_PUT_SHARED, DB_MESSAGES, key, value_size, position);
+}
+
 uint8_t *overlay_put_again(store_t *store, store_db_t db, bytes_t key, uint32_t value_size, uint64_t *noted) {
     uint64_t at;
     uint8_t *value = batch_op(&store->batches, OP_PUT, db, key, value_size, &at);

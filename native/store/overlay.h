@@ -17,6 +17,8 @@ LEAF_MUST_USE status_t overlay_reserve(store_t *store, uint64_t notes);
 void overlay_promise(store_t *store, uint64_t bytes);
 void overlay_give_back(store_t *store, uint64_t bytes);
 uint8_t *overlay_put(store_t *store, store_db_t db, bytes_t key, uint32_t value_size, bool note, uint64_t *position);
+/* A message that shares bytes of an earlier operation. */
+uint8_t *overlay_put_shared(store_t *store, bytes_t key, uint32_t value_size, uint64_t *position);
 /* A put that is noted, of a key that may have been noted before: *noted is where, 0 = not known, and becomes where it
  * is now. */
 uint8_t *overlay_put_again(store_t *store, store_db_t db, bytes_t key, uint32_t value_size, uint64_t *noted);

@@ -34,14 +34,13 @@ static bool found_deleted(store_stream_t *stream, uint64_t seq, bytes_t key, mes
         *outcome = READ_NONE;
         return true;
     }
-    *found = (message_row_t){.seq = seq, .message = found->message, .value = op.value, .sound = true};
+    *found = (message_row_t){.seq = seq, .message = found->message, .sound = true};
     *outcome = READ_FOUND;
     return true;
 }
 
 static void found_take(message_row_t *found, uint64_t seq, bytes_t key, bytes_t value, bool verify) {
     found->seq = seq;
-    found->value = value;
     found->sound = (!verify || value_sound(key, value)) && message_read(key, value, &found->message);
     if (LEAF_UNLIKELY(!found->sound)) {
         found->message = (message_record_t){0};
@@ -58,8 +57,7 @@ static void take_from_overlay(store_stream_t *stream, indexed_op_t at, message_r
     batch_op_t op;
     op_read(&stream->store->batches, at.position, &op);
     found->seq = at.seq;
-    found->value = op.value;
-    found->sound = message_read(op.key, op.value, &found->message);
+    found->sound = op_message(&stream->store->batches, &op, &found->message);
     check(found->sound);
 }
 

@@ -367,6 +367,7 @@ static void begin_checkpoint(store_t *store) {
     check(batch_is_empty(&store->batches));
     store->pipeline.wanted = false;
     store->pipeline.boundary = store->batches.begin;
+    sharing_cut(store, store->batches.begin);
     store->pipeline.boundary_sent = false;
     store->pipeline.pending_since = INT64_MAX;
     linger_begin(store, large);

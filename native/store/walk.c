@@ -129,7 +129,7 @@ static bytes_t born_subject(const store_stream_t *stream, int half, uint64_t ind
     batch_op_t op;
     message_record_t message;
     op_read(&stream->store->batches, stream->notes.births.list.half[half].at[index], &op);
-    return message_read(op.key, op.value, &message) ? message.subject : BYTES_NONE;
+    return op_message(&stream->store->batches, &op, &message) ? message.subject : BYTES_NONE;
 }
 
 typedef struct born {

@@ -103,6 +103,13 @@ static inline uint32_t below(uint32_t n) {
 
 /* ---- what a stream holds ----------------------------------------------------------------------------------------- */
 
+/* As message_of has made it, also where all members have the same. */
+static inline void check_payload(bytes_t payload) {
+    for (uint32_t i = 8; payload.size > 16 && i < payload.size; i++) {
+        CHECK(payload.at[i] == payload.at[7]);
+    }
+}
+
 static inline uint64_t digest_of(uint32_t at) {
     store_stream_t *stream = world.node[at].stream[0];
     stream_state_t state = rig_state(stream);
@@ -117,6 +124,7 @@ static inline uint64_t digest_of(uint32_t at) {
             digest = digest * 31 + hash_bytes(message.subject.at, message.subject.size);
             digest = digest * 31 + hash_bytes(message.header.at, message.header.size);
             digest = digest * 31 + hash_bytes(message.payload.at, message.payload.size);
+            check_payload(message.payload);
         }
     }
     bytes_t value = BYTES_NONE; /* how far its source has come */
@@ -190,6 +198,7 @@ static inline bool ask(op_kind_t kind, const append_t *append, uint64_t seq, uin
 }
 
 #define BATCH_MAX 12
+#define PAYLOAD_MAX 72
 
 /* A batch of these, each on a subject of its own or of those before. */
 static inline bool ask_batch(const append_t *messages, uint32_t count, uint64_t number) {
@@ -229,12 +238,20 @@ static inline bool ask_batch(const append_t *messages, uint32_t count, uint64_t 
     return true;
 }
 
-/* A message of that number, on one of a few subjects, with its number as its id. */
+/* A message of that number, on one of a few subjects, with its number as its id. Two of three are so large that a
+ * member's store has their bytes once, as the entry's, and some of these have a header. */
 static inline append_t message_of(uint64_t number, char id[24], uint8_t payload[8], char subject[8]) {
+    static uint8_t large[2 * BATCH_MAX][PAYLOAD_MAX]; /* as many as are used at a time */
+    uint32_t size = 8 + (uint32_t)(number % 3) * ((PAYLOAD_MAX - 8) / 2);
+    uint8_t *at = size == 8 ? payload : large[number % (2 * BATCH_MAX)];
     snprintf(id, 24, "n%llu", (unsigned long long)number);
     snprintf(subject, 8, "s.%u", (unsigned)(number % KEYS));
-    store_be64(payload, number);
-    return (append_t){.subject = text(subject), .msg_id = text(id), .payload = bytes_of(payload, 8)};
+    memset(at, (int)(number & 0xff), size);
+    store_be64(at, number);
+    return (append_t){.subject = text(subject),
+                      .msg_id = text(id),
+                      .header = number % 5 == 0 ? text("NATS/1.0\r\na: b\r\n\r\n") : BYTES_NONE,
+                      .payload = bytes_of(at, size)};
 }
 
 #endif

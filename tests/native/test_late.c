@@ -1,11 +1,13 @@
 /* test_late.c: ops that wait for the end of a checkpoint (disk/apply.h) leave in LMDB what they leave when each is done
  * at once: the last one of a key counts, and removals of single keys and of ranges stand where they stood among them.
+ * So does what shares bytes of an earlier one (disk/batch.h).
  */
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "base/random.h"
 #include "disk/apply.h"
+#include "disk/drain.h"
 #include "directory.h"
 #include "test.h"
 
@@ -109,7 +111,7 @@ static uint64_t apply_all(env_t *env, batches_t *batches, uint64_t from, late_t 
         const uint8_t *batch = batches_at(batches, from);
         batch_header_t header;
         CHECK(batch_header_read(batch, &header));
-        CHECK_EQ_I64(STATUS_OK, apply_batch(env, batch, header.size, late));
+        CHECK_EQ_I64(STATUS_OK, apply_batch(env, batches, batch, header.size, late));
         from += batch_padded(batches, header.size);
     }
     return from;
@@ -175,7 +177,7 @@ static void entries_look_ahead(void) {
     const uint8_t *batch = batches_at(&batches, 0);
     batch_header_t header;
     CHECK(batch_header_read(batch, &header));
-    CHECK_EQ_I64(STATUS_OK, apply_batch(env, batch, header.size, &late));
+    CHECK_EQ_I64(STATUS_OK, apply_batch(env, &batches, batch, header.size, &late));
     CHECK_EQ_I64(STATUS_OK, late_look_ahead(&late, boundary, synced));
     commit_late(env, &late);
     entries_there(env, 41, 100);
@@ -188,6 +190,121 @@ static void entries_look_ahead(void) {
     env_close(env);
     batches_close(&batches);
     directory_remove(directory);
+}
+
+/* ---- messages that share bytes ---------------------------------------------------------------------------------- */
+
+static void nothing(void *context) {
+    (void)context;
+}
+
+static void drain_all(env_t *env, const batches_t *batches, uint64_t from) {
+    drain_t drain = {.env = env,
+                     .batches = *batches,
+                     .from = from,
+                     .to = batches->begin,
+                     .durable = batches->begin,
+                     .piece = DRAIN_PIECE_MIN,
+                     .removed = from,
+                     .put = from,
+                     .told = nothing};
+    CHECK_EQ_I64(STATUS_OK, drain_run(&drain));
+    CHECK_EQ_I64(STATUS_OK, env_write_commit(env));
+    CHECK_EQ_I64(STATUS_OK, env_renew(env));
+}
+
+#define SHARED_SIZE 300u
+
+/* Where the header and the payload lie: the bytes of another operation. */
+static uint64_t put_shared(batches_t *batches, uint64_t seq, const uint8_t *bytes, uint64_t position) {
+    uint64_t at;
+    store_key_t key;
+    const message_record_t message = {.flags = MESSAGE_BRIEF,
+                                      .ts = 1,
+                                      .born = 2,
+                                      .subject = BYTES_LITERAL("a.subject"),
+                                      .header = bytes_of(bytes, 20),
+                                      .payload = bytes_of(bytes + 20, SHARED_SIZE - 20)};
+    key_message(&key, 3, seq);
+    uint32_t head = message_head_size(seq, &message);
+    uint8_t *value = batch_op(batches, OP_PUT_SHARED, DB_MESSAGES, key_bytes(&key), head + OP_SHARES_SIZE, &at);
+    message_write_head(value, key_bytes(&key), &message, bytes_of(bytes, SHARED_SIZE));
+    op_shares(value + head, position, SHARED_SIZE);
+    return at;
+}
+
+static void whole_in_lmdb(bool without_room) {
+    env_t *env;
+    char reason[256];
+    batches_t batches;
+    batch_op_t op;
+    memcpy(directory + sizeof directory - 7, "XXXXXX", 6);
+    CHECK(mkdtemp(directory) != NULL);
+    CHECK_EQ_I64(STATUS_OK, env_open(directory, MAP, true, &env, reason, sizeof reason));
+    CHECK_EQ_I64(STATUS_OK, batches_open(&batches, RING, 4096, 0, 1));
+    for (uint64_t seq = 1; seq <= 200; seq++) {
+        uint64_t position;
+        store_key_t key = entry_key(seq);
+        uint8_t *value =
+            batch_op(&batches, OP_PUT, DB_LEDGER, key_bytes(&key), LEDGER_FIXED_SIZE + SHARED_SIZE, &position);
+        memset(value, (int)seq, LEDGER_FIXED_SIZE + SHARED_SIZE);
+        value_seal(key_bytes(&key), value, LEDGER_FIXED_SIZE + SHARED_SIZE);
+        uint64_t at = put_shared(&batches, seq, value + LEDGER_FIXED_SIZE,
+                                 position + OP_HEADER_SIZE + LEDGER_KEY_SIZE + LEDGER_FIXED_SIZE);
+        op_read(&batches, at, &op);
+        CHECK(op_sound(&batches, &op));
+        if (seq % 10 == 0) {
+            batch_seal(&batches);
+        }
+    }
+    if (without_room) {
+        drain_all(env, &batches, 0);
+    } else {
+        late_t late = {.batches = &batches};
+        CHECK_EQ_I64(STATUS_OK, env_write_begin(env));
+        CHECK_EQ_U64(batches.begin, apply_all(env, &batches, 0, &late));
+        commit_late(env, &late);
+        late_give_back(&late);
+    }
+    for (uint64_t seq = 1; seq <= 200; seq++) {
+        store_key_t key;
+        bytes_t value = BYTES_NONE;
+        message_record_t message;
+        key_message(&key, 3, seq);
+        CHECK_EQ_I64(STATUS_OK, env_get(env, DB_MESSAGES, key_bytes(&key), &value));
+        CHECK(value_sound(key_bytes(&key), value) && message_read(key_bytes(&key), value, &message));
+        CHECK(message.header.size == 20 && message.payload.size == SHARED_SIZE - 20);
+        CHECK(message.header.at[0] == (uint8_t)seq && message.payload.at[SHARED_SIZE - 21] == (uint8_t)seq);
+    }
+    env_close(env);
+    batches_close(&batches);
+    directory_remove(directory);
+}
+
+static void shared_bytes(void) {
+    whole_in_lmdb(false);
+    whole_in_lmdb(true);
+}
+
+/* What lies elsewhere than in the ring is not looked at. */
+static void shares_nothing(void) {
+    static uint8_t bytes[SHARED_SIZE];
+    batches_t batches;
+    batch_op_t op;
+    message_record_t message;
+    CHECK_EQ_I64(STATUS_OK, batches_open(&batches, RING, 4096, 0, 1));
+    op_read(&batches, put_shared(&batches, 1, bytes, 4096), &op);
+    CHECK(op_message(&batches, &op, &message)); /* zeros, as the bytes are */
+    CHECK(op_sound(&batches, &op));
+    uint8_t *shares = batches_at(&batches, batches.end) - OP_SHARES_SIZE;
+    shares[3] = 0x55; /* a position far behind all that there is: some place of the ring */
+    CHECK(op_message(&batches, &op, &message));
+    store_be32(shares + 8, UINT32_MAX);
+    CHECK(!op_message(&batches, &op, &message));
+    CHECK(!op_sound(&batches, &op));
+    op.value.size = OP_SHARES_SIZE - 1;
+    CHECK(!op_message(&batches, &op, &message));
+    batches_close(&batches);
 }
 
 static void play(uint64_t seed, bool heads_wait, uint64_t changed_max) {
@@ -241,5 +358,7 @@ int main(void) {
     RUN("the same while heads do not wait", heads_at_once);
     RUN("the same when a transaction may change little and commits in between", commits_in_between);
     RUN("an entry of a ledger that a synced batch removes later never comes to LMDB", entries_look_ahead);
+    RUN("a message that shares bytes is whole in LMDB", shared_bytes);
+    RUN("one that shares what no ring has is none", shares_nothing);
     return TEST_RESULT();
 }
