@@ -81,6 +81,14 @@ OWNED = re.compile(
 MEMBER = re.compile(r"^( +)([\w ]+?)( \**|\b)(\w+(?:\[\w+\])*;)(.*)", re.MULTILINE)
 MEMBER_OWNER = re.compile(r"/\* only ((?:\w+\.c|and|,| )+)")
 OWNED_ROOMS = ("store", "recovery")  # whose files may see such structs
+READING_ROOMS = ("disk", "store", "recovery", "consume")  # where LMDB is read, and the store
+# Who is asked to do something to one thing, and answers that it is not there; by a switch over how it was looked for.
+DOERS = {
+    "native/store/purge.c": "a message is deleted",
+    "native/store/fill.c": "a hole is filled",
+    "native/store/ledger.c": "a ledger is opened",
+    "native/store/ledger_forget.c": "that is asked for",
+}
 COMPILER_ERROR = re.compile(r"^(native/[\w/.]+):(\d+):\d+: error: (.*)", re.MULTILINE)
 
 
@@ -361,6 +369,17 @@ def outcomes(tree: list[Source]) -> Iterator[Complaint]:
                 yield Complaint(source.path, number, "compares a read's outcome: switch over it, without a default")
 
 
+def unread(tree: list[Source]) -> Iterator[Complaint]:
+    """A type tells what is not there from what could not be read (base/outcome.h), so no status of a read says it; and
+    what ended a loop along entries is judged behind it."""
+    for source in (source for source in filter(is_c, tree) if c_room(source) in READING_ROOMS):
+        for number, line in enumerate(source.lines, 1):
+            if "STATUS_NOT_FOUND" in line and source.path.endswith(".c") and source.path not in DOERS:
+                yield Complaint(source.path, number, "says by a status that something is not there: return an outcome")
+            if "read_goes_on(" in line and not re.search(r"\bwhile \(|^ +&& read_goes_on\(|static inline", line):
+                yield Complaint(source.path, number, "read_goes_on is for a loop's condition: judge it by a switch")
+
+
 def c_functions(source: Source) -> Iterator[tuple[int, str, int]]:
     """First line, name and length of each C function: from an opening line at the margin to the next "}" there."""
     for found in C_FUNCTION.finditer(source.text):
@@ -512,6 +531,7 @@ RULES: list[Rule] = [
     c_columns,
     document_columns,
     outcomes,
+    unread,
     function_lengths,
     c_static_names,
     stale_ratchet,

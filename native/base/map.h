@@ -18,6 +18,7 @@
 #ifndef LEAFD_BASE_MAP_H
 #define LEAFD_BASE_MAP_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

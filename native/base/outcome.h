@@ -4,11 +4,13 @@
  * it was the last one, there are more, or it got no further. A switch without a default judges them, so that the
  * compiler finds who forgot one; they are never compared (tests/tidy.py). READ_UNKNOWN, ENTRY_UNKNOWN, LIST_UNKNOWN,
  * SEEK_UNKNOWN and STEP_UNKNOWN never reach a write, a removal, a limit, a "not found" or a "done": what asked waits,
- * is tried again, or is refused.
- * Not here: why a read failed (status.h).
+ * is tried again, or is refused. No status says of what was read that it is not there: STATUS_NOT_FOUND is for who was
+ * asked to do something to it. Not here: why a read failed (status.h).
  */
 #ifndef LEAFD_BASE_OUTCOME_H
 #define LEAFD_BASE_OUTCOME_H
+
+#include <stdbool.h>
 
 #include "base/status.h"
 
@@ -44,8 +46,29 @@ typedef enum seek_outcome { SEEK_FOUND, SEEK_NONE, SEEK_MORE, SEEK_UNKNOWN } see
 
 typedef enum step_outcome { STEP_OVER, STEP_MORE, STEP_UNKNOWN } step_outcome_t;
 
-static inline read_outcome_t read_outcome(status_t status) {
-    return status == STATUS_OK ? READ_FOUND : status == STATUS_NOT_FOUND ? READ_NONE : READ_UNKNOWN;
+/* What was found, and is only of use if what came next with it went well. */
+static inline read_outcome_t read_if(status_t status) {
+    return status == STATUS_OK ? READ_FOUND : READ_UNKNOWN;
+}
+
+/* For the condition of a loop, behind which a switch judges what ended it. */
+static inline bool read_goes_on(read_outcome_t outcome) {
+    switch (outcome) {
+    case READ_FOUND: return true;
+    case READ_NONE:
+    case READ_UNKNOWN: break;
+    }
+    return false;
+}
+
+/* For who needs no entry, but has to know. */
+static inline status_t read_known(read_outcome_t outcome) {
+    switch (outcome) {
+    case READ_FOUND:
+    case READ_NONE: return STATUS_OK;
+    case READ_UNKNOWN: break;
+    }
+    return STATUS_IO;
 }
 
 /* What a read without turns says where a look that may take some is asked for. */
@@ -56,13 +79,6 @@ static inline seek_outcome_t seek_outcome(read_outcome_t outcome) {
     case READ_UNKNOWN: break;
     }
     return SEEK_UNKNOWN;
-}
-
-/* Of the next step; STATUS_NOT_FOUND: there is nothing left to look at. */
-static inline step_outcome_t step_outcome(status_t status) {
-    return status == STATUS_NOT_FOUND                      ? STEP_OVER
-           : status == STATUS_OK || status == STATUS_AGAIN ? STEP_MORE
-                                                           : STEP_UNKNOWN;
 }
 
 #endif

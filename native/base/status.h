@@ -8,17 +8,9 @@
 #ifndef LEAFD_BASE_STATUS_H
 #define LEAFD_BASE_STATUS_H
 
-#include <stdbool.h>
-
 #include "base/abi_types.h"
 
 #define LEAF_MUST_USE __attribute__((warn_unused_result))
-
-/* The third outcome of a read: neither that it is there nor that it is not. It never reaches a write, a removal, a
- * limit or a "not found": what asked waits, is tried again, or is refused. (STATUS_CORRUPT of one entry is known.) */
-static inline bool status_unknown(status_t status) {
-    return status != STATUS_OK && status != STATUS_NOT_FOUND && status != STATUS_CORRUPT;
-}
 
 /* A short English name, for logs and failing tests. Never NULL. */
 const char *status_name(status_t status);

@@ -109,8 +109,9 @@ consumer_t *consume_find(consume_t *consume, uint32_t stream_id, uint32_t consum
 void consume_stream_removed(consume_t *consume, uint32_t stream_id, moment_t now); /* all its consumers */
 /* Likewise, and their records stay: another server goes on with them. */
 void consume_stream_left(consume_t *consume, uint32_t stream_id, moment_t now);
-/* What is written of a consumer's position, also where another server leads it. STATUS_NOT_FOUND: nothing yet. */
-LEAF_MUST_USE status_t consume_stored(store_t *store, uint32_t stream_id, uint32_t consumer_id, stored_consumer_t *out);
+/* What is written of a consumer's position, also where another server leads it. ENTRY_NONE: nothing yet. */
+LEAF_MUST_USE entry_outcome_t consume_stored(store_t *store, uint32_t stream_id, uint32_t consumer_id,
+                                             stored_consumer_t *out);
 void consumer_snapshot(consumer_t *consumer, moment_t now, consumer_state_t *out);
 /* The same of one of many; the budget pays for what it looks at. False: the count of messages left is not known. */
 bool consumer_glance(consumer_t *consumer, moment_t now, uint32_t *budget, consumer_state_t *out);

@@ -104,7 +104,7 @@ static wanted_t wanted_by_others(consumer_t *consumer, uint64_t seq) {
 static bool message_let_go(group_t *group, uint64_t seq) {
     const consume_out_t *out = &group->consume->out;
     if (is_shared(group)) return out->remove(out->context, group->stream_id, seq) == STATUS_OK;
-    return !status_unknown(store_delete(group->stream, seq));
+    return store_delete_any(group->stream, seq) == STATUS_OK;
 }
 
 void retention_release(consumer_t *consumer, uint64_t seq) {
@@ -258,14 +258,17 @@ int64_t retention_deadline(const consume_t *consume) {
 
 void retention_load(group_t *group) {
     uint64_t from, upto;
-    status_t status = sweep_read(group, &from, &upto);
-    if (status == STATUS_NOT_FOUND) return;
-    if (status != STATUS_OK) { /* where one stood is not known: over all that is there, which takes only what may go */
-        stream_state_t state;
+    stream_state_t state;
+    switch (sweep_read(group, &from, &upto)) {
+    case ENTRY_NONE: return;
+    case ENTRY_FOUND: break;
+    case ENTRY_UNKNOWN:
+    case ENTRY_DAMAGED: /* where one stood is not known: over all that is there, which takes only what may go */
         store_stream_state(group->stream, &state);
         from = state.first_seq;
         upto = state.last_seq;
         if (upto == 0) return;
+        break;
     }
     /* Consumers that are still to be loaded may need what it would remove. */
     retention_sweep(group, from, upto, time_after(group->consume->now.mono_ns, SWEEP_HOLD_NS));

@@ -315,27 +315,38 @@ static status_t load_rows(consumer_t *consumer) {
     return status == STATUS_OK ? loading.status : status;
 }
 
-static status_t state_read(store_t *store, bytes_t key, bytes_t *value) {
-    status_t status = entry_status(store_record_get(store, RECORD_CONSUMER_STATE, key, value));
-    if (status != STATUS_OK) return status;
-    if (value->size > 0 && value->at[0] > STATE_VERSION) return STATUS_VERSION;
-    return value->size == STATE_SIZE && value->at[0] == STATE_VERSION ? STATUS_OK : STATUS_CORRUPT;
+/* ENTRY_UNKNOWN: or a newer leafd has written it. */
+static entry_outcome_t state_read(store_t *store, bytes_t key, bytes_t *value) {
+    entry_outcome_t outcome = store_record_get(store, RECORD_CONSUMER_STATE, key, value);
+    switch (outcome) {
+    case ENTRY_UNKNOWN:
+    case ENTRY_NONE:
+    case ENTRY_DAMAGED: return outcome;
+    case ENTRY_FOUND: break;
+    }
+    if (value->size > 0 && value->at[0] > STATE_VERSION) return ENTRY_UNKNOWN;
+    return value->size == STATE_SIZE && value->at[0] == STATE_VERSION ? ENTRY_FOUND : ENTRY_DAMAGED;
 }
 
-status_t consume_stored(store_t *store, uint32_t stream_id, uint32_t consumer_id, stored_consumer_t *out) {
+entry_outcome_t consume_stored(store_t *store, uint32_t stream_id, uint32_t consumer_id, stored_consumer_t *out) {
     uint8_t key[8];
     bytes_t value;
     store_be32(key, stream_id);
     store_be32(key + 4, consumer_id);
-    status_t status = state_read(store, bytes_of(key, sizeof key), &value);
-    if (status != STATUS_OK) return status;
+    entry_outcome_t outcome = state_read(store, bytes_of(key, sizeof key), &value);
+    switch (outcome) {
+    case ENTRY_UNKNOWN:
+    case ENTRY_NONE:
+    case ENTRY_DAMAGED: return outcome;
+    case ENTRY_FOUND: break;
+    }
     out->delivered_consumer = load_be64(value.at + 8);
     out->delivered_stream = load_be64(value.at + 16);
     out->floor_consumer = load_be64(value.at + 24);
     out->floor_stream = load_be64(value.at + 32);
     out->last_delivered_ts = (int64_t)load_be64(value.at + 40);
     out->last_acked_ts = (int64_t)load_be64(value.at + 48);
-    return STATUS_OK;
+    return outcome;
 }
 
 status_t state_load(consumer_t *consumer, bool *found) {
@@ -343,10 +354,13 @@ status_t state_load(consumer_t *consumer, bool *found) {
     if (!state_kept(consumer)) return STATUS_OK;
     uint8_t key[16];
     key_make(key, consumer, 0);
-    bytes_t value;
-    status_t status = state_read(store_of(consumer), bytes_of(key, 8), &value);
-    if (status == STATUS_NOT_FOUND) return STATUS_OK;
-    if (status != STATUS_OK) return status;
+    bytes_t value = BYTES_NONE;
+    switch (state_read(store_of(consumer), bytes_of(key, 8), &value)) {
+    case ENTRY_UNKNOWN: return value.size > 0 && value.at[0] > STATE_VERSION ? STATUS_VERSION : STATUS_IO;
+    case ENTRY_DAMAGED: return STATUS_CORRUPT;
+    case ENTRY_NONE: return STATUS_OK;
+    case ENTRY_FOUND: break;
+    }
     *found = true;
     consumer->next_sequence = load_be64(value.at + 8) + 1;
     consumer->delivered_stream = load_be64(value.at + 16);
@@ -358,7 +372,7 @@ status_t state_load(consumer_t *consumer, bool *found) {
     consumer->selection.resume = load_be64(value.at + 64);
     consumer->cursor = consumer->settled + 1;
     if (consumer->selection.resume > consumer->settled) survey_resume(consumer);
-    status = load_rows(consumer);
+    status_t status = load_rows(consumer);
     if (status != STATUS_OK) return status;
     /* what was in flight and not settled is gone: nothing lies below the floor */
     if (consumer->pending.count + consumer->pending.exhausted == 0) {
@@ -375,18 +389,23 @@ static void sweep_key(uint8_t key[8], const group_t *group) {
     store_be32(key + 4, SWEEP_ID);
 }
 
-status_t sweep_read(group_t *group, uint64_t *from, uint64_t *upto) {
+entry_outcome_t sweep_read(group_t *group, uint64_t *from, uint64_t *upto) {
     uint8_t key[8];
     bytes_t value;
     sweep_key(key, group);
-    status_t status = entry_status(
-        store_record_get(store_stream_store(group->stream), RECORD_CONSUMER_STATE, bytes_of(key, sizeof key), &value));
-    if (status != STATUS_OK) return status;
-    if (value.size != SWEEP_SIZE) return STATUS_CORRUPT;
+    entry_outcome_t outcome =
+        store_record_get(store_stream_store(group->stream), RECORD_CONSUMER_STATE, bytes_of(key, sizeof key), &value);
+    switch (outcome) {
+    case ENTRY_UNKNOWN:
+    case ENTRY_NONE:
+    case ENTRY_DAMAGED: return outcome;
+    case ENTRY_FOUND: break;
+    }
+    if (value.size != SWEEP_SIZE) return ENTRY_DAMAGED;
     *from = load_be64(value.at);
     *upto = load_be64(value.at + 8);
     group->sweep_stored = true;
-    return STATUS_OK;
+    return ENTRY_FOUND;
 }
 
 void sweep_write(group_t *group) {

@@ -58,7 +58,7 @@ void state_drop_orphans(consume_t *consume, uint32_t stream_id); /* whoever load
 LEAF_MUST_USE status_t state_load(consumer_t *consumer, bool *found);
 void state_delete(consumer_t *consumer, bool definition_too);
 
-LEAF_MUST_USE status_t sweep_read(group_t *group, uint64_t *from, uint64_t *upto);
+LEAF_MUST_USE entry_outcome_t sweep_read(group_t *group, uint64_t *from, uint64_t *upto);
 void sweep_write(group_t *group);
 void sweep_delete(group_t *group);
 

@@ -58,7 +58,7 @@ status_t dictionaries_find(dictionaries_t *dictionaries, uint32_t stream, uint32
         *kept = (dictionary_kept_t){.stream = stream, .id = id, .version = version, .at = kept->at};
         status_t status = fetch(context, dictionary_db(copy), key_bytes(&key), &value);
         known = status == STATUS_OK && keep_copy(kept, key_bytes(&key), value);
-        unknown = status_unknown(status) ? status : unknown;
+        unknown = status != STATUS_OK ? status : unknown;
     }
     kept->known = known || unknown == STATUS_OK;
     *found = kept->is.text.size != 0 ? &kept->is : NULL;

@@ -69,7 +69,7 @@ typedef struct dictionaries {
     dictionary_kept_t kept[DICTIONARIES_KEPT];
 } dictionaries_t;
 
-/* The value of one copy in plain, until the next call; STATUS_NOT_FOUND: there is none. */
+/* The value of one copy in plain, until the next call; empty: there is none. */
 typedef status_t (*dictionary_fetch_t)(void *context, store_db_t db, bytes_t key, bytes_t *value);
 /* version: of what is read; what was kept of another one is read again. As a finder finds. */
 LEAF_MUST_USE status_t dictionaries_find(dictionaries_t *dictionaries, uint32_t stream, uint32_t id, uint64_t version,

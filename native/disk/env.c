@@ -54,7 +54,7 @@ status_t env_write_look(env_t *env) {
     return write_begin(env, true);
 }
 
-static status_t writer(env_t *env, uint32_t index, MDB_cursor **cursor) {
+status_t env_writer(env_t *env, uint32_t index, MDB_cursor **cursor) {
     if (env->writers[index] == NULL) {
         int code = mdb_cursor_open(env->write, env->dbs[index], &env->writers[index]);
         if (code != 0) {
@@ -69,7 +69,7 @@ static status_t writer(env_t *env, uint32_t index, MDB_cursor **cursor) {
 static status_t index_for_first_put(env_t *env, bytes_t key, uint32_t *index) {
     MDB_cursor *cursor = NULL;
     status_t status = env_judge(env, DB_MESSAGES, bytes_of(key.at, 4));
-    status = status == STATUS_OK ? writer(env, DB_MESSAGES, &cursor) : status;
+    status = status == STATUS_OK ? env_writer(env, DB_MESSAGES, &cursor) : status;
     if (status != STATUS_OK) {
         return status;
     }
@@ -169,7 +169,7 @@ static inline __attribute__((always_inline)) status_t put_find(env_t *env, store
     place->append = index >= DB_COUNT ? MDB_APPEND : 0; /* a stream's own messages */
     place->tail = index >= DB_COUNT ? &env->judging.tails[index - DB_COUNT] : NULL;
     status = status == STATUS_OK ? env_judge_put(env, index, lmdb) : status;
-    return status == STATUS_OK ? writer(env, index, &place->cursor) : status;
+    return status == STATUS_OK ? env_writer(env, index, &place->cursor) : status;
 }
 
 /* As it is, but for what a sealer does. */
@@ -341,7 +341,7 @@ status_t env_write_delete_range(env_t *env, store_db_t db, bytes_t from, bytes_t
     status_t status = db == DB_RECORDS ? delete_beside(env, from, to, limit, done) : STATUS_OK;
     *done = 0;
     status = status == STATUS_OK ? env_judge(env, index, from) : status;
-    status = status == STATUS_OK ? writer(env, index, &cursor) : status;
+    status = status == STATUS_OK ? env_writer(env, index, &cursor) : status;
     if (status != STATUS_OK) {
         return status;
     }
@@ -376,54 +376,6 @@ status_t env_write_delete_range(env_t *env, store_db_t db, bytes_t from, bytes_t
     return code == MDB_NOTFOUND ? STATUS_OK : env_translate(code);
 }
 
-status_t env_write_get(env_t *env, store_db_t db, bytes_t key, bytes_t *value) {
-    store_key_t room;
-    MDB_val v;
-    key = entry_key(env->sealer, SEALER_KEEPER, db, key, &room);
-    MDB_val k = env_val(key);
-    uint32_t index = env_index(env, &env->write_slots, db, key);
-    if (env_lacks(env, index)) {
-        return STATUS_NOT_FOUND;
-    }
-    status_t status = env_judge(env, index, key);
-    status = status == STATUS_OK ? env_translate(mdb_get(env->write, env->dbs[index], &k, &v)) : status;
-    if (status == STATUS_CORRUPT && db == DB_META) { /* a page that could not be mended: the copies are elsewhere */
-        status = env_judge(env, DB_META_COPIES, key);
-        status = status == STATUS_OK ? env_translate(mdb_get(env->write, env->dbs[DB_META_COPIES], &k, &v)) : status;
-    }
-    if (status == STATUS_OK) {
-        *value = env_bytes(v);
-        unsealed_forget(&env->written_value);
-        if (entry_sealed(env->sealer, db)) {
-            status = entry_open(&env->written_value, env->sealer, SEALER_KEEPER, db, key, *value, NULL, value);
-        }
-        if (status == STATUS_OK && packing_done(db, *value)) {
-            status = env_unpack_written(env, key, *value, value);
-        }
-    }
-    return status;
-}
-
-status_t env_write_seek(env_t *env, store_db_t db, bytes_t key, bytes_t *found) {
-    MDB_cursor *cursor = NULL;
-    uint32_t index = env_index(env, &env->write_slots, db, key);
-    if (env_lacks(env, index)) {
-        return STATUS_NOT_FOUND;
-    }
-    status_t status = env_judge(env, index, key);
-    status = status == STATUS_OK ? writer(env, index, &cursor) : status;
-    if (status != STATUS_OK) {
-        return status;
-    }
-    MDB_val k = env_val(key);
-    MDB_val v;
-    int code = mdb_cursor_get(cursor, &k, &v, MDB_SET_RANGE);
-    if (code == 0) {
-        *found = env_bytes(k);
-    }
-    return env_translate(code);
-}
-
 static bool is_twin(uint32_t index) {
     return index == DB_RECORD_COPIES || index == DB_META_COPIES;
 }
@@ -456,10 +408,12 @@ static status_t reseal_one(env_t *env, store_db_t db, bytes_t lmdb, bytes_t seal
     return put_value(env, db, key, value);
 }
 
+uint32_t env_databases(const env_t *env) {
+    return DB_COUNT + env->opened;
+}
+
 status_t env_write_reseal(env_t *env, uint32_t index, store_key_t *from, uint32_t limit) {
-    if (index >= DB_COUNT + env->opened) {
-        return STATUS_NOT_FOUND;
-    }
+    check(index < env_databases(env));
     if (is_twin(index) || env_lacks(env, index)) { /* a twin goes with its other side */
         return STATUS_OK;
     }
@@ -467,7 +421,7 @@ status_t env_write_reseal(env_t *env, uint32_t index, store_key_t *from, uint32_
     for (uint32_t done = 0; done < limit; done++) {
         MDB_cursor *cursor = NULL;
         status_t status = env_judge(env, index, key_bytes(from));
-        status = status == STATUS_OK ? writer(env, index, &cursor) : status;
+        status = status == STATUS_OK ? env_writer(env, index, &cursor) : status;
         if (status != STATUS_OK) {
             return status;
         }
@@ -516,7 +470,7 @@ status_t env_write_survey(env_t *env, const sealer_t *const *sealers, uint32_t c
             continue;
         }
         status_t status = env_judge_leaves(env, index);
-        status = status == STATUS_OK ? writer(env, index, &cursor) : status;
+        status = status == STATUS_OK ? env_writer(env, index, &cursor) : status;
         if (status != STATUS_OK) {
             return status;
         }

@@ -13,7 +13,7 @@
 #include <stddef.h>
 
 #include "base/bytes.h"
-#include "base/status.h"
+#include "base/outcome.h"
 #include "disk/changed.h"
 #include "disk/keys.h"
 #include "disk/sealer.h"
@@ -51,11 +51,9 @@ void env_judge_again(env_t *env);
 /* Forgets the values that were read so far, which no caller needs any more. With a sealer they take memory until then.
  */
 void env_forget(env_t *env);
-/* Every read has three outcomes: STATUS_OK, STATUS_NOT_FOUND, and any other status when it is not known what is there.
- */
-LEAF_MUST_USE status_t env_get(env_t *env, store_db_t db, bytes_t key, bytes_t *value);
+LEAF_MUST_USE read_outcome_t env_get(env_t *env, store_db_t db, bytes_t key, bytes_t *value);
 /* The same from where it is kept a second time, for who could not use the first. */
-LEAF_MUST_USE status_t env_get_twin(env_t *env, store_db_t db, bytes_t key, bytes_t *value);
+LEAF_MUST_USE read_outcome_t env_get_twin(env_t *env, store_db_t db, bytes_t key, bytes_t *value);
 /* Right behind an env_get that found nothing: does the entry stand there under another key, which damage made of its
  * own? Then its value proves itself under this one. Where keys still stand in their order, no page shows that. With a
  * sealer: false. */
@@ -64,9 +62,9 @@ bool env_has_renamed(env_t *env, bytes_t key);
  * One cursor for each database, kept between calls. Messages: only those of the stream that key begins with are sure to
  * be found. The order is LMDB's, and with a sealer that is not the order of keys with a text (entry.h): there `key` is
  * one as env_stored_key gives it. An entry that does not open: an empty value, and its key is not known. */
-LEAF_MUST_USE status_t env_seek(env_t *env, store_db_t db, bytes_t key, bytes_t *found, bytes_t *value);
-LEAF_MUST_USE status_t env_next(env_t *env, store_db_t db, bytes_t key, bytes_t *found, bytes_t *value);
-LEAF_MUST_USE status_t env_seek_back(env_t *env, store_db_t db, bytes_t key, bytes_t *found, bytes_t *value);
+LEAF_MUST_USE read_outcome_t env_seek(env_t *env, store_db_t db, bytes_t key, bytes_t *found, bytes_t *value);
+LEAF_MUST_USE read_outcome_t env_next(env_t *env, store_db_t db, bytes_t key, bytes_t *found, bytes_t *value);
+LEAF_MUST_USE read_outcome_t env_seek_back(env_t *env, store_db_t db, bytes_t key, bytes_t *found, bytes_t *value);
 
 /* A snapshot of the last commit that stays, for one stream: its messages are found in it, and what lies in databases of
  * all streams. What reads hand out lives until it is closed, and with a sealer until env_forget. Once LMDB was opened
@@ -74,9 +72,10 @@ LEAF_MUST_USE status_t env_seek_back(env_t *env, store_db_t db, bytes_t key, byt
 typedef struct env_view env_view_t;
 LEAF_MUST_USE status_t env_view_open(env_t *env, env_view_t **out);
 void env_view_close(env_view_t *view);
-LEAF_MUST_USE status_t env_view_get(env_view_t *view, store_db_t db, bytes_t key, bytes_t *value);
-LEAF_MUST_USE status_t env_view_seek(env_view_t *view, store_db_t db, bytes_t key, bytes_t *found, bytes_t *value);
-LEAF_MUST_USE status_t env_view_next(env_view_t *view, store_db_t db, bytes_t *found, bytes_t *value);
+LEAF_MUST_USE read_outcome_t env_view_get(env_view_t *view, store_db_t db, bytes_t key, bytes_t *value);
+LEAF_MUST_USE read_outcome_t env_view_seek(env_view_t *view, store_db_t db, bytes_t key, bytes_t *found,
+                                           bytes_t *value);
+LEAF_MUST_USE read_outcome_t env_view_next(env_view_t *view, store_db_t db, bytes_t *found, bytes_t *value);
 
 /* Was a damaged page met since *seen? Which one, and what is wrong with it. */
 typedef struct env_wrong {
@@ -89,7 +88,7 @@ bool env_wrong(env_t *env, uint64_t *seen, env_wrong_t *wrong);
 
 /* A damaged leaf of a stream's own messages is made anew in its place, by the plane: what its page still has stays, and
  * where each of its sequences had a message, each other one gets an entry that proves nothing, which is a damaged
- * message to all who read it (env_patch.c). begin: STATUS_NOT_FOUND: it is no such leaf; STATUS_EXISTS: it is not
+ * message to all who read it (env_patch.c). begin: STATUS_INVALID: it is no such leaf; STATUS_EXISTS: it is not
  * damaged any more. step: until that time (thread_elapsed_ns); STATUS_AGAIN: there is more to do; STATUS_CORRUPT: it
  * may be another's page. */
 typedef struct env_patch env_patch_t;
@@ -99,14 +98,14 @@ LEAF_MUST_USE status_t env_patch_step(env_patch_t *patch, int64_t until_ns);
  * commit). */
 void env_patch_range(const env_patch_t *patch, uint64_t *low, uint64_t *high);
 /* An entry of the commit in which it was met. */
-LEAF_MUST_USE status_t env_patch_get(env_patch_t *patch, store_db_t db, bytes_t key, bytes_t *value);
+LEAF_MUST_USE read_outcome_t env_patch_get(env_patch_t *patch, store_db_t db, bytes_t key, bytes_t *value);
 /* each: all sequences from `from` on and before `below` had a message. *kept: so many are there still. STATUS_FULL:
  * their entries do not fit. */
 LEAF_MUST_USE status_t env_patch_write(env_patch_t *patch, uint64_t from, uint64_t below, bool each, uint32_t *kept);
 void env_patch_end(env_patch_t *patch); /* NULL is fine */
 /* Another page of a database is made anew in its place, from what is elsewhere, where nothing of it is lost so
  * (env_regrow.c): a branch, from the pages that hung from it; a leaf of what is kept a second time, from there. step:
- * as above; STATUS_NOT_FOUND: it is another page, or something is missing. *what: how it was done. */
+ * as above; STATUS_INVALID: it is another page, or something is missing. *what: how it was done. */
 typedef struct env_regrow env_regrow_t;
 LEAF_MUST_USE status_t env_regrow_begin(env_t *env, uint64_t page, env_regrow_t **out);
 LEAF_MUST_USE status_t env_regrow_step(env_regrow_t *regrow, int64_t until_ns, const char **what);
@@ -152,13 +151,16 @@ LEAF_MUST_USE status_t env_write_delete(env_t *env, store_db_t db, bytes_t key);
  * text. */
 LEAF_MUST_USE status_t env_write_delete_range(env_t *env, store_db_t db, bytes_t from, bytes_t to, uint64_t limit,
                                               uint64_t *done);
+/* Why the last env_write_get or env_write_seek of READ_UNKNOWN was so: for who hands it up. Never STATUS_OK. */
+LEAF_MUST_USE status_t env_write_why(const env_t *env);
 /* The value lives until the next call of this or the next write. */
-LEAF_MUST_USE status_t env_write_get(env_t *env, store_db_t db, bytes_t key, bytes_t *value);
+LEAF_MUST_USE read_outcome_t env_write_get(env_t *env, store_db_t db, bytes_t key, bytes_t *value);
 /* The first key at or after key; valid until the next write. */
-LEAF_MUST_USE status_t env_write_seek(env_t *env, store_db_t db, bytes_t key, bytes_t *found);
+LEAF_MUST_USE read_outcome_t env_write_seek(env_t *env, store_db_t db, bytes_t key, bytes_t *found);
 /* A change of key: seals with the sealer of now what is still sealed with the older one, or not at all, among at most
  * `limit` entries of a database from *from on (empty: from the first). STATUS_AGAIN: there are more, from *from on;
- * STATUS_NOT_FOUND: there is no such database. Databases are counted: those of keys.h, then those of streams. */
+ * Databases are counted: those of keys.h, then those of streams. */
+uint32_t env_databases(const env_t *env);
 LEAF_MUST_USE status_t env_write_reseal(env_t *env, uint32_t index, store_key_t *from, uint32_t limit);
 /* Counts the entries that each of up to ENV_SURVEYED_MAX sealers opens; looks at all of them. */
 #define ENV_SURVEYED_MAX 4

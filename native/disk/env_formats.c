@@ -3,7 +3,6 @@
  * later, it is written as it was, and a record that nobody has seen sound is never written with a new checksum. See
  * env_lmdb.h.
  */
-#include "base/outcome.h"
 #include "disk/env_lmdb.h"
 
 static bytes_t formats_key(void) {
@@ -16,19 +15,19 @@ static read_outcome_t formats_find(env_t *env) {
     if (env->formats_known) {
         return READ_FOUND;
     }
-    status_t status = env_write_get(env, DB_META, formats_key(), &value);
-    if (status == STATUS_OK && (value.size != STORE_FORMAT_SIZE || !value_sound(formats_key(), value))) {
-        status = STATUS_CORRUPT;
-    }
-    read_outcome_t outcome = read_outcome(status);
+    read_outcome_t outcome = env_write_get(env, DB_META, formats_key(), &value);
+    bool sound = false;
     switch (outcome) {
-    case READ_UNKNOWN: env_note_unread(env); break;
-    case READ_NONE: break;
-    case READ_FOUND:
-        memcpy(env->formats_record, value.at, STORE_FORMAT_SIZE);
-        env->formats_known = true;
-        break;
+    case READ_UNKNOWN: break;
+    case READ_NONE: return outcome;
+    case READ_FOUND: sound = value.size == STORE_FORMAT_SIZE && value_sound(formats_key(), value); break;
     }
+    if (!sound) {
+        env_note_unread(env);
+        return READ_UNKNOWN;
+    }
+    memcpy(env->formats_record, value.at, STORE_FORMAT_SIZE);
+    env->formats_known = true;
     return outcome;
 }
 

@@ -71,7 +71,7 @@ bool env_blocked(const env_t *env) {
 
 /* A failed judgement of the keeper's. */
 static status_t judged_in(env_t *env, uint32_t index, status_t status) {
-    if (LEAF_LIKELY(status == STATUS_OK || status == STATUS_NOT_FOUND)) {
+    if (LEAF_LIKELY(status == STATUS_OK)) {
         return STATUS_OK;
     }
     atomic_store(&env->blocked_by, env->judging.trees.where);
@@ -276,7 +276,7 @@ static inline uint64_t own_seq(uint32_t index, bytes_t key) {
     return index >= DB_COUNT && key.size == MESSAGE_KEY_SIZE ? load_be64(key.at + 4) : 0;
 }
 
-/* STATUS_NOT_FOUND: the message does not come behind all others. */
+/* The whole way to it where the message does not come behind all others. */
 static status_t judge_tail(env_t *env, uint32_t index, bytes_t lmdb) {
     judging_t *judging = &env->judging;
     tail_t *tail = &judging->tails[index - DB_COUNT];
@@ -288,7 +288,7 @@ static status_t judge_tail(env_t *env, uint32_t index, bytes_t lmdb) {
         return judged_in(env, index, status);
     }
     if (last.size != 0 && bytes_compare(last, lmdb) >= 0) {
-        return STATUS_NOT_FOUND;
+        return env_judge(env, index, lmdb);
     }
     *tail = (tail_t){.begun = judging->begun, .last = last.size != 0 ? own_seq(index, last) : 0, .put = tail->put};
     return STATUS_OK;
@@ -304,8 +304,7 @@ status_t env_judge_put(env_t *env, uint32_t index, bytes_t lmdb) {
     if (LEAF_LIKELY(tail->begun == judging->begun)) {
         return LEAF_LIKELY(seq > tail->last) ? STATUS_OK : env_judge(env, index, lmdb);
     }
-    status_t status = judge_tail(env, index, lmdb);
-    return status == STATUS_NOT_FOUND ? env_judge(env, index, lmdb) : status;
+    return judge_tail(env, index, lmdb);
 }
 
 static status_t judge_tree(env_t *env, uint32_t index, bool leaves) {

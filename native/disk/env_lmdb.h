@@ -1,6 +1,6 @@
-/* env_lmdb.h: what the files of the environment share: env_open.c opens and closes it, env.c reads and writes,
- * env_packed.c has what is compressed, env_formats.c what META says of it. The only file that includes lmdb.h, and only
- * these and commit_hold.c include it.
+/* env_lmdb.h: what the files of the environment share: env_open.c opens and closes it, env.c writes, env_read.c
+ * and env_written.c read, env_packed.c has what is compressed, env_formats.c what META says of it. The only file that
+ * includes lmdb.h, and only these and commit_hold.c include it.
  *
  * Messages lie in a database for each stream ("m" and the id in hex), not all in one: keys that are appended in the
  * midst of a tree leave every page half full behind them (measured with 8 streams of 128 B messages: 3.1 bytes of file
@@ -125,6 +125,7 @@ struct env {
     slots_t write_slots;
     willneed_t write_ahead;
     unsealed_t written_value; /* the last one that was read */
+    status_t written_why;     /* of the last read that was not known */
     puts_t *puts;             /* NULL: no sealer, nothing put yet, or no memory */
     dictionaries_t written_dictionaries;
     uint64_t written_version; /* they are those of this one */
@@ -155,18 +156,15 @@ status_t env_proof_begin(env_t *env);
 void env_proof_end(env_t *env);
 /* env_free.c: the commit of LMDB's oldest reader, or `oldest`. */
 size_t env_oldest_reader(const env_t *env, size_t oldest);
-/* A failed read of LMDB's as ours. */
+/* A failed begin of a look, as ours. */
 static inline status_t env_read_code(int code) {
-    return code == 0              ? STATUS_OK
-           : code == MDB_NOTFOUND ? STATUS_NOT_FOUND
-           : code == ENOMEM       ? STATUS_NO_MEMORY
-                                  : STATUS_IO;
+    return code == 0 ? STATUS_OK : code == ENOMEM ? STATUS_NO_MEMORY : STATUS_IO;
 }
 /* From what LMDB has to what the store put. found: the key, which may change with it; NULL: it is known. */
 status_t env_plain_of(env_t *env, store_db_t db, bytes_t lmdb, bytes_t *found, bytes_t *value);
 /* env_view.c: none of them gives anything any more. */
 void env_views_end(env_t *env);
-status_t env_get_as_stored(env_t *env, store_db_t db, bytes_t key, bytes_t *value);
+read_outcome_t env_get_as_stored(env_t *env, store_db_t db, bytes_t key, bytes_t *value);
 /* env_judge.c: before LMDB begins a write transaction, and before each of its calls on a database. */
 status_t env_judge_begin(env_t *env, bool looks); /* looks: without the list of free pages */
 status_t env_judge(env_t *env, uint32_t index, bytes_t lmdb);
@@ -203,6 +201,7 @@ static inline store_db_t env_db_of(uint32_t index) {
 
 /* LMDB's codes as ours. */
 status_t env_translate(int code);
+status_t env_writer(env_t *env, uint32_t index, MDB_cursor **cursor); /* of the write transaction */
 /* A read of which it is not known what it would have found: the plane says so. */
 static inline void env_note_unread(env_t *env) {
     atomic_fetch_add_explicit(&env->unread, 1, memory_order_relaxed);

@@ -95,9 +95,13 @@ static status_t level_one(env_t *env, bytes_t key, uint64_t *made) {
     if (status != STATUS_OK || has) {
         return status;
     }
-    status = env_write_get(env, DB_RECORDS, key, &record);
-    if (status != STATUS_OK || !value_sound(key, record)) {
-        return status == STATUS_NOT_FOUND || status == STATUS_OK ? STATUS_OK : status;
+    switch (env_write_get(env, DB_RECORDS, key, &record)) {
+    case READ_UNKNOWN: return env_write_why(env);
+    case READ_NONE: return STATUS_OK;
+    case READ_FOUND: break;
+    }
+    if (!value_sound(key, record)) {
+        return STATUS_OK;
     }
     ++*made;
     return env_name_put(env, key, record);
@@ -108,21 +112,23 @@ status_t env_names_level(env_t *env, uint64_t *made) {
     for (const char *kind = NAME_RECORDS; *kind != 0; kind++) {
         store_key_t from = {.size = 1, .at = {(uint8_t)*kind}};
         bytes_t found = BYTES_NONE;
-        status_t status;
-        while ((status = env_write_seek(env, DB_RECORDS, key_bytes(&from), &found)) == STATUS_OK) {
+        read_outcome_t outcome;
+        while (read_goes_on(outcome = env_write_seek(env, DB_RECORDS, key_bytes(&from), &found))) {
             if (!env_is_named(DB_RECORDS, found) || found.at[0] != (uint8_t)*kind) {
                 break;
             }
             from.size = found.size;
             memcpy(from.at, found.at, found.size);
-            status = level_one(env, key_bytes(&from), made);
+            status_t status = level_one(env, key_bytes(&from), made);
             if (status != STATUS_OK) {
                 return status;
             }
             from.at[from.size++] = 0; /* the least key behind it */
         }
-        if (status != STATUS_OK && status != STATUS_NOT_FOUND) {
-            return status;
+        switch (outcome) {
+        case READ_UNKNOWN: return env_write_why(env);
+        case READ_NONE:
+        case READ_FOUND: break;
         }
     }
     return STATUS_OK;

@@ -17,12 +17,12 @@ static const char *const db_names[DB_COUNT] = {
 status_t env_translate(int code) {
     switch (code) {
     case 0: return STATUS_OK;
-    case MDB_NOTFOUND: return STATUS_NOT_FOUND;
     case MDB_MAP_FULL:
     case ENOSPC:
     case EDQUOT:
     case EFBIG: return STATUS_NO_SPACE;
     case ENOMEM: return STATUS_NO_MEMORY;
+    case MDB_NOTFOUND: /* where something has to be: who may find nothing judges that itself */
     case MDB_CORRUPTED:
     case MDB_PAGE_NOTFOUND:
     case MDB_INVALID: return STATUS_CORRUPT;
@@ -107,13 +107,14 @@ status_t env_find_root(const env_t *env, trees_t *trees, uint32_t index, page_db
     if (index >= DB_COUNT) {
         message_db_name(env->slots[index - DB_COUNT], name);
     }
-    status_t status = trees_find(trees, index < DB_COUNT ? db_names[index] : name, db, &large_pages);
+    read_outcome_t outcome = trees_find(trees, index < DB_COUNT ? db_names[index] : name, db, &large_pages);
     *large = large_pages > 0;
-    if (status == STATUS_NOT_FOUND) {
-        *db = (page_db_t){.root = PAGE_NONE};
-        return STATUS_OK;
+    switch (outcome) {
+    case READ_NONE: *db = (page_db_t){.root = PAGE_NONE}; break;
+    case READ_UNKNOWN:
+    case READ_FOUND: break;
     }
-    return status;
+    return read_known(outcome);
 }
 
 void env_forget_opened(env_t *env) {

@@ -14,24 +14,26 @@ typedef struct fetching {
     unsealed_t room;
 } fetching_t;
 
+static status_t fetch_written(env_t *env, store_db_t db, bytes_t key, bytes_t *value) {
+    MDB_val k = env_val(key);
+    MDB_val v = {0};
+    status_t status = env_judge(env, db, key);
+    int code = status == STATUS_OK ? mdb_get(env->write, env->dbs[db], &k, &v) : 0;
+    status = status == STATUS_OK && code != MDB_NOTFOUND ? env_read_code(code) : status;
+    *value = code == 0 && status == STATUS_OK ? env_bytes(v) : BYTES_NONE;
+    if (status != STATUS_OK) {
+        env_note_unread(env); /* said, though the other copy may serve */
+    }
+    return status;
+}
+
 static status_t fetch_dictionary(void *context, store_db_t db, bytes_t key, bytes_t *value) {
     fetching_t *fetching = context;
     const sealer_t *sealer = fetching->env->sealer;
-    status_t status = STATUS_OK;
-    if (fetching->side == SEALER_PLANE) {
-        status = env_get_as_stored(fetching->env, db, key, value);
-    } else {
-        MDB_val k = {.mv_size = key.size, .mv_data = (void *)(uintptr_t)key.at};
-        MDB_val v = {0};
-        status = env_judge(fetching->env, db, key);
-        status =
-            status == STATUS_OK ? env_read_code(mdb_get(fetching->env->write, fetching->env->dbs[db], &k, &v)) : status;
-        *value = status == STATUS_OK ? bytes_of(v.mv_data, (uint32_t)v.mv_size) : *value;
-        if (status_unknown(status)) {
-            env_note_unread(fetching->env); /* said, though the other copy may serve */
-        }
-    }
-    if (status != STATUS_OK) {
+    *value = BYTES_NONE;
+    status_t status = fetching->side == SEALER_PLANE ? read_known(env_get_as_stored(fetching->env, db, key, value))
+                                                     : fetch_written(fetching->env, db, key, value);
+    if (status != STATUS_OK || value->size == 0) {
         return status;
     }
     return entry_sealed(sealer, db) ? entry_open(&fetching->room, sealer, fetching->side, db, key, *value, NULL, value)

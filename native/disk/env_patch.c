@@ -56,16 +56,16 @@ static status_t find_leaf(env_patch_t *patch, const env_wrong_t *wrong) {
     store_key_t key;
     bytes_t value = BYTES_NONE;
     key_message(&key, patch->stream, wrong->seq);
-    status_t status = env_view_get(patch->view, DB_MESSAGES, key_bytes(&key), &value);
-    if (!status_unknown(status)) {
-        unblock(patch->env, wrong->page);
-        return STATUS_EXISTS;
+    switch (env_view_get(patch->view, DB_MESSAGES, key_bytes(&key), &value)) {
+    case READ_FOUND:
+    case READ_NONE: unblock(patch->env, wrong->page); return STATUS_EXISTS;
+    case READ_UNKNOWN: break;
     }
     bool leaf = trees->lost.page != 0 && trees->lost.page == trees->where && trees->lost.page == wrong->page;
     bool bounded = leaf && (own_key(trees->lost.high, patch->stream, &patch->high) || trees->lost.high.size == 0)
                    && (own_key(trees->lost.low, patch->stream, &patch->low) || trees->lost.low.size == 0);
     patch->page = bounded ? trees->lost.page : 0;
-    return bounded && (patch->high == 0 || patch->low < patch->high) ? STATUS_OK : STATUS_NOT_FOUND;
+    return bounded && (patch->high == 0 || patch->low < patch->high) ? STATUS_OK : STATUS_INVALID;
 }
 
 status_t env_patch_begin(env_t *env, const env_wrong_t *wrong, env_patch_t **out) {
@@ -76,7 +76,7 @@ status_t env_patch_begin(env_t *env, const env_wrong_t *wrong, env_patch_t **out
     }
     patch->env = env;
     patch->stream = wrong->stream;
-    status_t status = env->memory ? STATUS_NOT_FOUND : env_view_open(env, &patch->view);
+    status_t status = env->memory ? STATUS_INVALID : env_view_open(env, &patch->view);
     status = status == STATUS_OK ? find_leaf(patch, wrong) : status;
     status = status == STATUS_OK ? reach_open(env_view_trees(patch->view), &patch->reach) : status;
     if (status != STATUS_OK) {
@@ -117,7 +117,7 @@ void env_patch_range(const env_patch_t *patch, uint64_t *low, uint64_t *high) {
     *high = patch->high;
 }
 
-status_t env_patch_get(env_patch_t *patch, store_db_t db, bytes_t key, bytes_t *value) {
+read_outcome_t env_patch_get(env_patch_t *patch, store_db_t db, bytes_t key, bytes_t *value) {
     return env_view_get(patch->view, db, key, value);
 }
 

@@ -6,14 +6,19 @@
 #include "disk/entry.h"
 #include "disk/env_lmdb.h"
 
-/* The status of a read: STATUS_OK, STATUS_NOT_FOUND, or that it is not known. A damaged page is no entry whose checksum
- * fails (STATUS_CORRUPT, by who looks at it): what lies on it is not known either. */
-static inline status_t read_status(env_t *env, uint32_t index, status_t status) {
-    if (LEAF_UNLIKELY(status_unknown(status))) {
-        env_note_unread(env);
-        env_tell_wrong(env, &env->reading, index);
+/* A damaged page is no entry whose checksum fails (ENTRY_DAMAGED, by who looks at it): what lies on it is not known. */
+static void note_unknown(env_t *env, uint32_t index) {
+    env_note_unread(env);
+    env_tell_wrong(env, &env->reading, index);
+}
+
+static inline read_outcome_t noted(env_t *env, uint32_t index, read_outcome_t outcome) {
+    switch (outcome) {
+    case READ_FOUND:
+    case READ_NONE: break;
+    case READ_UNKNOWN: note_unknown(env, index); break;
     }
-    return status;
+    return outcome;
 }
 
 uint64_t env_unread(const env_t *env) {
@@ -36,7 +41,10 @@ status_t env_renew(env_t *env) {
     } else if (code == 0) {
         mdb_txn_abort(newest);
     }
-    return read_status(env, DBS_MAX, status);
+    if (status != STATUS_OK) {
+        note_unknown(env, DBS_MAX);
+    }
+    return status;
 }
 
 void env_judge_again(env_t *env) {
@@ -81,28 +89,35 @@ static inline status_t root_of(env_t *env, uint32_t index, page_db_t *db) {
     return STATUS_OK;
 }
 
-static status_t get_stored(env_t *env, uint32_t index, bytes_t lmdb, bytes_t *value) {
+static read_outcome_t get_stored(env_t *env, uint32_t index, bytes_t lmdb, bytes_t *value) {
     page_db_t db;
     status_t status = root_of(env, index, &db);
-    return read_status(env, index, status == STATUS_OK ? tree_get(&env->reading, db, lmdb, value) : status);
+    return noted(env, index, status == STATUS_OK ? tree_get(&env->reading, db, lmdb, value) : READ_UNKNOWN);
 }
 
-status_t env_get(env_t *env, store_db_t db, bytes_t key, bytes_t *value) {
+/* From where it stands under that key in LMDB to what the store put. */
+static inline read_outcome_t get_plain(env_t *env, uint32_t index, store_db_t db, bytes_t lmdb, bytes_t *value) {
+    read_outcome_t outcome = get_stored(env, index, lmdb, value);
+    switch (outcome) {
+    case READ_NONE:
+    case READ_UNKNOWN: return outcome;
+    case READ_FOUND: break;
+    }
+    bool closed = env->sealer != NULL || packing_done(db, *value);
+    return LEAF_UNLIKELY(closed) ? read_if(env_plain_of(env, db, lmdb, NULL, value)) : READ_FOUND;
+}
+
+read_outcome_t env_get(env_t *env, store_db_t db, bytes_t key, bytes_t *value) {
     store_key_t room;
     key = env_stored_key(env, db, key, &room);
-    status_t status = get_stored(env, env_index(env, &env->read_slots, db, key), key, value);
-    if (status == STATUS_OK && LEAF_UNLIKELY(env->sealer != NULL || packing_done(db, *value))) {
-        return env_plain_of(env, db, key, NULL, value);
-    }
-    return status;
+    return get_plain(env, env_index(env, &env->read_slots, db, key), db, key, value);
 }
 
-status_t env_get_twin(env_t *env, store_db_t db, bytes_t key, bytes_t *value) {
+read_outcome_t env_get_twin(env_t *env, store_db_t db, bytes_t key, bytes_t *value) {
     store_key_t room;
     key = env_stored_key(env, db, key, &room);
     store_db_t twin = env_twin_of(db, key);
-    status_t status = twin != DB_COUNT ? get_stored(env, twin, key, value) : STATUS_NOT_FOUND;
-    return status == STATUS_OK && env->sealer != NULL ? env_plain_of(env, db, key, NULL, value) : status;
+    return twin != DB_COUNT ? get_plain(env, twin, db, key, value) : READ_NONE;
 }
 
 bool env_has_renamed(env_t *env, bytes_t key) {
@@ -111,7 +126,7 @@ bool env_has_renamed(env_t *env, bytes_t key) {
     return (count > 0 && value_sound(key, values[0])) || (count > 1 && value_sound(key, values[1]));
 }
 
-status_t env_get_as_stored(env_t *env, store_db_t db, bytes_t key, bytes_t *value) {
+read_outcome_t env_get_as_stored(env_t *env, store_db_t db, bytes_t key, bytes_t *value) {
     return get_stored(env, db, key, value);
 }
 
@@ -126,49 +141,53 @@ bool env_hides(const env_t *env) {
 typedef enum move { MOVE_SEEK, MOVE_NEXT, MOVE_BACK, MOVE_LAST } move_t;
 
 /* A cursor of an older snapshot stands nowhere, and what is behind it is not known. */
-static inline __attribute__((always_inline)) status_t cursor_move(env_t *env, uint32_t index, move_t move, bytes_t key,
-                                                                  bytes_t *found, bytes_t *value) {
+static inline __attribute__((always_inline)) read_outcome_t cursor_move(env_t *env, uint32_t index, move_t move,
+                                                                        bytes_t key, bytes_t *found, bytes_t *value) {
     tree_cursor_t *cursor = &env->readers[index];
     bool stale = (move == MOVE_NEXT || move == MOVE_BACK) && env->reader_renewals[index] != env->renewals;
     tree_entry_t entry;
     page_db_t db;
-    status_t status = stale ? STATUS_IO : root_of(env, index, &db);
-    if (LEAF_LIKELY(status == STATUS_OK)) {
-        status = move == MOVE_SEEK   ? tree_seek(&env->reading, db, key, cursor, &entry)
-                 : move == MOVE_LAST ? tree_last(&env->reading, db, cursor, &entry)
-                                     : tree_step(&env->reading, cursor, move == MOVE_BACK, &entry);
+    read_outcome_t outcome = READ_UNKNOWN;
+    if (LEAF_LIKELY(!stale && root_of(env, index, &db) == STATUS_OK)) {
+        outcome = move == MOVE_SEEK   ? tree_seek(&env->reading, db, key, cursor, &entry)
+                  : move == MOVE_LAST ? tree_last(&env->reading, db, cursor, &entry)
+                                      : tree_step(&env->reading, cursor, move == MOVE_BACK, &entry);
     }
-    env->reader_renewals[index] = status_unknown(status) ? 0 : env->renewals;
-    if (LEAF_LIKELY(status == STATUS_OK)) {
-        *found = entry.key;
-        *value = entry.value;
-        willneed_note(&env->read_ahead, entry.key.at);
-        if (LEAF_UNLIKELY(env->sealer != NULL || packing_done(env_db_of(index), *value))) {
-            store_db_t db_sealed =
-                index == DB_RECORD_COPIES ? DB_RECORDS : env_db_of(index); /* a twin's are the same */
-            return env_plain_of(env, db_sealed, *found, found, value);
-        }
-        return STATUS_OK;
+    env->reader_renewals[index] = env->renewals;
+    switch (outcome) {
+    case READ_UNKNOWN:
+        env->reader_renewals[index] = 0;
+        note_unknown(env, index);
+        return outcome;
+    case READ_NONE: return outcome;
+    case READ_FOUND: break;
     }
-    return read_status(env, index, status);
+    *found = entry.key;
+    *value = entry.value;
+    willneed_note(&env->read_ahead, entry.key.at);
+    if (LEAF_UNLIKELY(env->sealer != NULL || packing_done(env_db_of(index), *value))) {
+        store_db_t db_sealed = index == DB_RECORD_COPIES ? DB_RECORDS : env_db_of(index); /* a twin's are the same */
+        return read_if(env_plain_of(env, db_sealed, *found, found, value));
+    }
+    return READ_FOUND;
 }
 
-status_t env_seek(env_t *env, store_db_t db, bytes_t key, bytes_t *found, bytes_t *value) {
+read_outcome_t env_seek(env_t *env, store_db_t db, bytes_t key, bytes_t *found, bytes_t *value) {
     return cursor_move(env, env_index(env, &env->read_slots, db, key), MOVE_SEEK, key, found, value);
 }
 
-status_t env_next(env_t *env, store_db_t db, bytes_t key, bytes_t *found, bytes_t *value) {
+read_outcome_t env_next(env_t *env, store_db_t db, bytes_t key, bytes_t *found, bytes_t *value) {
     return cursor_move(env, env_index(env, &env->read_slots, db, key), MOVE_NEXT, BYTES_NONE, found, value);
 }
 
-status_t env_seek_back(env_t *env, store_db_t db, bytes_t key, bytes_t *found, bytes_t *value) {
+read_outcome_t env_seek_back(env_t *env, store_db_t db, bytes_t key, bytes_t *found, bytes_t *value) {
     uint32_t index = env_index(env, &env->read_slots, db, key);
-    status_t status = cursor_move(env, index, MOVE_SEEK, key, found, value);
-    if (status == STATUS_OK && bytes_equal(*found, key)) {
-        return STATUS_OK;
+    read_outcome_t outcome = cursor_move(env, index, MOVE_SEEK, key, found, value);
+    switch (outcome) {
+    case READ_UNKNOWN: break;
+    case READ_NONE: return cursor_move(env, index, MOVE_LAST, BYTES_NONE, found, value);
+    case READ_FOUND:
+        return bytes_equal(*found, key) ? READ_FOUND : cursor_move(env, index, MOVE_BACK, BYTES_NONE, found, value);
     }
-    if (status == STATUS_OK) {
-        return cursor_move(env, index, MOVE_BACK, BYTES_NONE, found, value);
-    }
-    return status == STATUS_NOT_FOUND ? cursor_move(env, index, MOVE_LAST, BYTES_NONE, found, value) : status;
+    return outcome;
 }

@@ -65,8 +65,8 @@ status_t env_regrow_begin(env_t *env, uint64_t page, env_regrow_t **out) {
         return STATUS_NO_MEMORY;
     }
     *regrow = (env_regrow_t){.env = env, .page = (size_t)page, .at = 2};
-    status_t status = env->memory || page < 2 ? STATUS_NOT_FOUND : env_view_open(env, &regrow->view);
-    status = status == STATUS_OK && !is_given(regrow) ? STATUS_NOT_FOUND : status;
+    status_t status = env->memory || page < 2 ? STATUS_INVALID : env_view_open(env, &regrow->view);
+    status = status == STATUS_OK && !is_given(regrow) ? STATUS_INVALID : status;
     status = status == STATUS_OK ? reach_open(env_view_trees(regrow->view), &regrow->reach) : status;
     if (status != STATUS_OK) {
         env_regrow_end(regrow);
@@ -212,29 +212,29 @@ static status_t make_branch(env_regrow_t *regrow, uint8_t *made, const char **wh
     page_entry_t entries[ENTRIES_MAX];
     if (place->seen_branches + regrow->branches != place->branches
         || place->seen_leaves + regrow->leaves != place->leaves) {
-        return STATUS_NOT_FOUND;
+        return STATUS_INVALID;
     }
     drop_grandchildren(regrow);
     if (regrow->count > ENTRIES_MAX) {
-        return STATUS_NOT_FOUND;
+        return STATUS_INVALID;
     }
     for (uint64_t i = 0; i < regrow->count; i++) {
         if (!first_key(regrow, regrow->children[i].page, place->below - 1, &regrow->children[i])) {
-            return STATUS_NOT_FOUND;
+            return STATUS_INVALID;
         }
     }
     if (regrow->count > 1) {
         qsort(regrow->children, (size_t)regrow->count, sizeof(child_t), children_by_key);
     }
     if (!children_fit(regrow)) {
-        return STATUS_NOT_FOUND;
+        return STATUS_INVALID;
     }
     for (uint64_t i = 0; i < regrow->count; i++) {
         const child_t *child = &regrow->children[i];
         entries[i] = (page_entry_t){.key = bytes_of(child->key, child->key_size), .child = child->page};
     }
     *what = "of the pages that hung from it";
-    return page_make(made, size, regrow->page, false, entries, (uint32_t)regrow->count) ? STATUS_OK : STATUS_NOT_FOUND;
+    return page_make(made, size, regrow->page, false, entries, (uint32_t)regrow->count) ? STATUS_OK : STATUS_INVALID;
 }
 
 /* ---- a leaf of what is kept twice -------------------------------------------------------------------------------- */
@@ -254,22 +254,30 @@ static status_t make_twin(env_regrow_t *regrow, uint8_t *made, const char **what
     page_db_t db;
     tree_cursor_t cursor = {0};
     tree_entry_t entry;
-    status_t status = name != NULL ? trees_find(trees, name, &db, &large) : STATUS_NOT_FOUND;
-    status = status == STATUS_OK && large > 0 ? STATUS_NOT_FOUND : status; /* those have pages of their own */
-    status = status == STATUS_OK ? tree_seek(trees, db, low_of(regrow), &cursor, &entry) : status;
-    while (status == STATUS_OK && in_bounds(regrow, entry.key)) {
+    read_outcome_t outcome = name != NULL ? trees_find(trees, name, &db, &large) : READ_NONE;
+    switch (outcome) {
+    case READ_UNKNOWN: break;
+    case READ_NONE: return STATUS_INVALID;
+    case READ_FOUND:
+        if (large > 0) {
+            return STATUS_INVALID; /* those have pages of their own */
+        }
+        outcome = tree_seek(trees, db, low_of(regrow), &cursor, &entry);
+        break;
+    }
+    while (read_goes_on(outcome) && in_bounds(regrow, entry.key)) {
         if (count == ENTRIES_MAX) {
-            return STATUS_NOT_FOUND;
+            return STATUS_INVALID;
         }
         entries[count++] = (page_entry_t){.key = entry.key, .value = entry.value};
-        status = tree_step(trees, &cursor, false, &entry);
+        outcome = tree_step(trees, &cursor, false, &entry);
     }
-    if (status != STATUS_OK && status != STATUS_NOT_FOUND) {
+    if (read_known(outcome) != STATUS_OK) {
         trees->wrong = NULL; /* the twin is damaged, too, and who reads it tells of it */
-        return STATUS_NOT_FOUND;
+        return STATUS_INVALID;
     }
     *what = "of what is kept a second time";
-    return page_make(made, trees->meta.page_size, regrow->page, true, entries, count) ? STATUS_OK : STATUS_NOT_FOUND;
+    return page_make(made, trees->meta.page_size, regrow->page, true, entries, count) ? STATUS_OK : STATUS_INVALID;
 }
 
 /* ---- steps ------------------------------------------------------------------------------------------------------- */
@@ -279,7 +287,7 @@ static status_t write_made(env_regrow_t *regrow, const uint8_t *made) {
     uint32_t size = trees->meta.page_size;
     const page_bounds_t bounds = {.low = low_of(regrow), .high = high_of(regrow)};
     if (page_judge(made, size, regrow->page, trees->meta.last, regrow->place.below == 0, bounds) != NULL) {
-        return STATUS_NOT_FOUND;
+        return STATUS_INVALID;
     }
     env_patch_keep(regrow->env, regrow->page, trees->map + regrow->page * (uint64_t)size);
     return env_patch_put(regrow->env, regrow->page, made, size);
@@ -304,13 +312,13 @@ static status_t step_reach(env_regrow_t *regrow, int64_t until_ns) {
     bool alone = status == STATUS_OK && reach_is_apart(regrow->reach) && reach_place(regrow->reach, &regrow->place)
                  && regrow->place.name[0] != 0 && !looks_sound(regrow);
     regrow->reached = true;
-    return alone ? STATUS_AGAIN : STATUS_NOT_FOUND;
+    return alone ? STATUS_AGAIN : STATUS_INVALID;
 }
 
 status_t env_regrow_step(env_regrow_t *regrow, int64_t until_ns, const char **what) {
     const trees_t *trees = env_view_trees(regrow->view);
     if (trees == NULL) {
-        return STATUS_NOT_FOUND; /* LMDB was opened again */
+        return STATUS_INVALID; /* LMDB was opened again */
     }
     if (!regrow->reached) {
         return step_reach(regrow, until_ns);

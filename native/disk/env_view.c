@@ -106,43 +106,45 @@ static status_t place_of(env_view_t *view, store_db_t db, bytes_t key, view_plac
     return status;
 }
 
-static status_t view_found(env_view_t *view, store_db_t db, status_t status, const tree_entry_t *entry, bytes_t *found,
-                           bytes_t *value) {
-    if (status == STATUS_OK) {
-        *found = entry->key;
-        *value = entry->value;
-        return env_plain_of(view->env, db, entry->key, found, value);
-    }
-    if (status_unknown(status)) {
+static read_outcome_t view_found(env_view_t *view, store_db_t db, read_outcome_t outcome, const tree_entry_t *entry,
+                                 bytes_t *found, bytes_t *value) {
+    switch (outcome) {
+    case READ_NONE: break;
+    case READ_UNKNOWN:
         env_note_unread(view->env);
         env_tell_wrong(view->env, &view->trees, view->places[db].known ? view->places[db].index : DBS_MAX);
+        break;
+    case READ_FOUND:
+        *found = entry->key;
+        *value = entry->value;
+        return read_if(env_plain_of(view->env, db, entry->key, found, value));
     }
-    return status;
+    return outcome;
 }
 
-status_t env_view_seek(env_view_t *view, store_db_t db, bytes_t key, bytes_t *found, bytes_t *value) {
+read_outcome_t env_view_seek(env_view_t *view, store_db_t db, bytes_t key, bytes_t *found, bytes_t *value) {
     view_place_t *place;
     tree_entry_t entry = {0};
-    status_t status = place_of(view, db, key, &place);
-    status = status == STATUS_OK ? tree_seek(&view->trees, place->root, key, &place->cursor, &entry) : status;
-    return view_found(view, db, status, &entry, found, value);
+    bool stands = place_of(view, db, key, &place) == STATUS_OK;
+    read_outcome_t outcome = stands ? tree_seek(&view->trees, place->root, key, &place->cursor, &entry) : READ_UNKNOWN;
+    return view_found(view, db, outcome, &entry, found, value);
 }
 
-status_t env_view_next(env_view_t *view, store_db_t db, bytes_t *found, bytes_t *value) {
+read_outcome_t env_view_next(env_view_t *view, store_db_t db, bytes_t *found, bytes_t *value) {
     view_place_t *place = &view->places[db];
     tree_entry_t entry = {0};
     bool stands = view->txn != NULL && place->known;
-    status_t status = stands ? tree_step(&view->trees, &place->cursor, false, &entry) : STATUS_IO;
-    return view_found(view, db, status, &entry, found, value);
+    read_outcome_t outcome = stands ? tree_step(&view->trees, &place->cursor, false, &entry) : READ_UNKNOWN;
+    return view_found(view, db, outcome, &entry, found, value);
 }
 
-status_t env_view_get(env_view_t *view, store_db_t db, bytes_t key, bytes_t *value) {
+read_outcome_t env_view_get(env_view_t *view, store_db_t db, bytes_t key, bytes_t *value) {
     store_key_t room;
     bytes_t lmdb = env_stored_key(view->env, db, key, &room);
     bytes_t found = BYTES_NONE;
     view_place_t *place;
     tree_entry_t entry = {.key = lmdb};
-    status_t status = place_of(view, db, key, &place);
-    status = status == STATUS_OK ? tree_get(&view->trees, place->root, lmdb, &entry.value) : status;
-    return view_found(view, db, status, &entry, &found, value);
+    bool stands = place_of(view, db, key, &place) == STATUS_OK;
+    read_outcome_t outcome = stands ? tree_get(&view->trees, place->root, lmdb, &entry.value) : READ_UNKNOWN;
+    return view_found(view, db, outcome, &entry, &found, value);
 }

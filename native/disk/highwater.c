@@ -21,7 +21,7 @@ static uint32_t note_crc(const uint8_t note[NOTE_SIZE]) {
     return crc32c(crc, note + 32, NOTE_SIZE - 32);
 }
 
-static status_t note_read(int fd, const uint8_t store_id[HIGHWATER_ID_SIZE], highwater_mark_t *found) {
+static entry_outcome_t note_read(int fd, const uint8_t store_id[HIGHWATER_ID_SIZE], highwater_mark_t *found) {
     static const uint8_t zeros[NOTE_SIZE];
     uint8_t note[NOTE_SIZE] = {0};
     ssize_t got;
@@ -29,20 +29,20 @@ static status_t note_read(int fd, const uint8_t store_id[HIGHWATER_ID_SIZE], hig
         got = pread(fd, note, sizeof note, 0);
     } while (got < 0 && errno == EINTR);
     if (got < 0) {
-        return STATUS_IO;
+        return ENTRY_UNKNOWN;
     }
     if (memcmp(note, zeros, sizeof note) == 0) {
-        return STATUS_NOT_FOUND; /* its making was cut short, or nothing was noted yet */
+        return ENTRY_NONE; /* its making was cut short, or nothing was noted yet */
     }
     if (memcmp(note, MAGIC, 8) != 0 || load_be32(note + 28) != note_crc(note)) {
-        return STATUS_CORRUPT;
+        return ENTRY_DAMAGED;
     }
     if (memcmp(note + 32, store_id, HIGHWATER_ID_SIZE) != 0) {
-        return STATUS_NOT_FOUND;
+        return ENTRY_NONE;
     }
     *found = (highwater_mark_t){
         .position = load_be64(note + 8), .number = load_be64(note + 16), .chain = load_be32(note + 24)};
-    return STATUS_OK;
+    return ENTRY_FOUND;
 }
 
 /* A whole block, so that no note ever has to ask for room. What is one stays as it is until something is noted: it may
@@ -52,27 +52,33 @@ static bool highwater_fill(int fd) {
     return pwrite(fd, zeros, sizeof zeros, 0) == (ssize_t)sizeof zeros;
 }
 
-status_t highwater_open(highwater_t *highwater, const char *directory, const uint8_t store_id[HIGHWATER_ID_SIZE],
-                        highwater_mark_t *found) {
+entry_outcome_t highwater_open(highwater_t *highwater, const char *directory, const uint8_t store_id[HIGHWATER_ID_SIZE],
+                               highwater_mark_t *found) {
     char path[4096];
     *highwater = (highwater_t){.fd = -1};
     int length = snprintf(path, sizeof path, "%s/highwater", directory);
     if (length < 0 || (size_t)length >= sizeof path) {
-        return STATUS_INVALID;
+        return ENTRY_UNKNOWN;
     }
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
     if (fd < 0) {
-        return errno == ENOSPC || errno == EDQUOT ? STATUS_NOT_FOUND : STATUS_IO;
+        return errno == ENOSPC || errno == EDQUOT ? ENTRY_NONE : ENTRY_UNKNOWN;
     }
-    status_t status = note_read(fd, store_id, found);
+    entry_outcome_t outcome = note_read(fd, store_id, found);
     struct stat facts;
     bool whole = fstat(fd, &facts) == 0 && facts.st_size >= FILE_SIZE;
-    if (status != STATUS_OK && !whole && !highwater_fill(fd)) {
-        close(fd);
-        return status;
+    switch (outcome) {
+    case ENTRY_NONE:
+    case ENTRY_DAMAGED:
+    case ENTRY_UNKNOWN: whole = whole || highwater_fill(fd); break;
+    case ENTRY_FOUND: whole = true; break;
     }
-    highwater->fd = fd;
-    return status;
+    if (whole) {
+        highwater->fd = fd;
+    } else {
+        close(fd);
+    }
+    return outcome;
 }
 
 void highwater_note(const highwater_t *highwater, const uint8_t store_id[HIGHWATER_ID_SIZE], highwater_mark_t mark) {

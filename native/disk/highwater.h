@@ -14,7 +14,7 @@
 
 #include <stdint.h>
 
-#include "base/status.h"
+#include "base/outcome.h"
 
 #define HIGHWATER_ID_SIZE 16
 
@@ -28,11 +28,10 @@ typedef struct highwater_mark {
     uint32_t chain;
 } highwater_mark_t;
 
-/* Opens the file in directory, or makes it. STATUS_OK: *found is that store's mark. STATUS_NOT_FOUND: there was none.
- * STATUS_CORRUPT: it is damaged. STATUS_IO: it cannot be read. Notes can be made after each of them, if fd is not
- * -1. */
-LEAF_MUST_USE status_t highwater_open(highwater_t *highwater, const char *directory,
-                                      const uint8_t store_id[HIGHWATER_ID_SIZE], highwater_mark_t *found);
+/* Opens the file in directory, or makes it. ENTRY_FOUND: *found is that store's mark. Notes can be made after each
+ * outcome, if fd is not -1. */
+LEAF_MUST_USE entry_outcome_t highwater_open(highwater_t *highwater, const char *directory,
+                                             const uint8_t store_id[HIGHWATER_ID_SIZE], highwater_mark_t *found);
 /* Best effort: a mark that is not written leaves the one before, which holds as well. */
 void highwater_note(const highwater_t *highwater, const uint8_t store_id[HIGHWATER_ID_SIZE], highwater_mark_t mark);
 void highwater_close(highwater_t *highwater);

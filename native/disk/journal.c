@@ -263,16 +263,16 @@ static status_t journal_unsqueeze(const journal_t *journal, uint8_t *batch, cons
         memcpy(batch, plain, header->size);
     }
     free(plain);
-    return opens ? STATUS_OK : STATUS_NOT_FOUND;
+    return opens ? STATUS_OK : STATUS_CORRUPT;
 }
 
-/* Makes it plain, in place. STATUS_NOT_FOUND: it is none of this journal. */
+/* Makes it plain, in place. STATUS_CORRUPT: it is none of this journal. */
 static status_t journal_plain(const journal_t *journal, uint8_t *batch, const batch_header_t *header) {
     if (header->blocks != 0) {
-        return journal->sealer != NULL ? STATUS_NOT_FOUND : journal_unsqueeze(journal, batch, header);
+        return journal->sealer != NULL ? STATUS_CORRUPT : journal_unsqueeze(journal, batch, header);
     }
     bool opens = journal->sealer == NULL || sealer_open_batch(journal->sealer, batch, header->size, batch);
-    return opens ? STATUS_OK : STATUS_NOT_FOUND;
+    return opens ? STATUS_OK : STATUS_CORRUPT;
 }
 
 /* Is it whole, and that store's? */
@@ -553,30 +553,29 @@ status_t journal_load(journal_t *journal, const batches_t *batches, uint64_t pos
 }
 
 status_t journal_read(journal_t *journal, const batches_t *batches, uint64_t position, uint64_t number, uint32_t chain,
-                      batch_header_t *header) {
+                      batch_header_t *header, bool *ended) {
     check(batches->size == journal->size);
     uint8_t *to = batches_at(batches, position);
+    *ended = false;
     status_t status = read_circle(journal, to, position, JOURNAL_ALIGNMENT);
     if (status != STATUS_OK) {
         return status;
     }
-    if (!batch_header_read(to, header) || header->position != position || header->number != number
-        || header->chain != chain) {
-        return STATUS_NOT_FOUND;
-    }
-    if ((uint64_t)header->size + sealer_overhead(journal->sealer) > journal->size) {
-        return STATUS_NOT_FOUND;
+    *ended = !batch_header_read(to, header) || header->position != position || header->number != number
+             || header->chain != chain || (uint64_t)header->size + sealer_overhead(journal->sealer) > journal->size;
+    if (*ended) {
+        return STATUS_OK;
     }
     uint32_t size = batch_stored(header, sealer_overhead(journal->sealer));
     status = read_circle(journal, to, position, size);
-    if (status != STATUS_OK) {
+    *ended = status == STATUS_OK && batch_crc(to, size) != header->crc;
+    if (status != STATUS_OK || *ended) {
         return status;
-    }
-    if (batch_crc(to, size) != header->crc) {
-        return STATUS_NOT_FOUND;
     }
     if (header->format > STORE_FORMAT) {
         return STATUS_VERSION;
     }
-    return journal_plain(journal, to, header);
+    status = journal_plain(journal, to, header);
+    *ended = status == STATUS_CORRUPT;
+    return *ended ? STATUS_OK : status;
 }

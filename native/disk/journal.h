@@ -127,8 +127,8 @@ bool mark_read(const uint8_t *at, uint64_t position, const uint8_t store_id[STOR
 /* Reads a piece of the circle into the ring's memory as it is. */
 LEAF_MUST_USE status_t journal_load(journal_t *journal, const batches_t *batches, uint64_t position, uint64_t size);
 LEAF_MUST_USE status_t journal_sync(journal_t *journal);
-/* Reads the batch at position into the ring's memory. STATUS_NOT_FOUND: the valid tail ends here. */
+/* Reads the batch at position into the ring's memory. *ended: there is none, the valid tail ends here. */
 LEAF_MUST_USE status_t journal_read(journal_t *journal, const batches_t *batches, uint64_t position, uint64_t number,
-                                    uint32_t chain, batch_header_t *header);
+                                    uint32_t chain, batch_header_t *header, bool *ended);
 
 #endif

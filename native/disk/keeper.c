@@ -70,9 +70,10 @@ static const char applied_name[] = "applied";
 status_t keeper_noted(env_t *env, uint64_t *position, uint64_t *number, uint32_t *chain) {
     bytes_t key = bytes_of(applied_name, sizeof applied_name - 1);
     bytes_t value = BYTES_NONE;
-    status_t status = env_write_get(env, DB_META, key, &value);
-    if (status != STATUS_OK) {
-        return status;
+    switch (env_write_get(env, DB_META, key, &value)) {
+    case READ_UNKNOWN: return env_write_why(env);
+    case READ_NONE: return STATUS_CORRUPT;
+    case READ_FOUND: break;
     }
     if (value.size != 24 || !value_sound(key, value)) {
         return STATUS_CORRUPT;

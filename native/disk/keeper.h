@@ -135,7 +135,7 @@ bool keeper_free(keeper_t *keeper, uint64_t position);
 
 /* Notes in LMDB how far it has come, and commits. */
 LEAF_MUST_USE status_t keeper_commit(env_t *env, uint64_t position, uint64_t number, uint32_t chain);
-/* Reads that note, inside a write transaction. STATUS_NOT_FOUND: a new store. */
+/* Reads that note, which is there, inside a write transaction. */
 LEAF_MUST_USE status_t keeper_noted(env_t *env, uint64_t *position, uint64_t *number, uint32_t *chain);
 
 #endif

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "base/number.h"
 #include "disk/slots.h"
 
 #define TRIAL_BYTES (UINT64_C(1) << 20)
@@ -71,9 +72,13 @@ static status_t copy_read(env_t *env, uint32_t stream, uint32_t id, uint32_t cop
                           bytes_t *value, bool *sound) {
     store_key_t key;
     key_dictionary(&key, stream, id);
-    status_t status = env_write_get(env, dictionary_db(copy), key_bytes(&key), value);
-    *sound = status == STATUS_OK && dictionary_read(key_bytes(&key), *value, dictionary);
-    return status == STATUS_NOT_FOUND ? STATUS_OK : status;
+    *sound = false;
+    switch (env_write_get(env, dictionary_db(copy), key_bytes(&key), value)) {
+    case READ_UNKNOWN: return env_write_why(env);
+    case READ_NONE: break;
+    case READ_FOUND: *sound = dictionary_read(key_bytes(&key), *value, dictionary); break;
+    }
+    return STATUS_OK;
 }
 
 static status_t copy_find(env_t *env, uint32_t stream, uint32_t id, dictionary_t *dictionary, bool *sound) {
@@ -123,13 +128,14 @@ static status_t id_after(env_t *env, uint32_t stream, uint32_t *id) {
     uint32_t least = 0, from = *id + 1;
     for (uint32_t copy = 0; from <= ID_MAX && copy < DICTIONARY_COPIES; copy++) {
         store_key_t key;
-        bytes_t found;
+        bytes_t found = BYTES_NONE;
         key_dictionary(&key, stream, from);
-        status_t status = env_write_seek(env, dictionary_db(copy), key_bytes(&key), &found);
-        if (status != STATUS_OK && status != STATUS_NOT_FOUND) {
-            return status;
+        switch (env_write_seek(env, dictionary_db(copy), key_bytes(&key), &found)) {
+        case READ_UNKNOWN: return env_write_why(env);
+        case READ_NONE:
+        case READ_FOUND: break;
         }
-        if (status == STATUS_OK && found.size == DICTIONARY_KEY_SIZE && load_be32(found.at) == stream) {
+        if (found.size == DICTIONARY_KEY_SIZE && load_be32(found.at) == stream) {
             uint32_t there = load_be16(found.at + 4);
             least = least == 0 || there < least ? there : least;
         }
@@ -247,25 +253,46 @@ static void take_sample(trial_t *trial, bytes_t key, bytes_t value) {
     trial->used = (uint32_t)(bytes_write(trial->at + trial->used, sample) - trial->at);
 }
 
+/* The stream's first message at or above `from`. */
+static read_outcome_t seek_message(const trial_t *trial, uint64_t from, uint64_t *seq) {
+    store_key_t key;
+    bytes_t found = BYTES_NONE;
+    key_message(&key, trial->stream, from);
+    read_outcome_t outcome = env_write_seek(trial->env, DB_MESSAGES, key_bytes(&key), &found);
+    switch (outcome) {
+    case READ_NONE:
+    case READ_UNKNOWN: return outcome;
+    case READ_FOUND: break;
+    }
+    if (found.size != MESSAGE_KEY_SIZE || load_be32(found.at) != trial->stream) {
+        return READ_NONE;
+    }
+    *seq = load_be64(found.at + 4);
+    return READ_FOUND;
+}
+
 /* Evenly among those that came since the last trial. One that cannot be read is no sample. */
 static void take_samples(trial_t *trial) {
     uint64_t span = trial->habit->messages > SAMPLES ? trial->habit->messages : SAMPLES;
     uint64_t last = trial->seq;
     for (uint32_t i = 0; i < SAMPLES; i++) {
         uint64_t back = 1 + span * i / SAMPLES;
+        uint64_t seq = 0;
         store_key_t key;
-        bytes_t found;
-        bytes_t value;
-        key_message(&key, trial->stream, trial->seq > back ? trial->seq - back : 1);
-        if (env_write_seek(trial->env, DB_MESSAGES, key_bytes(&key), &found) != STATUS_OK
-            || found.size != MESSAGE_KEY_SIZE || load_be32(found.at) != trial->stream
-            || load_be64(found.at + 4) >= last) {
+        bytes_t value = BYTES_NONE;
+        switch (seek_message(trial, trial->seq > back ? trial->seq - back : 1, &seq)) {
+        case READ_UNKNOWN:
+        case READ_NONE: break;
+        case READ_FOUND: last = seq < last ? seq : last; break;
+        }
+        if (seq != last) {
             continue;
         }
-        last = load_be64(found.at + 4);
         key_message(&key, trial->stream, last);
-        if (env_write_get(trial->env, DB_MESSAGES, key_bytes(&key), &value) == STATUS_OK) {
-            take_sample(trial, key_bytes(&key), value);
+        switch (env_write_get(trial->env, DB_MESSAGES, key_bytes(&key), &value)) {
+        case READ_UNKNOWN:
+        case READ_NONE: break;
+        case READ_FOUND: take_sample(trial, key_bytes(&key), value); break;
         }
     }
 }
@@ -304,21 +331,16 @@ static bool trial_pays(trial_t *trial, const primed_t *made, const primed_t *now
 
 /* Removes the dictionaries of which all messages are gone. *count: of the others. */
 static status_t prune(trial_t *trial, uint32_t *count) {
-    store_key_t key;
-    bytes_t found;
     uint64_t first = trial->seq;
-    key_message(&key, trial->stream, 0);
-    status_t status = env_write_seek(trial->env, DB_MESSAGES, key_bytes(&key), &found);
-    if (status != STATUS_OK && status != STATUS_NOT_FOUND) {
-        return status; /* the first message may be older than every dictionary */
+    switch (seek_message(trial, 0, &first)) {
+    case READ_UNKNOWN: return env_write_why(trial->env); /* the first message may be older than every dictionary */
+    case READ_NONE:
+    case READ_FOUND: break;
     }
-    if (status == STATUS_OK && found.size == MESSAGE_KEY_SIZE && load_be32(found.at) == trial->stream
-        && load_be64(found.at + 4) < first) {
-        first = load_be64(found.at + 4);
-    }
+    first = number_least(first, trial->seq);
     *count = 0;
     uint32_t next = 0;
-    status = id_after(trial->env, trial->stream, &next);
+    status_t status = id_after(trial->env, trial->stream, &next);
     while (status == STATUS_OK && next != 0) {
         uint32_t id = next;
         dictionary_t newer = {0};
@@ -338,11 +360,13 @@ static status_t prune(trial_t *trial, uint32_t *count) {
 
 /* A journal that is applied again comes to messages that are there already. */
 static bool is_last(const trial_t *trial) {
-    store_key_t key;
-    bytes_t found;
-    key_message(&key, trial->stream, trial->seq);
-    return env_write_seek(trial->env, DB_MESSAGES, key_bytes(&key), &found) == STATUS_NOT_FOUND
-           || load_be32(found.at) != trial->stream;
+    uint64_t seq;
+    switch (seek_message(trial, trial->seq, &seq)) {
+    case READ_NONE: return true;
+    case READ_UNKNOWN:
+    case READ_FOUND: break;
+    }
+    return false;
 }
 
 static status_t adopt(trial_t *trial) {

@@ -357,12 +357,12 @@ status_t sealing_look(sealing_t *sealing, bytes_t record, const uint8_t id[CIPHE
 static status_t resume_sealed(sealing_t *sealing, env_t *env, const uint8_t *id, bool accepted, char *why,
                               size_t why_size) {
     bytes_t value = BYTES_NONE;
-    status_t status = env_write_get(env, DB_META, record_name(), &value);
-    if (status != STATUS_OK && status != STATUS_NOT_FOUND) {
-        return refuse(why, why_size, status, "cannot be read");
+    switch (env_write_get(env, DB_META, record_name(), &value)) {
+    case READ_UNKNOWN: return refuse(why, why_size, env_write_why(env), "cannot be read");
+    case READ_NONE: value = BYTES_NONE; break; /* made anew, as a damaged one */
+    case READ_FOUND: break;
     }
-    status = status == STATUS_OK && record_sound(value) ? resume_recorded(sealing, env, value, id, why, why_size)
-                                                        : STATUS_CORRUPT;
+    status_t status = record_sound(value) ? resume_recorded(sealing, env, value, id, why, why_size) : STATUS_CORRUPT;
     return status != STATUS_CORRUPT ? status : resume_without_record(sealing, env, id, false, accepted, why, why_size);
 }
 
@@ -454,13 +454,16 @@ status_t sealing_step(sealing_t *sealing, env_t *env) {
     if (sealing->index == DB_META) {
         sealing->index++;
     }
+    if (sealing->index >= env_databases(env)) {
+        return end_state(sealing, env, SEALING_DONE);
+    }
     status_t status = slice(sealing, env, sealing->index, SLICE);
     if (status == STATUS_OK) { /* the next database */
         sealing->index++;
         sealing->from.size = 0;
         return STATUS_AGAIN;
     }
-    return status == STATUS_NOT_FOUND ? end_state(sealing, env, SEALING_DONE) : status;
+    return status;
 }
 
 void sealing_close(sealing_t *sealing) {

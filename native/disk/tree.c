@@ -58,11 +58,19 @@ static inline status_t known(trees_t *trees, uint64_t before, status_t status) {
     return tree_wrong(trees, size != 0 ? (size_t)(unread_last(trees->watch) / size) : 0, not_given);
 }
 
+static inline read_outcome_t known_read(trees_t *trees, uint64_t before, read_outcome_t outcome) {
+    return LEAF_LIKELY(known(trees, before, STATUS_OK) == STATUS_OK) ? outcome : READ_UNKNOWN;
+}
+
 /* The same for who moves a cursor. */
-static inline status_t stood(trees_t *trees, tree_cursor_t *cursor, uint64_t before, status_t status) {
-    status = known(trees, before, status);
-    cursor->depth = status == STATUS_OK ? cursor->depth : 0;
-    return status;
+static inline read_outcome_t stood(trees_t *trees, tree_cursor_t *cursor, uint64_t before, read_outcome_t outcome) {
+    outcome = known_read(trees, before, outcome);
+    switch (outcome) {
+    case READ_FOUND: break;
+    case READ_NONE:
+    case READ_UNKNOWN: cursor->depth = 0; break;
+    }
+    return outcome;
 }
 
 static bool covered(const trees_t *trees, const uint8_t *page) {
@@ -304,7 +312,7 @@ static status_t bounds_above(trees_t *trees, const tree_cursor_t *cursor, unsign
 }
 
 /* To the leaf beside the one on which the cursor stands. */
-static status_t turn(trees_t *trees, tree_cursor_t *cursor, bool back) {
+static read_outcome_t turn(trees_t *trees, tree_cursor_t *cursor, bool back) {
     unsigned depth = cursor->depth;
     unsigned level = depth - 1;
     cursor->depth = 0;
@@ -321,12 +329,12 @@ static status_t turn(trees_t *trees, tree_cursor_t *cursor, bool back) {
         if (status == STATUS_OK) {
             status = child_of(trees, cursor->page[level], cursor->at[level], &bounds, &db.root);
         }
-        if (status != STATUS_OK) {
-            return status;
+        if (status == STATUS_OK) {
+            status = descend(trees, db, level + 1, back ? TO_LAST : TO_FIRST, BYTES_NONE, cursor, &bounds);
         }
-        return descend(trees, db, level + 1, back ? TO_LAST : TO_FIRST, BYTES_NONE, cursor, &bounds);
+        return read_if(status);
     }
-    return STATUS_NOT_FOUND;
+    return READ_NONE;
 }
 
 /* ---- entries ----------------------------------------------------------------------------------------------------- */
@@ -346,30 +354,39 @@ static status_t stand(trees_t *trees, const tree_cursor_t *cursor, tree_entry_t 
     return status;
 }
 
-static status_t seek(trees_t *trees, page_db_t db, bytes_t key, tree_cursor_t *cursor, tree_entry_t *found) {
+/* Where the cursor was led to, if anywhere. */
+static read_outcome_t stand_if(trees_t *trees, read_outcome_t outcome, const tree_cursor_t *cursor,
+                               tree_entry_t *found) {
+    switch (outcome) {
+    case READ_FOUND: return read_if(stand(trees, cursor, found));
+    case READ_NONE:
+    case READ_UNKNOWN: break;
+    }
+    return outcome;
+}
+
+static read_outcome_t seek(trees_t *trees, page_db_t db, bytes_t key, tree_cursor_t *cursor, tree_entry_t *found) {
     page_bounds_t bounds = {0};
     status_t status = descend(trees, db, 0, TO_KEY, key, cursor, &bounds);
-    if (status == STATUS_OK && cursor->at[db.depth - 1] >= nodes_of(trees, cursor->page[db.depth - 1])) {
-        status = turn(trees, cursor, false);
-    }
-    return status == STATUS_OK ? stand(trees, cursor, found) : status;
+    bool behind = status == STATUS_OK && cursor->at[db.depth - 1] >= nodes_of(trees, cursor->page[db.depth - 1]);
+    return stand_if(trees, behind ? turn(trees, cursor, false) : read_if(status), cursor, found);
 }
 
-status_t tree_seek(trees_t *trees, page_db_t db, bytes_t key, tree_cursor_t *cursor, tree_entry_t *found) {
+read_outcome_t tree_seek(trees_t *trees, page_db_t db, bytes_t key, tree_cursor_t *cursor, tree_entry_t *found) {
     uint64_t before = unread_count(trees->watch);
     cursor->depth = 0;
-    return db.root == PAGE_NONE ? STATUS_NOT_FOUND : stood(trees, cursor, before, seek(trees, db, key, cursor, found));
+    return db.root == PAGE_NONE ? READ_NONE : stood(trees, cursor, before, seek(trees, db, key, cursor, found));
 }
 
-status_t tree_last(trees_t *trees, page_db_t db, tree_cursor_t *cursor, tree_entry_t *found) {
+read_outcome_t tree_last(trees_t *trees, page_db_t db, tree_cursor_t *cursor, tree_entry_t *found) {
     uint64_t before = unread_count(trees->watch);
     page_bounds_t bounds = {0};
     cursor->depth = 0;
     if (db.root == PAGE_NONE) {
-        return STATUS_NOT_FOUND;
+        return READ_NONE;
     }
     status_t status = descend(trees, db, 0, TO_LAST, BYTES_NONE, cursor, &bounds);
-    return stood(trees, cursor, before, status == STATUS_OK ? stand(trees, cursor, found) : status);
+    return stood(trees, cursor, before, stand_if(trees, read_if(status), cursor, found));
 }
 
 /* A page on which the cursor stands may not be given since. */
@@ -382,48 +399,47 @@ static status_t cursor_covered(trees_t *trees, const tree_cursor_t *cursor) {
     return STATUS_OK;
 }
 
-status_t tree_step(trees_t *trees, tree_cursor_t *cursor, bool back, tree_entry_t *found) {
+read_outcome_t tree_step(trees_t *trees, tree_cursor_t *cursor, bool back, tree_entry_t *found) {
     uint64_t before = unread_count(trees->watch);
     if (cursor->depth == 0) {
-        return STATUS_NOT_FOUND;
+        return READ_NONE;
     }
     unsigned leaf = cursor->depth - 1u;
-    status_t status = cursor_covered(trees, cursor);
-    if (status != STATUS_OK) {
-        return stood(trees, cursor, before, status);
+    read_outcome_t outcome = READ_FOUND;
+    if (cursor_covered(trees, cursor) != STATUS_OK) {
+        return stood(trees, cursor, before, READ_UNKNOWN);
     }
     if (back ? cursor->at[leaf] == 0 : cursor->at[leaf] + 1u >= nodes_of(trees, cursor->page[leaf])) {
-        status = turn(trees, cursor, back);
+        outcome = turn(trees, cursor, back);
     } else {
         cursor->at[leaf] = (uint16_t)(back ? cursor->at[leaf] - 1 : cursor->at[leaf] + 1);
     }
-    return stood(trees, cursor, before, status == STATUS_OK ? stand(trees, cursor, found) : status);
+    return stood(trees, cursor, before, stand_if(trees, outcome, cursor, found));
 }
 
-status_t tree_get(trees_t *trees, page_db_t db, bytes_t key, bytes_t *value) {
+read_outcome_t tree_get(trees_t *trees, page_db_t db, bytes_t key, bytes_t *value) {
     uint64_t before = unread_count(trees->watch);
     tree_cursor_t cursor = {0};
-    tree_entry_t found;
+    tree_entry_t found = {0};
     page_bounds_t bounds = {0};
     trees->missed = NULL;
     if (db.root == PAGE_NONE) {
-        return STATUS_NOT_FOUND;
+        return READ_NONE;
     }
     status_t status = descend(trees, db, 0, TO_KEY, key, &cursor, &bounds);
+    bool behind = false;
     if (status == STATUS_OK) {
         trees->missed = cursor.page[db.depth - 1];
         trees->missed_at = cursor.at[db.depth - 1];
-    }
-    if (status == STATUS_OK && cursor.at[db.depth - 1] >= nodes_of(trees, cursor.page[db.depth - 1])) {
-        status = STATUS_NOT_FOUND;
-    }
-    status = status == STATUS_OK ? stand(trees, &cursor, &found) : status;
-    if (status == STATUS_OK && !bytes_equal(found.key, key)) {
-        status = STATUS_NOT_FOUND;
+        behind = cursor.at[db.depth - 1] >= nodes_of(trees, cursor.page[db.depth - 1]);
+        status = behind ? STATUS_OK : stand(trees, &cursor, &found);
     }
     status = known(trees, before, status);
-    *value = status == STATUS_OK ? found.value : *value;
-    return status;
+    if (status != STATUS_OK || behind || !bytes_equal(found.key, key)) {
+        return status == STATUS_OK ? READ_NONE : READ_UNKNOWN;
+    }
+    *value = found.value;
+    return READ_FOUND;
 }
 
 uint32_t tree_beside(trees_t *trees, bytes_t values[2]) {
@@ -440,18 +456,21 @@ uint32_t tree_beside(trees_t *trees, bytes_t values[2]) {
     return unread_count(trees->watch) == before ? count : 0;
 }
 
-status_t trees_find(trees_t *trees, const char *name, page_db_t *db, uint64_t *large) {
+read_outcome_t trees_find(trees_t *trees, const char *name, page_db_t *db, uint64_t *large) {
     bytes_t value = BYTES_NONE;
-    status_t status =
+    read_outcome_t outcome =
         tree_get(trees, trees->meta.main, bytes_of((const uint8_t *)name, (uint32_t)strlen(name)), &value);
-    if (status == STATUS_OK && value.size != PAGE_DB_SIZE) {
-        return tree_wrong(trees, trees->meta.main.root, "the list of databases is damaged");
+    switch (outcome) {
+    case READ_NONE:
+    case READ_UNKNOWN: return outcome;
+    case READ_FOUND: break;
     }
-    if (status == STATUS_OK) {
-        *db = page_db_read(value.at);
-        *large = page_word(value.at + 8 + 2 * PAGE_WORD);
+    if (value.size != PAGE_DB_SIZE) {
+        return read_if(tree_wrong(trees, trees->meta.main.root, "the list of databases is damaged"));
     }
-    return status;
+    *db = page_db_read(value.at);
+    *large = page_word(value.at + 8 + 2 * PAGE_WORD);
+    return READ_FOUND;
 }
 
 /* ---- before LMDB writes ------------------------------------------------------------------------------------------ */
@@ -555,12 +574,12 @@ status_t trees_judge_free(trees_t *trees, uint64_t *pages) {
     if (db.root == PAGE_NONE) {
         return STATUS_OK;
     }
-    status_t status = descend(trees, db, 0, TO_FIRST, BYTES_NONE, &cursor, &bounds);
-    status = status == STATUS_OK ? stand(trees, &cursor, &entry) : status;
-    while (status == STATUS_OK) {
+    read_outcome_t outcome = read_if(descend(trees, db, 0, TO_FIRST, BYTES_NONE, &cursor, &bounds));
+    outcome = stand_if(trees, outcome, &cursor, &entry);
+    while (read_goes_on(outcome)) {
         const char *wrong = page_list_judge(entry.value, trees->meta.last);
         *pages += wrong == NULL ? page_word(entry.value.at) : 0;
-        status = wrong != NULL ? tree_wrong(trees, db.root, wrong) : tree_step(trees, &cursor, false, &entry);
+        outcome = wrong != NULL ? read_if(tree_wrong(trees, db.root, wrong)) : tree_step(trees, &cursor, false, &entry);
     }
-    return known(trees, before, status == STATUS_NOT_FOUND ? STATUS_OK : status);
+    return known(trees, before, read_known(outcome));
 }

@@ -1,5 +1,5 @@
 /* tree.h: reads of a commit of LMDB's file without LMDB. Each page is judged when it is entered, so that a damaged one
- * is never believed: what lies on it is not known (STATUS_IO), and all else is found. LMDB would follow it to wherever
+ * is never believed: what lies on it is not known, and all else is found. LMDB would follow it to wherever
  * it points.
  *
  * A page that the disk does not give (unread.h) is no other: what a call has read of it is not known, nor what it says
@@ -15,7 +15,7 @@
 #ifndef LEAFD_DISK_TREE_H
 #define LEAFD_DISK_TREE_H
 
-#include "base/status.h"
+#include "base/outcome.h"
 #include "disk/page.h"
 #include "disk/unread.h"
 
@@ -87,19 +87,20 @@ void trees_close(trees_t *trees);
 LEAF_MUST_USE status_t trees_renew(trees_t *trees, uint64_t commit);
 /* Asks the disk again for the pages that it did not give. */
 void trees_ask_again(trees_t *trees);
-/* The database of that name. STATUS_NOT_FOUND: there is none. */
-LEAF_MUST_USE status_t trees_find(trees_t *trees, const char *name, page_db_t *db, uint64_t *large);
+/* The database of that name. */
+LEAF_MUST_USE read_outcome_t trees_find(trees_t *trees, const char *name, page_db_t *db, uint64_t *large);
 
-/* Each has three outcomes; after any but STATUS_OK the cursor stands nowhere. */
-LEAF_MUST_USE status_t tree_get(trees_t *trees, page_db_t db, bytes_t key, bytes_t *value);
+/* After any outcome but READ_FOUND the cursor stands nowhere. */
+LEAF_MUST_USE read_outcome_t tree_get(trees_t *trees, page_db_t db, bytes_t key, bytes_t *value);
 /* Right behind a tree_get that found nothing: the values on both sides of the key's place, as far as they lie on the
  * same page. Returns how many these are. */
 uint32_t tree_beside(trees_t *trees, bytes_t values[2]);
 /* The first at or behind key. */
-LEAF_MUST_USE status_t tree_seek(trees_t *trees, page_db_t db, bytes_t key, tree_cursor_t *cursor, tree_entry_t *found);
-LEAF_MUST_USE status_t tree_last(trees_t *trees, page_db_t db, tree_cursor_t *cursor, tree_entry_t *found);
+LEAF_MUST_USE read_outcome_t tree_seek(trees_t *trees, page_db_t db, bytes_t key, tree_cursor_t *cursor,
+                                       tree_entry_t *found);
+LEAF_MUST_USE read_outcome_t tree_last(trees_t *trees, page_db_t db, tree_cursor_t *cursor, tree_entry_t *found);
 /* The one behind, or before. */
-LEAF_MUST_USE status_t tree_step(trees_t *trees, tree_cursor_t *cursor, bool back, tree_entry_t *found);
+LEAF_MUST_USE read_outcome_t tree_step(trees_t *trees, tree_cursor_t *cursor, bool back, tree_entry_t *found);
 
 /* For who lets LMDB write: are the pages sound that a change at key reads or joins, the way down and the neighbours? */
 LEAF_MUST_USE status_t tree_judge(trees_t *trees, page_db_t db, bytes_t key, page_bounds_t *span);

@@ -43,6 +43,15 @@ static void append_received(group_t *group, const raft_output_t *output) {
     }
 }
 
+bool group_entry(group_t *group, raft_index_t index, ledger_entry_t *entry) {
+    switch (store_ledger_get(group->ledger, index, entry)) {
+    case READ_UNKNOWN:
+    case READ_NONE: group->state = GROUP_UNREADABLE; return false;
+    case READ_FOUND: break;
+    }
+    return true;
+}
+
 /* ---- messages ---------------------------------------------------------------------------------------------------- */
 
 /* In as many frames as they need. What is not sent is lost, as on a network: raft sends it again. */
@@ -51,8 +60,7 @@ static void put_entries(group_t *group, raft_message_t message) {
     message.refused = group->everybody; /* raft has no use for the word here: frame.h */
     do {
         ledger_entry_t entry = {0};
-        if (left > 0 && store_ledger_get(group->ledger, message.index + 1, &entry) != LEDGER_FOUND) {
-            group->state = GROUP_UNREADABLE;
+        if (left > 0 && !group_entry(group, message.index + 1, &entry)) {
             return;
         }
         uint32_t need = FRAME_MESSAGE_HEAD + (left > 0 ? FRAME_ENTRY_HEAD + entry.bytes.size : 0);
@@ -62,8 +70,7 @@ static void put_entries(group_t *group, raft_message_t message) {
         }
         while (left > 0 && frame_put_entry(writer, (raft_kind_t)entry.kind, entry.bytes)) {
             message.index++;
-            if (--left > 0 && store_ledger_get(group->ledger, message.index + 1, &entry) != LEDGER_FOUND) {
-                group->state = GROUP_UNREADABLE;
+            if (--left > 0 && !group_entry(group, message.index + 1, &entry)) {
                 return;
             }
         }

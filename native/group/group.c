@@ -76,8 +76,7 @@ static void apply_committed(group_t *group) {
     ledger_entry_t entry;
     while (group->ledger->applied < group->committed && !group->half) {
         raft_index_t index = group->ledger->applied + 1;
-        if (store_ledger_get(group->ledger, index, &entry) != LEDGER_FOUND) {
-            group->state = GROUP_UNREADABLE;
+        if (!group_entry(group, index, &entry)) {
             return;
         }
         if (!apply_one(group, &entry)) {
@@ -234,7 +233,12 @@ static status_t load_promise(group_t *group, loading_t *loading, const ledger_pr
 static status_t member_begin(group_t *group, const group_options_t *options, loading_t *loading, moment_t now) {
     ledger_promise_t promise;
     uint64_t disk = 0;
-    if (store_ledger_promised(group->ledger, &promise) != LEDGER_FOUND || !store_ledger_disk(group->store, &disk)) {
+    switch (store_ledger_promised(group->ledger, &promise)) {
+    case READ_UNKNOWN:
+    case READ_NONE: return STATUS_IO;
+    case READ_FOUND: break;
+    }
+    if (!store_ledger_disk(group->store, &disk)) {
         return STATUS_IO;
     }
     status_t status = load_promise(group, loading, &promise);

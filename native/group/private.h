@@ -90,6 +90,8 @@ raft_index_t copy_sent(const group_t *group, uint32_t place);
 void copy_take(group_t *group, const frame_message_t *received, moment_t now);
 
 /* carry.c */
+/* An entry that its log has. false: it cannot be read now, and the group stands still. */
+bool group_entry(group_t *group, raft_index_t index, ledger_entry_t *entry);
 /* Its owner hears what a turn has changed. */
 void tell_news(group_t *group);
 /* Does what raft has asked for in its last call. */

@@ -57,9 +57,9 @@ static bool fire(replica_t *replica, raft_index_t index, const replica_fired_t *
     }
     moment_t at = {.wall_ns = store_stream_wall(replica->stream)};
     status_t status = fired->next_ts != 0 ? store_schedule_again(replica->stream, fired->seq, fired->next_ts, at)
-                      : made              ? store_delete(replica->stream, fired->seq)
+                      : made              ? store_delete_any(replica->stream, fired->seq)
                                           : store_schedule_over(replica->stream, fired->seq);
-    if (status != STATUS_OK && status != STATUS_NOT_FOUND) {
+    if (status != STATUS_OK) {
         return false;
     }
     replica->rolling = replica->rolling_seq = 0;

@@ -191,19 +191,24 @@ static status_t ingest_transforms(ingest_t *ingest, strings_t *strings) {
 /* Behind what is stored. Without its progress a source would take everything once more, and does not begin. */
 static status_t ingest_begins(js_t *js, ingest_t *ingest, uint64_t last_sequence) {
     progress_t stored = {0};
-    status_t status = STATUS_OK;
     if (ingest->mirror) {
         stream_state_t state;
         store_stream_state(ingest->stream->store, &state);
         stored.seq = state.last_seq;
     } else {
-        status = progress_read(js, ingest->stream, ingest->key, &stored);
+        switch (progress_read(js, ingest->stream, ingest->key, &stored)) {
+        case ENTRY_UNKNOWN: return STATUS_IO;
+        case ENTRY_DAMAGED: return STATUS_CORRUPT;
+        case ENTRY_NONE:
+        case ENTRY_FOUND: break;
+        }
     }
     ingest->run = ++js->ingest_runs;
     ingest->before_seq = stored.seq;
     ingest->last_seq = stored.seq > last_sequence ? stored.seq : last_sequence;
     ingest->newest_ts = stored.newest_ts;
-    return status;
+    ingest->begun = stored;
+    return STATUS_OK;
 }
 
 static status_t ingest_make(js_t *js, stream_t *stream, const plane_command_t *command) {

@@ -41,6 +41,7 @@ struct ingest {
     transform_t **transforms; /* the first one that is for the subject renames it */
     uint32_t transform_count;
     uint64_t run;          /* of this start; no two have the same */
+    progress_t begun;      /* what was stored when it began */
     uint64_t before_seq;   /* origin sequence that the stream has, or a log was asked for, last */
     bool chained;          /* a log was asked for what it may refuse: what is on its way is not taken yet */
     bool refused;          /* .. and it refused something: no more is said to be taken */
@@ -73,7 +74,8 @@ status_t ingest_mirror_header(js_t *js, bytes_t header, bytes_t *out);
 status_t ingest_source(js_t *js, const ingest_t *ingest, uint64_t seq, append_t *append, text_t *renamed);
 /* Whose flow control that subject of "$JS.FC." answers; empty: it names none. */
 bytes_t ingest_flow_consumer(bytes_t subject);
-/* The position behind which a next start is to begin, and the newest stamp; zeros: it is not known. */
+/* The position behind which a next start is to begin, and the newest stamp. Where it cannot be read it is that of the
+ * start, which is never too far: what follows on it and was taken is passed over by the next start, which reads it. */
 progress_t ingest_kept(js_t *js, const ingest_t *ingest);
 /* The message, of that sequence at the origin, for the log of several servers. STATUS_OK: go on behind it. */
 LEAF_MUST_USE status_t ingest_propose(js_t *js, ingest_t *ingest, append_t *append, uint64_t seq);

@@ -31,7 +31,13 @@ progress_t ingest_kept(js_t *js, const ingest_t *ingest) {
         kept.seq = state.last_seq;
         return kept;
     }
-    return progress_read(js, ingest->stream, ingest->key, &kept) == STATUS_OK ? kept : (progress_t){0};
+    switch (progress_read(js, ingest->stream, ingest->key, &kept)) {
+    case ENTRY_UNKNOWN:
+    case ENTRY_DAMAGED: break;
+    case ENTRY_NONE:
+    case ENTRY_FOUND: return kept;
+    }
+    return ingest->begun;
 }
 
 /* ---- what a log is asked for ------------------------------------------------------------------------------------- */

@@ -57,7 +57,7 @@ bool progress_named(bytes_t header, uint8_t *at, bytes_t *key, uint64_t *seq) {
 
 /* Behind a sequence without a message nobody knows whether a later one of that source was removed there: to take it
  * once more would double it. */
-static status_t progress_by_messages(const stream_t *stream, bytes_t key, progress_t *progress) {
+static entry_outcome_t progress_by_messages(const stream_t *stream, bytes_t key, progress_t *progress) {
     uint8_t at[PROGRESS_KEY_MAX];
     stream_state_t state;
     store_stream_state(stream->store, &state);
@@ -65,30 +65,30 @@ static status_t progress_by_messages(const stream_t *stream, bytes_t key, progre
         stored_message_t message;
         bytes_t named;
         switch (store_read(stream->store, seq, &message)) {
-        case ENTRY_UNKNOWN: return STATUS_IO;
+        case ENTRY_UNKNOWN: return ENTRY_UNKNOWN;
         case ENTRY_NONE:
-        case ENTRY_DAMAGED: return STATUS_CORRUPT;
+        case ENTRY_DAMAGED: return ENTRY_DAMAGED;
         case ENTRY_FOUND: break;
         }
         if (progress_named(message.header, at, &named, &progress->seq) && bytes_equal(named, key)) {
-            return STATUS_OK;
+            return ENTRY_FOUND;
         }
         progress->seq = 0;
     }
-    return STATUS_CORRUPT;
+    return ENTRY_DAMAGED;
 }
 
 /* ---- the record -------------------------------------------------------------------------------------------------- */
 
-status_t progress_read(js_t *js, const stream_t *stream, bytes_t key, progress_t *progress) {
+entry_outcome_t progress_read(js_t *js, const stream_t *stream, bytes_t key, progress_t *progress) {
     progress_key_t full;
     bytes_t value;
     *progress = (progress_t){0};
     entry_outcome_t outcome =
         store_record_get(js->stores[stream->which_store], RECORD_SOURCE, progress_name(stream, key, &full), &value);
     switch (outcome) {
-    case ENTRY_UNKNOWN: return STATUS_IO;
-    case ENTRY_NONE: return STATUS_OK;
+    case ENTRY_UNKNOWN:
+    case ENTRY_NONE: return outcome;
     case ENTRY_DAMAGED: return progress_by_messages(stream, key, progress);
     case ENTRY_FOUND: break;
     }
@@ -96,7 +96,7 @@ status_t progress_read(js_t *js, const stream_t *stream, bytes_t key, progress_t
         progress->seq = load_be64(value.at);
         progress->newest_ts = value.size >= PROGRESS_SIZE ? (int64_t)load_be64(value.at + 8) : 0;
     }
-    return STATUS_OK;
+    return outcome;
 }
 
 status_t progress_write(js_t *js, const stream_t *stream, bytes_t key, progress_t progress) {

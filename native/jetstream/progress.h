@@ -24,8 +24,8 @@ typedef struct progress {
 /* Which source brought a message with that header, by the key of its progress, which is written to `at`
  * (PROGRESS_KEY_MAX), and its sequence at the origin. false: it names none. */
 bool progress_named(bytes_t header, uint8_t *at, bytes_t *key, uint64_t *seq);
-/* Zeros where nothing is stored. Any other than STATUS_OK: it is not known, and STATUS_CORRUPT: nor will it be. */
-LEAF_MUST_USE status_t progress_read(js_t *js, const stream_t *stream, bytes_t key, progress_t *progress);
+/* Zeros where nothing is stored. ENTRY_DAMAGED: nobody knows it any more. */
+LEAF_MUST_USE entry_outcome_t progress_read(js_t *js, const stream_t *stream, bytes_t key, progress_t *progress);
 LEAF_MUST_USE status_t progress_write(js_t *js, const stream_t *stream, bytes_t key, progress_t progress);
 LEAF_MUST_USE status_t progress_forget(js_t *js, const stream_t *stream, bytes_t key);
 

@@ -97,11 +97,12 @@ static status_t fill_in(js_t *js, uint32_t stream, const listing_t *listing) {
     for (uint32_t i = 0; i < listing->count; i++) {
         stored_consumer_t row;
         memcpy(&row, at, sizeof row);
-        status_t status = consume_stored(js->stores[STORE_FILE], stream, (uint32_t)row.consumer, &row);
-        if (status != STATUS_OK && status != STATUS_NOT_FOUND) {
-            return status;
+        switch (consume_stored(js->stores[STORE_FILE], stream, (uint32_t)row.consumer, &row)) {
+        case ENTRY_UNKNOWN: return STATUS_IO;
+        case ENTRY_DAMAGED: return STATUS_CORRUPT;
+        case ENTRY_NONE: row.known = false; break;
+        case ENTRY_FOUND: row.known = true; break;
         }
-        row.known = status == STATUS_OK;
         memcpy(at, &row, sizeof row);
         at += sizeof row + row.size;
     }

@@ -222,7 +222,6 @@ entry_outcome_t js_schedule_there(const stream_t *stream, bytes_t subject) {
 bool js_schedule_end(stream_t *stream, bytes_t subject, uint64_t below_seq) {
     store_purge_t purge = {.filter = subject, .below_seq = below_seq, .left = below_seq};
     uint64_t purged;
-    status_t status = STATUS_OK;
     step_outcome_t step = STEP_MORE;
     bool goes_on = true;
     switch (js_schedule_there(stream, subject)) {
@@ -233,7 +232,7 @@ bool js_schedule_end(stream_t *stream, bytes_t subject, uint64_t below_seq) {
     }
     /* there is one message: a schedule replaces what its subject had */
     for (uint32_t steps = 0; goes_on && steps < END_STEPS_MAX; steps++) {
-        status = store_purge(stream->store, &purge, &purged, &step);
+        step = store_purge(stream->store, &purge, &purged, &step) == STATUS_OK ? step : STEP_UNKNOWN;
         switch (step) {
         case STEP_UNKNOWN:
         case STEP_OVER: goes_on = false; break;
@@ -243,10 +242,10 @@ bool js_schedule_end(stream_t *stream, bytes_t subject, uint64_t below_seq) {
     store_purge_end(&purge);
     switch (step) {
     case STEP_UNKNOWN:
-    case STEP_MORE: return false;
-    case STEP_OVER: break;
+    case STEP_MORE: break;
+    case STEP_OVER: return true;
     }
-    return !status_unknown(status);
+    return false;
 }
 
 bool js_schedule_ends(const stream_t *stream, bytes_t header) {
@@ -264,8 +263,8 @@ bool js_schedule_ended(stream_t *stream, bytes_t header) {
     case ENTRY_NONE: return true;
     case ENTRY_FOUND: break;
     }
-    status_t status = store_delete(stream->store, last.seq); /* there is no other: it replaced what its subject had */
-    return status == STATUS_OK || status == STATUS_NOT_FOUND;
+    /* there is no other: it replaced what its subject had */
+    return store_delete_any(stream->store, last.seq) == STATUS_OK;
 }
 
 /* ---- a backup ---------------------------------------------------------------------------------------------------- */
@@ -292,8 +291,7 @@ status_t js_schedule_resume(js_t *js, stream_t *stream, bytes_t header) {
     case ENTRY_DAMAGED: return STATUS_OK;
     case ENTRY_FOUND: break;
     }
-    status_t status = store_schedule_again(stream->store, last.seq, next_ts, *js->now);
-    return status == STATUS_NOT_FOUND ? STATUS_OK : status;
+    return store_schedule_again(stream->store, last.seq, next_ts, *js->now);
 }
 
 /* ---- firing a schedule ------------------------------------------------------------------------------------------- */
@@ -433,8 +431,7 @@ static bool firing_next(const firing_t *firing) {
     if (!firing->repeats) {
         return true;
     }
-    status_t status = store_schedule(firing->stream->store, firing->seq, firing->next_ts, *firing->js->now);
-    return status == STATUS_OK || status == STATUS_NOT_FOUND; /* gone: the stream's limits took it meanwhile */
+    return store_schedule(firing->stream->store, firing->seq, firing->next_ts, *firing->js->now) == STATUS_OK;
 }
 
 /* A schedule without an author was stored where nobody logs in, or by an older leafd: promises.md. */
@@ -473,8 +470,7 @@ static bool firing_run(firing_t *firing, stored_message_t *schedule) {
     }
     if (result.outcome == OUTCOME_REFUSED && result.refusal.err_code == refused_account.err_code && !firing->repeats) {
         /* Not false: what expires behind it may be what makes room for it. */
-        status_t status = store_schedule(firing->stream->store, firing->seq, now.wall_ns + FULL_WAIT_NS, now);
-        return status == STATUS_OK || status == STATUS_NOT_FOUND;
+        return store_schedule(firing->stream->store, firing->seq, now.wall_ns + FULL_WAIT_NS, now) == STATUS_OK;
     }
     if (result.outcome == OUTCOME_TAKEN && js_rolls_on(&result)) {
         js_roll(firing->js, firing->stream, &result.appended, result.ends, BYTES_NONE);

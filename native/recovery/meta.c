@@ -61,8 +61,8 @@ static status_t meta_collect(env_t *env, entries_t *entries) {
     bytes_t key = BYTES_NONE;
     bytes_t value = BYTES_NONE;
     entries->count = 0;
-    status_t status = env_seek(env, DB_META, bytes_of(lowest, sizeof lowest), &key, &value);
-    while (status == STATUS_OK && entries->count < ENTRIES_MAX) {
+    read_outcome_t outcome = env_seek(env, DB_META, bytes_of(lowest, sizeof lowest), &key, &value);
+    while (read_goes_on(outcome) && entries->count < ENTRIES_MAX) {
         if (key.size <= KEY_ROOM && value.size <= VALUE_ROOM) {
             entry_t *entry = &entries->at[entries->count++];
             memcpy(entry->key, key.at, key.size);
@@ -70,9 +70,9 @@ static status_t meta_collect(env_t *env, entries_t *entries) {
             entry->key_size = key.size;
             entry->value_size = value.size;
         }
-        status = env_next(env, DB_META, bytes_of(lowest, sizeof lowest), &key, &value);
+        outcome = env_next(env, DB_META, bytes_of(lowest, sizeof lowest), &key, &value);
     }
-    return status == STATUS_NOT_FOUND ? STATUS_OK : status;
+    return read_known(outcome);
 }
 
 static bool is_row(const entry_t *entry, unsigned row) {
@@ -109,9 +109,15 @@ static status_t write_anew(env_t *env, const entries_t *entries) {
 }
 
 /* A key beside it that is wrong can hide a record from LMDB's search. */
-static bool meta_is_hidden(env_t *env, unsigned row) {
+static status_t look_hidden(env_t *env, unsigned row, bool *hidden) {
     bytes_t value;
-    return env_get(env, DB_META, name_of(row), &value) != STATUS_OK;
+    read_outcome_t outcome = env_get(env, DB_META, name_of(row), &value);
+    switch (outcome) {
+    case READ_NONE: *hidden = true; break;
+    case READ_FOUND:
+    case READ_UNKNOWN: break;
+    }
+    return read_known(outcome);
 }
 
 /* Tells which definition was damaged, by what is left of it. */
@@ -147,8 +153,12 @@ static uint32_t drop_unsound(store_t *store, entries_t *entries) {
 
 static void take_twin(env_t *env, entries_t *entries, unsigned row) {
     bytes_t value = BYTES_NONE;
-    if (entries->count < ENTRIES_MAX && env_get_twin(env, DB_META, name_of(row), &value) == STATUS_OK
-        && value.size == rows[row].size && value_sound(name_of(row), value)) {
+    switch (env_get_twin(env, DB_META, name_of(row), &value)) {
+    case READ_NONE:
+    case READ_UNKNOWN: return; /* as without a twin: who needs the record fails for want of it */
+    case READ_FOUND: break;
+    }
+    if (entries->count < ENTRIES_MAX && value.size == rows[row].size && value_sound(name_of(row), value)) {
         entry_t *entry = &entries->at[entries->count++];
         entry->key_size = name_of(row).size;
         entry->value_size = value.size;
@@ -162,7 +172,7 @@ status_t meta_look(opening_t *opening, meta_t *meta) {
     entries_t entries;
     status_t status = meta_collect(store->env, &entries);
     uint32_t count = entries.count;
-    bool unread = status_unknown(status); /* and could not be mended: nothing can be written there */
+    bool unread = status != STATUS_OK; /* and could not be mended: nothing can be written there */
     bool anew = drop_unsound(store, &entries) > 0;
     *meta = (meta_t){.strange = anew || unread};
     for (unsigned row = 0; row < META_COUNT; row++) {
@@ -170,7 +180,7 @@ status_t meta_look(opening_t *opening, meta_t *meta) {
             take_twin(store->env, &entries, row);
         }
         meta->has[row] = sound_in(&entries, row);
-        anew |= !unread && meta->has[row] && meta_is_hidden(store->env, row);
+        status = !unread && status == STATUS_OK && meta->has[row] ? look_hidden(store->env, row, &anew) : status;
     }
     for (uint32_t i = 0; i < entries.count; i++) {
         bool known = false;

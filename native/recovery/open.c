@@ -124,9 +124,11 @@ static status_t read_meta(opening_t *opening, const meta_t *meta) {
     bytes_t value = BYTES_NONE;
     status_t status = STATUS_OK;
     if (meta->has[META_FORMAT]) {
-        status = env_write_get(env, DB_META, bytes_of(format_name, sizeof format_name - 1), &value);
-        status = status == STATUS_OK ? check_format(opening, value)
-                                     : opening_fail(opening, status, "cannot read the store in", 0);
+        switch (env_write_get(env, DB_META, bytes_of(format_name, sizeof format_name - 1), &value)) {
+        case READ_UNKNOWN: status = opening_fail(opening, env_write_why(env), "cannot read the store in", 0); break;
+        case READ_NONE: status = opening_fail(opening, STATUS_CORRUPT, "cannot read the store in", 0); break;
+        case READ_FOUND: status = check_format(opening, value); break;
+        }
     }
     if (status == STATUS_OK) {
         status = recover_use_read(env, &opening->use, &opening->use_position);
@@ -210,11 +212,12 @@ static status_t replay_tail(opening_t *opening) {
         opening->rebuild = rebuild_new(store);
         status = opening->rebuild != NULL ? STATUS_OK : STATUS_NO_MEMORY;
     }
+    bool ended = false;
     while (status == STATUS_OK) {
         batch_header_t header;
         status = journal_read(&store->journal, &store->batches, opening->position, opening->number + 1, opening->chain,
-                              &header);
-        if (status != STATUS_OK) {
+                              &header, &ended);
+        if (status != STATUS_OK || ended) {
             break;
         }
         status = replay_batch(opening, header.size);
@@ -223,13 +226,12 @@ static status_t replay_tail(opening_t *opening) {
         opening->chain = header.crc;
         store->replayed++;
     }
-    if (status == STATUS_NOT_FOUND && opening->rebuild != NULL && opening->writing) {
-        status_t ended = rebuild_end(opening->rebuild);
-        status = ended == STATUS_OK ? status : ended;
+    if (ended && opening->rebuild != NULL && opening->writing) {
+        status = rebuild_end(opening->rebuild);
     }
     rebuild_free(opening->rebuild);
     opening->rebuild = NULL;
-    return status == STATUS_NOT_FOUND ? salvage_tail(opening) : status;
+    return status == STATUS_OK ? salvage_tail(opening) : status;
 }
 
 /* The disk did not give a part of the journal, and something is missing: in that part, as far as anybody can know.
@@ -391,9 +393,13 @@ static status_t put_disk(env_t *env, bool *anew) {
     store_key_t key;
     bytes_t value = BYTES_NONE;
     key_record(&key, RECORD_DISK, BYTES_NONE);
-    status_t status = env_write_get(env, DB_RECORDS, key_bytes(&key), &value);
-    if (status_unknown(status) || (status == STATUS_OK && value_sound(key_bytes(&key), value))) {
-        return status;
+    switch (env_write_get(env, DB_RECORDS, key_bytes(&key), &value)) {
+    case READ_UNKNOWN: return env_write_why(env);
+    case READ_NONE: value = BYTES_NONE; break;
+    case READ_FOUND: break;
+    }
+    if (value_sound(key_bytes(&key), value)) {
+        return STATUS_OK;
     }
     while (disk == 0) {
         if (getrandom(&disk, sizeof disk, 0) != sizeof disk) {

@@ -21,6 +21,7 @@
 #include "base/number.h"
 #include "store/fill.h"
 #include "store/overlay.h"
+#include "recovery/rows.h"
 #include "recovery/salvage.h"
 
 #define STREAM_ALARMS_MAX 40 /* leaves room in the queue for others */
@@ -56,15 +57,14 @@ struct rebuild {
     uint64_t lost_capacity;
     uint32_t alarms;
     bool journal; /* what comes is of the journal */
-    uint8_t *scratch;
-    uint64_t scratch_size;
+    rows_t rows;
 };
 
 rebuild_t *rebuild_new(store_t *store) {
     rebuild_t *rebuild = calloc(1, sizeof *rebuild);
     if (rebuild != NULL) {
         rebuild->store = store;
-        rebuild->env = store->env;
+        rebuild->env = rebuild->rows.env = store->env;
     }
     return rebuild;
 }
@@ -73,25 +73,13 @@ void rebuild_free(rebuild_t *rebuild) {
     if (rebuild != NULL) {
         free(rebuild->streams);
         free(rebuild->lost);
-        free(rebuild->scratch);
+        rows_end(&rebuild->rows);
     }
     free(rebuild);
 }
 
 void rebuild_hole(rebuild_t *rebuild) {
     rebuild->holes++;
-}
-
-static uint8_t *rebuild_scratch(rebuild_t *rebuild, uint64_t size) {
-    if (size > rebuild->scratch_size) {
-        uint8_t *at = realloc(rebuild->scratch, (size_t)size);
-        if (at == NULL) {
-            return NULL;
-        }
-        rebuild->scratch = at;
-        rebuild->scratch_size = size;
-    }
-    return rebuild->scratch;
 }
 
 /* ---- streams ----------------------------------------------------------------------------------------------------- */
@@ -115,11 +103,17 @@ static status_t stream_of(rebuild_t *rebuild, uint32_t id, rebuilt_t **out) {
     store_key_t key;
     bytes_t value = BYTES_NONE;
     log_key(&key, id);
-    status_t status = env_write_get(rebuild->env, DB_RECORDS, key_bytes(&key), &value);
-    if (status == STATUS_OK && value_sound(key_bytes(&key), value)) {
-        status = log_read(&rebuilt->log, bytes_of(value.at + VALUE_CRC_SIZE, value.size - VALUE_CRC_SIZE));
+    status_t status = STATUS_OK;
+    switch (env_write_get(rebuild->env, DB_RECORDS, key_bytes(&key), &value)) {
+    case READ_UNKNOWN: status = env_write_why(rebuild->env); break;
+    case READ_NONE: break;
+    case READ_FOUND:
+        if (value_sound(key_bytes(&key), value)) {
+            status = log_read(&rebuilt->log, bytes_of(value.at + VALUE_CRC_SIZE, value.size - VALUE_CRC_SIZE));
+        }
+        break;
     }
-    if (status != STATUS_OK && status != STATUS_NOT_FOUND) {
+    if (status != STATUS_OK) {
         return status;
     }
     rebuild->count++;
@@ -176,63 +170,7 @@ static void tell_lost(rebuild_t *rebuild, rebuilt_t *rebuilt) {
     }
 }
 
-/* ---- heads ------------------------------------------------------------------------------------------------------- */
-
-static status_t head_get(rebuild_t *rebuild, uint32_t id, bytes_t subject, head_t *head) {
-    store_key_t key;
-    bytes_t value = BYTES_NONE;
-    bytes_t text = BYTES_NONE;
-    *head = (head_t){0};
-    key_text(&key, id, subject);
-    status_t status = env_write_get(rebuild->env, DB_HEADS, key_bytes(&key), &value);
-    if (status == STATUS_OK
-        && (!value_sound(key_bytes(&key), value) || !head_read(key_bytes(&key), value, &text, head)
-            || !bytes_equal(text, subject))) {
-        *head = (head_t){0};
-    }
-    return status == STATUS_NOT_FOUND ? STATUS_OK : status;
-}
-
-static status_t head_put(rebuild_t *rebuild, uint32_t id, bytes_t subject, head_t head) {
-    store_key_t key;
-    key_text(&key, id, subject);
-    if (head.count == 0) {
-        return env_write_delete(rebuild->env, DB_HEADS, key_bytes(&key));
-    }
-    uint32_t size = head_size(subject);
-    uint8_t *value = rebuild_scratch(rebuild, size);
-    if (value == NULL) {
-        return STATUS_NO_MEMORY;
-    }
-    head_write(value, key_bytes(&key), subject, head);
-    return env_write_put(rebuild->env, DB_HEADS, key_bytes(&key), bytes_of(value, size));
-}
-
 /* ---- messages ---------------------------------------------------------------------------------------------------- */
-
-static status_t message_get(rebuild_t *rebuild, uint32_t id, uint64_t seq, message_record_t *message) {
-    store_key_t key;
-    bytes_t value = BYTES_NONE;
-    key_message(&key, id, seq);
-    status_t status = env_write_get(rebuild->env, DB_MESSAGES, key_bytes(&key), &value);
-    if (status == STATUS_OK
-        && (!value_sound(key_bytes(&key), value) || !message_read(key_bytes(&key), value, message))) {
-        return STATUS_CORRUPT;
-    }
-    return status;
-}
-
-static status_t rebuild_write(rebuild_t *rebuild, uint32_t id, uint64_t seq, const message_record_t *message) {
-    uint32_t size = message_size(seq, message);
-    uint8_t *value = rebuild_scratch(rebuild, size);
-    if (value == NULL) {
-        return STATUS_NO_MEMORY;
-    }
-    store_key_t key;
-    key_message(&key, id, seq);
-    message_write(value, key_bytes(&key), message);
-    return env_write_put(rebuild->env, DB_MESSAGES, key_bytes(&key), bytes_of(value, size));
-}
 
 /* A checkpoint that was cut short may have put the message alone (apply.h): the state and the head that are there do
  * not know of it then. */
@@ -241,18 +179,18 @@ static status_t put_message(rebuild_t *rebuild, rebuilt_t *rebuilt, uint64_t seq
     message_record_t there = {0};
     head_t head;
     rebuild_compare(rebuild, rebuilt, seq);
-    status_t status = message_get(rebuild, rebuilt->id, seq, &there);
-    bool is_there = status == STATUS_OK;
-    if (status == STATUS_CORRUPT || (is_there && (there.flags & MESSAGE_GONE) != 0)) {
-        return STATUS_OK;
+    bool is_there = false;
+    switch (row_message_get(&rebuild->rows, rebuilt->id, seq, &there)) {
+    case ENTRY_UNKNOWN: return env_write_why(rebuild->env);
+    case ENTRY_DAMAGED: return STATUS_OK;
+    case ENTRY_NONE: break;
+    case ENTRY_FOUND: is_there = true; break;
     }
-    if (rebuild->journal && (message.flags & MESSAGE_FILLED) != 0 && seq <= rebuilt->log.last_seq) {
-        return STATUS_OK; /* its hole is there still, or again, and is filled once more */
+    if ((is_there && (there.flags & MESSAGE_GONE) != 0)
+        || (rebuild->journal && (message.flags & MESSAGE_FILLED) != 0 && seq <= rebuilt->log.last_seq)) {
+        return STATUS_OK; /* of the latter the hole is there still, or again, and is filled once more */
     }
-    if (status_unknown(status)) {
-        return status;
-    }
-    status = head_get(rebuild, rebuilt->id, message.subject, &head);
+    status_t status = row_head_get(&rebuild->rows, rebuilt->id, message.subject, &head);
     if (status != STATUS_OK) {
         return status;
     }
@@ -263,10 +201,10 @@ static status_t put_message(rebuild_t *rebuild, rebuilt_t *rebuilt, uint64_t seq
         head.first = new_subject ? seq : head.first;
         head.last = seq > head.last ? seq : head.last;
         head.count++;
-        status = head_put(rebuild, rebuilt->id, message.subject, head);
+        status = row_head_put(&rebuild->rows, rebuilt->id, message.subject, head);
     }
     if (status == STATUS_OK && !is_there) {
-        status = rebuild_write(rebuild, rebuilt->id, seq, &message);
+        status = row_message_put(&rebuild->rows, rebuilt->id, seq, &message);
     }
     if (status == STATUS_OK && !counted) {
         log_count(&rebuilt->log, seq, &message, new_subject);
@@ -274,50 +212,68 @@ static status_t put_message(rebuild_t *rebuild, rebuilt_t *rebuilt, uint64_t seq
     return status;
 }
 
-/* The newest one below `at` on the subject's chain that is alive; 0: the chain does not say. */
-static uint64_t newest_before(rebuild_t *rebuild, uint32_t id, uint64_t at, head_t head) {
+/* *newest: the newest one below `at` on the subject's chain that is alive; 0: the chain does not say. */
+static status_t newest_before(rebuild_t *rebuild, uint32_t id, uint64_t at, head_t head, uint64_t *newest) {
+    *newest = 0;
     while (at >= head.first && at != 0) {
         message_record_t message;
-        if (message_get(rebuild, id, at, &message) != STATUS_OK) {
-            return 0;
+        switch (row_message_get(&rebuild->rows, id, at, &message)) {
+        case ENTRY_UNKNOWN: return env_write_why(rebuild->env);
+        case ENTRY_NONE:
+        case ENTRY_DAMAGED: return STATUS_OK;
+        case ENTRY_FOUND: break;
         }
         if ((message.flags & MESSAGE_GONE) == 0) {
-            return at;
+            *newest = at;
+            return STATUS_OK;
         }
         at = message.previous;
     }
-    return 0;
+    return STATUS_OK;
+}
+
+/* Takes one off its head, which it begins, ends or is within. */
+static status_t drop_from_head(rebuild_t *rebuild, rebuilt_t *rebuilt, uint64_t seq, uint64_t previous,
+                               bytes_t subject) {
+    head_t head;
+    status_t status = row_head_get(&rebuild->rows, rebuilt->id, subject, &head);
+    if (status != STATUS_OK || head.count == 0) {
+        return status;
+    }
+    head.count--;
+    if (head.count == 0) {
+        log_lose_subject(&rebuilt->log);
+    }
+    if (seq == head.last) {
+        uint64_t before;
+        status = newest_before(rebuild, rebuilt->id, previous, head, &before);
+        head.last = before != 0 ? before : head.first;
+    } else if (seq <= head.first) {
+        head.first = seq + 1;
+    }
+    return status == STATUS_OK ? row_head_put(&rebuild->rows, rebuilt->id, subject, head) : status;
 }
 
 /* Takes it off its head and the counters; the caller takes it out of the database. */
 static status_t drop_message(rebuild_t *rebuild, rebuilt_t *rebuilt, uint64_t seq) {
     message_record_t message;
-    status_t status = message_get(rebuild, rebuilt->id, seq, &message);
-    if (status != STATUS_OK || (message.flags & MESSAGE_GONE) != 0) {
-        return status == STATUS_NOT_FOUND || status == STATUS_CORRUPT ? STATUS_OK : status;
+    switch (row_message_get(&rebuild->rows, rebuilt->id, seq, &message)) {
+    case ENTRY_UNKNOWN: return env_write_why(rebuild->env);
+    case ENTRY_NONE:
+    case ENTRY_DAMAGED: return STATUS_OK;
+    case ENTRY_FOUND: break;
+    }
+    if ((message.flags & MESSAGE_GONE) != 0) {
+        return STATUS_OK;
     }
     log_discount(&rebuilt->log, &message);
-    head_t head;
     uint8_t *copy = malloc((size_t)message.subject.size + 1); /* LMDB's memory moves with the next write */
     if (copy == NULL) {
         return STATUS_NO_MEMORY;
     }
     memcpy(copy, message.subject.at, message.subject.size);
     bytes_t subject = bytes_of(copy, message.subject.size);
-    status = head_get(rebuild, rebuilt->id, subject, &head);
-    if (status == STATUS_OK && head.count > 0) {
-        head.count--;
-        if (head.count == 0) {
-            log_lose_subject(&rebuilt->log);
-        }
-        if (seq == head.last) {
-            uint64_t before = newest_before(rebuild, rebuilt->id, message.previous, head);
-            head.last = before != 0 ? before : head.first;
-        } else if (seq <= head.first) {
-            head.first = seq + 1;
-        }
-        status = head_put(rebuild, rebuilt->id, subject, head);
-    }
+    status_t status = drop_from_head(rebuild, rebuilt, seq, message.previous, subject);
     free(copy);
     return status;
 }
@@ -330,28 +286,22 @@ static status_t raw_range(rebuild_t *rebuild, const batch_op_t *op) {
 static status_t rebuild_sweep(rebuild_t *rebuild, rebuilt_t *rebuilt, uint64_t from, uint64_t to) {
     store_key_t key;
     store_key_t end;
-    key_message(&end, rebuilt->id, to);
     uint64_t seq = from;
-    for (;;) {
-        bytes_t found = BYTES_NONE;
-        key_message(&key, rebuilt->id, seq);
-        status_t status = env_write_seek(rebuild->env, DB_MESSAGES, key_bytes(&key), &found);
-        if (status == STATUS_NOT_FOUND
-            || (status == STATUS_OK
-                && (found.size != MESSAGE_KEY_SIZE || memcmp(found.at, end.at, 4) != 0
-                    || load_be64(found.at + 4) >= to))) {
-            break;
-        }
-        if (status == STATUS_OK) {
-            seq = load_be64(found.at + 4);
-            status = drop_message(rebuild, rebuilt, seq);
-        }
+    read_outcome_t outcome;
+    while (read_goes_on(outcome = row_message_seek(&rebuild->rows, rebuilt->id, &seq)) && seq < to) {
+        status_t status = drop_message(rebuild, rebuilt, seq);
         if (status != STATUS_OK) {
             return status;
         }
         seq++;
     }
+    switch (outcome) {
+    case READ_UNKNOWN: return env_write_why(rebuild->env);
+    case READ_NONE:
+    case READ_FOUND: break;
+    }
     key_message(&key, rebuilt->id, from);
+    key_message(&end, rebuilt->id, to);
     const batch_op_t op = {
         .kind = OP_DELETE_RANGE, .db = DB_MESSAGES, .key = key_bytes(&key), .value = key_bytes(&end)};
     return raw_range(rebuild, &op);
@@ -509,29 +459,27 @@ status_t rebuild_pieces(rebuild_t *rebuild, const uint8_t *batch, uint32_t end, 
 static status_t finish_stream(rebuild_t *rebuild, rebuilt_t *rebuilt) {
     log_t *log = &rebuilt->log;
     store_key_t key;
-    bytes_t found = BYTES_NONE;
     tell_lost(rebuild, rebuilt);
-    for (uint64_t seq = log->first_seq; log->messages > 0; seq++) {
+    uint64_t seq = log->first_seq;
+    bool counts = false;
+    read_outcome_t outcome = READ_NONE;
+    while (log->messages > 0 && !counts
+           && read_goes_on(outcome = row_message_seek(&rebuild->rows, rebuilt->id, &seq))) {
         message_record_t message;
-        key_message(&key, rebuilt->id, seq);
-        status_t status = env_write_seek(rebuild->env, DB_MESSAGES, key_bytes(&key), &found);
-        if (status_unknown(status)) {
-            return status;
+        switch (row_message_get(&rebuild->rows, rebuilt->id, seq, &message)) {
+        case ENTRY_UNKNOWN: return env_write_why(rebuild->env);
+        case ENTRY_NONE:
+        case ENTRY_DAMAGED: counts = true; break;
+        case ENTRY_FOUND: counts = (message.flags & MESSAGE_GONE) == 0; break;
         }
-        if (status != STATUS_OK || found.size != MESSAGE_KEY_SIZE || memcmp(found.at, key.at, 4) != 0) {
-            log_set_empty(log);
-            break;
-        }
-        seq = load_be64(found.at + 4);
-        if (message_get(rebuild, rebuilt->id, seq, &message) != STATUS_OK || (message.flags & MESSAGE_GONE) == 0) {
-            log_set_first(log, seq);
-            break;
-        }
+        seq += counts ? 0 : 1;
     }
-    if (log->messages == 0) {
-        log_set_empty(log);
+    switch (outcome) {
+    case READ_UNKNOWN: return env_write_why(rebuild->env);
+    case READ_NONE: log_set_empty(log); break;
+    case READ_FOUND: log_set_first(log, seq); break;
     }
-    uint8_t *value = rebuild_scratch(rebuild, LOG_STATE_MAX);
+    uint8_t *value = rows_room(&rebuild->rows, LOG_STATE_MAX);
     if (value == NULL) {
         return STATUS_NO_MEMORY;
     }
@@ -570,20 +518,25 @@ static status_t keep_holes(rebuild_t *rebuild, const rebuilt_t *rebuilt) {
 }
 
 /* A stream whose definition is lost has messages that nobody is shown. */
-static void check_definition(rebuild_t *rebuild, uint32_t id) {
+static status_t check_definition(rebuild_t *rebuild, uint32_t id) {
     uint8_t at[4];
     store_key_t key;
     bytes_t value = BYTES_NONE;
     store_be32(at, id);
     key_record(&key, RECORD_STREAM, bytes_of(at, sizeof at));
-    if (env_write_get(rebuild->env, DB_RECORDS, key_bytes(&key), &value) == STATUS_NOT_FOUND
-        && rebuild->alarms < STREAM_ALARMS_MAX) {
+    switch (env_write_get(rebuild->env, DB_RECORDS, key_bytes(&key), &value)) {
+    case READ_UNKNOWN: return env_write_why(rebuild->env);
+    case READ_FOUND: return STATUS_OK;
+    case READ_NONE: break;
+    }
+    if (rebuild->alarms < STREAM_ALARMS_MAX) {
         rebuild->alarms++;
         store_alarm(rebuild->store, ALARM_CORRUPT, id, 0,
                     "the definition of stream %u was in a damaged part of the store and is lost: its messages are "
                     "kept, but not served",
                     id);
     }
+    return STATUS_OK;
 }
 
 status_t rebuild_end(rebuild_t *rebuild) {
@@ -591,7 +544,7 @@ status_t rebuild_end(rebuild_t *rebuild) {
     for (uint32_t i = 0; status == STATUS_OK && i < rebuild->count; i++) {
         status = finish_stream(rebuild, &rebuild->streams[i]);
         status = status == STATUS_OK ? keep_holes(rebuild, &rebuild->streams[i]) : status;
-        check_definition(rebuild, rebuild->streams[i].id);
+        status = status == STATUS_OK ? check_definition(rebuild, rebuild->streams[i].id) : status;
     }
     return status;
 }

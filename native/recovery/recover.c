@@ -44,9 +44,10 @@ status_t recover_use_read(env_t *env, journal_use_t *use, uint64_t *position) {
     bytes_t value = BYTES_NONE;
     *use = USE_UNKNOWN;
     *position = 0;
-    status_t status = env_write_get(env, DB_META, key, &value);
-    if (status != STATUS_OK) {
-        return status == STATUS_NOT_FOUND ? STATUS_OK : status;
+    switch (env_write_get(env, DB_META, key, &value)) {
+    case READ_UNKNOWN: return env_write_why(env);
+    case READ_NONE: return STATUS_OK;
+    case READ_FOUND: break;
     }
     if (value.size != USE_SIZE || !value_sound(key, value) || value.at[VALUE_CRC_SIZE] > USE_CLOSED) {
         *use = USE_SYNCED; /* the strictest reading */
@@ -207,9 +208,11 @@ status_t recover_lmdb(opening_t *opening) {
 
 void recover_promised(opening_t *opening) {
     store_t *store = opening->store;
-    status_t status = highwater_open(&store->highwater, store->directory, opening->store_id, &opening->promised);
-    if (status == STATUS_OK || status == STATUS_NOT_FOUND) {
-        return;
+    switch (highwater_open(&store->highwater, store->directory, opening->store_id, &opening->promised)) {
+    case ENTRY_FOUND:
+    case ENTRY_NONE: return;
+    case ENTRY_DAMAGED:
+    case ENTRY_UNKNOWN: break;
     }
     opening->promised = (highwater_mark_t){0};
     store_damaged(store, 1);

@@ -122,7 +122,7 @@ static read_outcome_t dedupe_oldest(store_stream_t *stream, uint64_t *seq, int64
         return READ_NONE;
     }
     key_message(&from, stream->id, stream->ids.done);
-    read_outcome_t outcome = read_outcome(env_seek(stream->store->env, DB_ID_ORDER, key_bytes(&from), &key, &value));
+    read_outcome_t outcome = env_seek(stream->store->env, DB_ID_ORDER, key_bytes(&from), &key, &value);
     switch (outcome) {
     case READ_UNKNOWN:
     case READ_NONE: return outcome;

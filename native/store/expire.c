@@ -99,7 +99,7 @@ static read_outcome_t lmdb_expiry(store_stream_t *stream, int64_t *expires, uint
         return READ_NONE;
     }
     key_expiry(&from, stream->id, stream->aging.done, stream->aging.done_seq + 1);
-    read_outcome_t outcome = read_outcome(env_seek(stream->store->env, DB_EXPIRY, key_bytes(&from), &key, &value));
+    read_outcome_t outcome = env_seek(stream->store->env, DB_EXPIRY, key_bytes(&from), &key, &value);
     switch (outcome) {
     case READ_UNKNOWN:
     case READ_NONE: return outcome;

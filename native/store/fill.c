@@ -69,8 +69,13 @@ static status_t hole_find(store_stream_t *stream, uint64_t upto, hole_t *hole) {
     uint8_t key[HOLE_KEY_SIZE];
     bytes_t value = BYTES_NONE;
     hole_key(key, stream->id, upto);
-    status_t status = entry_status(store_record_get(stream->store, RECORD_HOLE, bytes_of(key, sizeof key), &value));
-    return status == STATUS_OK && !hole_read(bytes_of(key, sizeof key), value, hole) ? STATUS_CORRUPT : status;
+    switch (store_record_get(stream->store, RECORD_HOLE, bytes_of(key, sizeof key), &value)) {
+    case ENTRY_UNKNOWN: return STATUS_IO;
+    case ENTRY_NONE: return STATUS_NOT_FOUND;
+    case ENTRY_DAMAGED: return STATUS_CORRUPT;
+    case ENTRY_FOUND: break;
+    }
+    return hole_read(bytes_of(key, sizeof key), value, hole) ? STATUS_OK : STATUS_CORRUPT;
 }
 
 /* Moves the hole's begin behind seq. */
@@ -99,11 +104,13 @@ status_t store_holes_forget(store_stream_t *stream) {
     while (stream->doubt.holes > 0) {
         reckon_hole(stream, false);
     }
-    status_t status = env_seek(stream->store->env, DB_RECORDS, key_bytes(&first), &key, &value);
-    if (status == STATUS_OK && bytes_starts(key, key_bytes(&first))) {
-        return store_record_delete_prefix(stream->store, RECORD_HOLE, prefix);
+    switch (env_seek(stream->store->env, DB_RECORDS, key_bytes(&first), &key, &value)) {
+    case READ_UNKNOWN: return STATUS_IO;
+    case READ_NONE: return STATUS_OK;
+    case READ_FOUND: break;
     }
-    return status_unknown(status) ? status : STATUS_OK;
+    return bytes_starts(key, key_bytes(&first)) ? store_record_delete_prefix(stream->store, RECORD_HOLE, prefix)
+                                                : STATUS_OK;
 }
 
 /* ---- does a message fit the hole? -------------------------------------------------------------------------------- */
@@ -198,11 +205,22 @@ static status_t look_at_stamps(const filling_t *filling, bool *fits) {
 
 /* ---- the neighbours on the subject ------------------------------------------------------------------------------- */
 
+/* One of the subject's messages. A chain that leads to none is damaged. */
+static status_t above_find(const filling_t *filling, uint64_t seq, message_row_t *above) {
+    switch (message_judge(message_find(filling->stream, seq, true, above), above)) {
+    case ENTRY_UNKNOWN: return STATUS_IO;
+    case ENTRY_NONE:
+    case ENTRY_DAMAGED: return STATUS_CORRUPT;
+    case ENTRY_FOUND: break;
+    }
+    return STATUS_OK;
+}
+
 /* Back along the chain, down to the lowest link above the message. */
 static status_t seek_back(const filling_t *filling, uint64_t *at, message_row_t *above) {
     uint64_t seq = filling->append->force_seq;
     for (uint32_t steps = 0; steps < FILL_STEPS; steps++) {
-        status_t status = entry_status(message_judge(message_find(filling->stream, *at, true, above), above));
+        status_t status = above_find(filling, *at, above);
         if (status != STATUS_OK) {
             return status;
         }
@@ -302,7 +320,7 @@ static status_t find_neighbours(filling_t *filling) {
     }
     notes_seek(stream, status == STATUS_AGAIN ? seq : 0, back, forward);
     filling->message.previous = status == STATUS_OK ? filling->above.message.previous : 0;
-    return status == STATUS_NOT_FOUND ? STATUS_CORRUPT : status;
+    return status;
 }
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
@@ -435,8 +453,7 @@ status_t store_fill(store_stream_t *stream, uint64_t upto, const append_t *appen
     status = status == STATUS_OK && wanted ? find_room(&filling) : status;
     status = status == STATUS_OK && wanted ? head_fetch(stream, append->subject, &entry) : status;
     if (status == STATUS_OK && wanted && filling.above.seq != 0) { /* reading the head may have moved it in memory */
-        read_outcome_t above = message_find(stream, filling.above.seq, true, &filling.above);
-        status = entry_status(message_judge(above, &filling.above));
+        status = above_find(&filling, filling.above.seq, &filling.above);
     }
     /* The hole's record is written before the message: that write may fail, and the writes behind it do not. */
     status = status == STATUS_OK ? hole_advance(stream, &hole, append->force_seq) : status;

@@ -59,29 +59,41 @@ struct giving {
 /* ---- the snapshot ------------------------------------------------------------------------------------------------ */
 
 /* The record without its checksum. */
-static status_t give_record(const giving_t *giving, uint32_t kind, uint32_t number, bytes_t *value) {
+static entry_outcome_t give_record(const giving_t *giving, uint32_t kind, uint32_t number, bytes_t *value) {
     uint8_t at[4];
     store_key_t key;
     store_be32(at, number);
     key_record(&key, kind, bytes_of(at, sizeof at));
-    status_t status = env_view_get(giving->view, DB_RECORDS, key_bytes(&key), value);
-    if (status == STATUS_OK && !value_sound(key_bytes(&key), *value)) {
-        status = STATUS_CORRUPT;
+    switch (env_view_get(giving->view, DB_RECORDS, key_bytes(&key), value)) {
+    case READ_UNKNOWN: return ENTRY_UNKNOWN;
+    case READ_NONE: return ENTRY_NONE;
+    case READ_FOUND: break;
     }
-    if (status == STATUS_OK) {
-        *value = bytes_after(*value, VALUE_CRC_SIZE);
+    if (!value_sound(key_bytes(&key), *value)) {
+        return ENTRY_DAMAGED;
     }
-    return status;
+    *value = bytes_after(*value, VALUE_CRC_SIZE);
+    return ENTRY_FOUND;
 }
 
-/* STATUS_AGAIN: no checkpoint had the stream yet. */
+/* One that a checkpoint has from when it has the stream. STATUS_AGAIN: none had the stream yet. */
+static status_t give_record_of_stream(const giving_t *giving, uint32_t kind, uint32_t number, bytes_t *value) {
+    switch (give_record(giving, kind, number, value)) {
+    case ENTRY_UNKNOWN: return STATUS_IO;
+    case ENTRY_DAMAGED: return STATUS_CORRUPT;
+    case ENTRY_NONE: return STATUS_AGAIN;
+    case ENTRY_FOUND: break;
+    }
+    return STATUS_OK;
+}
+
 static status_t give_look(giving_t *giving, uint32_t group, uint64_t *index) {
     bytes_t applied = BYTES_NONE;
     bytes_t numbers = BYTES_NONE;
-    status_t status = give_record(giving, RECORD_APPLIED, group, &applied);
-    status = status == STATUS_OK ? give_record(giving, RECORD_STATE, giving->stream->id, &numbers) : status;
+    status_t status = give_record_of_stream(giving, RECORD_APPLIED, group, &applied);
+    status = status == STATUS_OK ? give_record_of_stream(giving, RECORD_STATE, giving->stream->id, &numbers) : status;
     if (status != STATUS_OK) {
-        return status == STATUS_NOT_FOUND ? STATUS_AGAIN : status;
+        return status;
     }
     if (applied.size < APPLIED_MIN - VALUE_CRC_SIZE || applied.size - 8 > sizeof giving->note
         || numbers.size > sizeof giving->numbers) {
@@ -146,13 +158,16 @@ void store_give_end(giving_t *giving) {
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
 /* What was read is one of its rows, or there are no more. */
-static status_t row_judge(row_t *row, status_t status) {
-    row->known = !status_unknown(status);
-    row->there = status == STATUS_OK && row->key.size >= row->prefix_size
-                 && memcmp(row->key.at, row->prefix, row->prefix_size) == 0;
-    if (!row->known) {
-        return status;
+static status_t row_judge(row_t *row, read_outcome_t outcome) {
+    row->known = row->there = false;
+    switch (outcome) {
+    case READ_UNKNOWN: return STATUS_IO;
+    case READ_NONE: break;
+    case READ_FOUND:
+        row->there = row->key.size >= row->prefix_size && memcmp(row->key.at, row->prefix, row->prefix_size) == 0;
+        break;
     }
+    row->known = true;
     return row->there && !value_sound(row->key, row->value) ? STATUS_CORRUPT : STATUS_OK;
 }
 
@@ -194,14 +209,15 @@ static status_t give_pair(buffer_t *to, char what, uint64_t first, uint64_t seco
 static status_t give_definition(giving_t *giving, buffer_t *to) {
     bytes_t definition = BYTES_NONE;
     uint8_t at[5] = {'D'};
-    status_t status = give_record(giving, RECORD_STREAM, giving->stream->id, &definition);
-    if (status == STATUS_NOT_FOUND) {
-        status = STATUS_OK; /* one that control does not know, as in tests: nothing is said of it */
-        definition = BYTES_NONE;
+    switch (give_record(giving, RECORD_STREAM, giving->stream->id, &definition)) {
+    case ENTRY_UNKNOWN: return STATUS_IO;
+    case ENTRY_DAMAGED: return STATUS_CORRUPT;
+    case ENTRY_NONE: definition = BYTES_NONE; break; /* control does not know it, as in tests: nothing is said of it */
+    case ENTRY_FOUND: break;
     }
     giving->phase = GIVE_RUNS;
     store_be32(at + 1, definition.size);
-    status = status == STATUS_OK ? buffer_append(to, at, sizeof at) : status;
+    status_t status = buffer_append(to, at, sizeof at);
     return status == STATUS_OK ? buffer_append(to, definition.at, definition.size) : status;
 }
 

@@ -24,32 +24,6 @@ _Static_assert(APPLIED_OP <= APPLIED_PROMISE, "what is promised is enough");
 
 /* ---- records ----------------------------------------------------------------------------------------------------- */
 
-static bytes_t group_key(uint32_t group, uint8_t at[4]) {
-    store_be32(at, group);
-    return bytes_of(at, 4);
-}
-
-static ledger_outcome_t outcome_of(entry_outcome_t outcome) {
-    switch (outcome) {
-    case ENTRY_FOUND: return LEDGER_FOUND;
-    case ENTRY_NONE: return LEDGER_NONE;
-    case ENTRY_DAMAGED:
-    case ENTRY_UNKNOWN: break;
-    }
-    return LEDGER_UNKNOWN;
-}
-
-/* Where LMDB says that there is none while a page of it cannot be read, that is said by another status. */
-static ledger_outcome_t promise_read(store_t *store, uint32_t group, ledger_promise_t *promise) {
-    uint8_t at[4];
-    bytes_t value = BYTES_NONE;
-    ledger_outcome_t outcome = outcome_of(store_record_get(store, RECORD_PROMISE, group_key(group, at), &value));
-    if (outcome != LEDGER_FOUND) {
-        return outcome;
-    }
-    return promise_unpack(value, promise) ? LEDGER_FOUND : LEDGER_UNKNOWN;
-}
-
 /* One that is new. */
 static status_t promise_write(store_t *store, uint32_t group, const ledger_promise_t *promise) {
     uint8_t key[4];
@@ -71,20 +45,21 @@ static void promise_rewrite(ledger_t *ledger, const ledger_promise_t *promise) {
     value_seal(key_bytes(&key), to, VALUE_CRC_SIZE + size);
 }
 
-static ledger_outcome_t applied_read(ledger_t *ledger) {
+static read_outcome_t applied_read(ledger_t *ledger) {
     uint8_t at[4];
     bytes_t value = BYTES_NONE;
-    ledger_outcome_t outcome =
-        outcome_of(store_record_get(ledger->store, RECORD_APPLIED, group_key(ledger->group, at), &value));
-    if (outcome != LEDGER_FOUND) {
-        return outcome;
+    switch (store_record_get(ledger->store, RECORD_APPLIED, group_key(ledger->group, at), &value)) {
+    case ENTRY_NONE: return READ_NONE;
+    case ENTRY_DAMAGED:
+    case ENTRY_UNKNOWN: return READ_UNKNOWN;
+    case ENTRY_FOUND: break;
     }
     if (value.size < APPLIED_SIZE || value.size > APPLIED_SIZE + LEDGER_NOTE_MAX) {
-        return LEDGER_UNKNOWN;
+        return READ_UNKNOWN;
     }
     ledger->applied = load_be64(value.at);
     store_ledger_note(ledger, bytes_after(value, APPLIED_SIZE));
-    return LEDGER_FOUND;
+    return READ_FOUND;
 }
 
 static void applied_write(const ledger_t *ledger) { /* the caller has room for it */
@@ -100,9 +75,11 @@ static void applied_write(const ledger_t *ledger) { /* the caller has room for i
 
 bool store_ledger_disk(store_t *store, uint64_t *disk) {
     bytes_t value = BYTES_NONE;
-    if (store->ledgers.disk == 0 && outcome_of(store_record_get(store, RECORD_DISK, BYTES_NONE, &value)) == LEDGER_FOUND
-        && value.size == sizeof *disk) {
-        store->ledgers.disk = load_be64(value.at);
+    switch (store->ledgers.disk == 0 ? store_record_get(store, RECORD_DISK, BYTES_NONE, &value) : ENTRY_NONE) {
+    case ENTRY_UNKNOWN:
+    case ENTRY_DAMAGED:
+    case ENTRY_NONE: break;
+    case ENTRY_FOUND: store->ledgers.disk = value.size == sizeof *disk ? load_be64(value.at) : 0; break;
     }
     *disk = store->ledgers.disk;
     return *disk != 0;
@@ -143,18 +120,21 @@ static status_t entries_load(ledger_t *ledger, ledger_visit_t visit, void *conte
     bytes_t key = BYTES_NONE;
     bytes_t value = BYTES_NONE;
     key_ledger(&from, ledger->group, 0);
-    status_t status = env_seek(store->env, DB_LEDGER, key_bytes(&from), &key, &value);
-    while (status == STATUS_OK && bytes_starts(key, bytes_of(from.at, 5))) {
+    read_outcome_t outcome = env_seek(store->env, DB_LEDGER, key_bytes(&from), &key, &value);
+    while (read_goes_on(outcome) && bytes_starts(key, bytes_of(from.at, 5))) {
         ledger_entry_t entry;
         if (!entry_read(key, value, &entry) || entry.index != ledger->last + 1) {
             return STATUS_CORRUPT;
         }
         ledger->last = entry.index;
         ledger->bytes += LEDGER_OP_SIZE + (uint64_t)entry.bytes.size;
-        status = visit(context, &entry);
-        status = status == STATUS_OK ? env_next(store->env, DB_LEDGER, BYTES_NONE, &key, &value) : status;
+        status_t status = visit(context, &entry);
+        if (status != STATUS_OK) {
+            return status;
+        }
+        outcome = env_next(store->env, DB_LEDGER, BYTES_NONE, &key, &value);
     }
-    return status == STATUS_NOT_FOUND ? STATUS_OK : status;
+    return read_known(outcome);
 }
 
 static void promise_keep(ledger_t *ledger, const ledger_promise_t *promise) {
@@ -166,18 +146,22 @@ static void promise_keep(ledger_t *ledger, const ledger_promise_t *promise) {
 }
 
 /* A promise that is missing beside what belongs to it went with a damaged page. The disk has another id for that. */
-static status_t load_unpromised(ledger_t *ledger, ledger_outcome_t applied) {
+static status_t load_unpromised(ledger_t *ledger, read_outcome_t applied) {
     store_key_t from;
     bytes_t key = BYTES_NONE;
     bytes_t value = BYTES_NONE;
-    status_t status = applied == LEDGER_UNKNOWN ? STATUS_CORRUPT : STATUS_OK;
-    if (applied == LEDGER_NONE) {
-        key_ledger(&from, ledger->group, 0);
-        status = env_seek(ledger->store->env, DB_LEDGER, key_bytes(&from), &key, &value);
-        status = status == STATUS_OK && !bytes_starts(key, bytes_of(from.at, 5)) ? STATUS_NOT_FOUND : status;
+    switch (applied) {
+    case READ_UNKNOWN: return STATUS_CORRUPT;
+    case READ_FOUND: ledger->foreign = true; return STATUS_OK;
+    case READ_NONE: break;
     }
-    ledger->foreign = status == STATUS_OK;
-    return status == STATUS_AGAIN ? STATUS_IO : status;
+    key_ledger(&from, ledger->group, 0);
+    switch (env_seek(ledger->store->env, DB_LEDGER, key_bytes(&from), &key, &value)) {
+    case READ_UNKNOWN: return STATUS_IO;
+    case READ_NONE: break;
+    case READ_FOUND: ledger->foreign = bytes_starts(key, bytes_of(from.at, 5)); break;
+    }
+    return ledger->foreign ? STATUS_OK : STATUS_NOT_FOUND;
 }
 
 /* Of another disk's nothing is asked but that it goes: damage of its log is in nobody's way. */
@@ -185,13 +169,12 @@ static status_t ledger_load(ledger_t *ledger, ledger_visit_t visit, void *contex
     store_t *store = ledger->store;
     ledger_promise_t promise = {0};
     uint64_t disk;
-    ledger_outcome_t promised = promise_read(store, ledger->group, &promise);
-    ledger_outcome_t applied = applied_read(ledger);
-    if (promised == LEDGER_UNKNOWN || !store_ledger_disk(store, &disk)) {
-        return STATUS_CORRUPT;
-    }
-    if (promised == LEDGER_NONE) {
-        return load_unpromised(ledger, applied);
+    read_outcome_t applied = applied_read(ledger);
+    bool known = store_ledger_disk(store, &disk);
+    switch (known ? promise_get(store, ledger->group, &promise) : READ_UNKNOWN) {
+    case READ_UNKNOWN: return STATUS_CORRUPT;
+    case READ_NONE: return load_unpromised(ledger, applied);
+    case READ_FOUND: break;
     }
     promise_keep(ledger, &promise);
     ledger->foreign = promise.disk != disk;
@@ -200,7 +183,12 @@ static status_t ledger_load(ledger_t *ledger, ledger_visit_t visit, void *contex
         ledger->applied = promise.floor;
         return STATUS_OK;
     }
-    status_t status = applied == LEDGER_FOUND ? entries_load(ledger, visit, context) : STATUS_CORRUPT;
+    switch (applied) {
+    case READ_UNKNOWN:
+    case READ_NONE: return STATUS_CORRUPT;
+    case READ_FOUND: break;
+    }
+    status_t status = entries_load(ledger, visit, context);
     if (status != STATUS_OK) {
         return status == STATUS_AGAIN ? STATUS_IO : status;
     }
@@ -325,9 +313,13 @@ uint64_t ledgers_memory(const store_t *store) {
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
 
-ledger_outcome_t store_ledger_promised(ledger_t *ledger, ledger_promise_t *promise) {
-    ledger_outcome_t outcome = promise_read(ledger->store, ledger->group, promise);
-    return outcome == LEDGER_NONE ? LEDGER_UNKNOWN : outcome;
+read_outcome_t store_ledger_promised(ledger_t *ledger, ledger_promise_t *promise) {
+    switch (promise_get(ledger->store, ledger->group, promise)) {
+    case READ_UNKNOWN:
+    case READ_NONE: break;
+    case READ_FOUND: return READ_FOUND;
+    }
+    return READ_UNKNOWN;
 }
 
 /* Without its crc. The batches have it, and its bytes at *position, which never move; or LMDB alone: 0. */
@@ -343,25 +335,30 @@ static bool entry_value(ledger_t *ledger, uint64_t index, bytes_t *value, uint64
     }
     store_key_t key;
     key_ledger(&key, ledger->group, index);
-    return outcome_of(overlay_get(store, DB_LEDGER, key_bytes(&key), value)) == LEDGER_FOUND
-           && value->size >= LEDGER_FIXED_SIZE - VALUE_CRC_SIZE;
+    switch (overlay_get(store, DB_LEDGER, key_bytes(&key), value)) {
+    case ENTRY_UNKNOWN:
+    case ENTRY_DAMAGED:
+    case ENTRY_NONE: break;
+    case ENTRY_FOUND: return value->size >= LEDGER_FIXED_SIZE - VALUE_CRC_SIZE;
+    }
+    return false;
 }
 
-ledger_outcome_t store_ledger_get(ledger_t *ledger, uint64_t index, ledger_entry_t *entry) {
+read_outcome_t store_ledger_get(ledger_t *ledger, uint64_t index, ledger_entry_t *entry) {
     bytes_t value = BYTES_NONE;
     uint64_t position = 0;
     if (index <= ledger->floor || index > ledger->last) {
-        return LEDGER_NONE;
+        return READ_NONE;
     }
     if (!entry_value(ledger, index, &value, &position)) {
-        return LEDGER_UNKNOWN;
+        return READ_UNKNOWN;
     }
     *entry = (ledger_entry_t){.index = index,
                               .term = load_be64(value.at),
                               .kind = value.at[8],
                               .position = position,
                               .bytes = bytes_after(value, LEDGER_FIXED_SIZE - VALUE_CRC_SIZE)};
-    return LEDGER_FOUND;
+    return READ_FOUND;
 }
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
@@ -394,8 +391,11 @@ static uint64_t entries_bytes(ledger_t *ledger, uint64_t after, uint64_t upto) {
     uint64_t bytes = 0;
     for (uint64_t index = after + 1; index <= upto; index++) {
         ledger_entry_t entry;
-        bool found = store_ledger_get(ledger, index, &entry) == LEDGER_FOUND;
-        bytes += found ? LEDGER_OP_SIZE + (uint64_t)entry.bytes.size : 0;
+        switch (store_ledger_get(ledger, index, &entry)) {
+        case READ_UNKNOWN:
+        case READ_NONE: break;
+        case READ_FOUND: bytes += LEDGER_OP_SIZE + (uint64_t)entry.bytes.size; break;
+        }
     }
     return bytes;
 }

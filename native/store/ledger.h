@@ -18,7 +18,7 @@
  *   operation removes (disk/apply.h), so that few ever come to LMDB. Where the others lie in the batches is remembered,
  *   so reading one back is no look-up.
  * - A read has three outcomes. Between floor and last there is no "none": an entry that is not there, or is damaged, is
- *   LEDGER_UNKNOWN. It is never cut off: it may have been acknowledged, and a member that forgets what it acknowledged
+ *   READ_UNKNOWN. It is never cut off: it may have been acknowledged, and a member that forgets what it acknowledged
  *   takes part in a majority that has it no more.
  * - A disk that has lost something (a batch that nothing put right, an accepted loss, data.mdb made anew from what
  *   could be read) gets another id at that start. The promises on it are those of another disk from then on:
@@ -39,8 +39,6 @@
 #define LEDGER_MEMBERS_MAX 512 /* bytes */
 #define LEDGER_NOTE_MAX 48u    /* likewise */
 #define LEDGER_TERM_MAX (UINT64_MAX >> 8)
-
-typedef enum ledger_outcome { LEDGER_FOUND = 0, LEDGER_NONE, LEDGER_UNKNOWN } ledger_outcome_t;
 
 typedef struct ledger_entry {
     uint64_t index;
@@ -128,11 +126,11 @@ LEAF_MUST_USE static inline status_t store_ledger_make(store_t *store, uint32_t 
 /* Of all groups that this store has a promise of, those behind `after`. false from visit ends it. */
 LEAF_MUST_USE list_outcome_t store_ledger_each(store_t *store, bool (*visit)(void *context, uint32_t group),
                                                void *context);
-/* LEDGER_UNKNOWN: neither may it vote nor may it be taken for a new one. */
-ledger_outcome_t store_ledger_promised(ledger_t *ledger, ledger_promise_t *promise);
-/* LEDGER_NONE: below or at the floor, or behind the last one. Bytes valid until the next store_tick or, unless they
+/* READ_UNKNOWN: neither may it vote nor may it be taken for a new one. */
+read_outcome_t store_ledger_promised(ledger_t *ledger, ledger_promise_t *promise);
+/* READ_NONE: below or at the floor, or behind the last one. Bytes valid until the next store_tick or, unless they
  * lie in the batches, the next write. */
-ledger_outcome_t store_ledger_get(ledger_t *ledger, uint64_t index, ledger_entry_t *entry);
+read_outcome_t store_ledger_get(ledger_t *ledger, uint64_t index, ledger_entry_t *entry);
 
 /* Room in the open batch for a promise, a cut, a floor, and so many entries with so many bytes in all; and for these in
  * the budget, which entries without bytes do not ask for: an election needs one. After a yes none of the following says

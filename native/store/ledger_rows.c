@@ -5,6 +5,11 @@
 #include "store/core.h"
 #include "store/record.h"
 
+bytes_t group_key(uint32_t group, uint8_t at[4]) {
+    store_be32(at, group);
+    return bytes_of(at, 4);
+}
+
 bool promise_unpack(bytes_t value, ledger_promise_t *promise) {
     if (value.size < PROMISE_FIXED_SIZE || value.size > PROMISE_SIZE_MAX) {
         return false;
@@ -19,6 +24,18 @@ bool promise_unpack(bytes_t value, ledger_promise_t *promise) {
                                   .name = load_be64(value.at + 48),
                                   .members = bytes_after(value, PROMISE_FIXED_SIZE)};
     return true;
+}
+
+read_outcome_t promise_get(store_t *store, uint32_t group, ledger_promise_t *promise) {
+    uint8_t at[4];
+    bytes_t value = BYTES_NONE;
+    switch (store_record_get(store, RECORD_PROMISE, group_key(group, at), &value)) {
+    case ENTRY_NONE: return READ_NONE;
+    case ENTRY_DAMAGED:
+    case ENTRY_UNKNOWN: return READ_UNKNOWN;
+    case ENTRY_FOUND: break;
+    }
+    return promise_unpack(value, promise) ? READ_FOUND : READ_UNKNOWN;
 }
 
 uint32_t promise_pack(const ledger_promise_t *promise, uint64_t disk, uint8_t value[PROMISE_SIZE_MAX]) {

@@ -39,15 +39,22 @@ static status_t load_clock(store_t *store) {
     clockwork_open(&store->clock, boot);
     bytes_t key = BYTES_LITERAL("clock");
     bytes_t value = BYTES_NONE;
-    if (overlay_find(store, DB_META, key, &value) == STATUS_OK && value.size == CLOCK_RECORD_SIZE) {
-        clockwork_load(&store->clock, value.at);
-        return STATUS_OK;
+    switch (overlay_find(store, DB_META, key, &value)) {
+    case WORD_REMOVED:
+    case WORD_NONE: break;
+    case WORD_PUT:
+        if (value.size == CLOCK_RECORD_SIZE) {
+            clockwork_load(&store->clock, value.at);
+            return STATUS_OK;
+        }
+        break;
     }
-    status_t status = env_get(store->env, DB_META, key, &value);
-    if (status == STATUS_OK && value.size == VALUE_CRC_SIZE + CLOCK_RECORD_SIZE && value_sound(key, value)) {
+    value = BYTES_NONE;
+    read_outcome_t outcome = env_get(store->env, DB_META, key, &value);
+    if (value.size == VALUE_CRC_SIZE + CLOCK_RECORD_SIZE && value_sound(key, value)) {
         clockwork_load(&store->clock, value.at + VALUE_CRC_SIZE);
     }
-    return status_unknown(status) ? status : STATUS_OK;
+    return read_known(outcome);
 }
 
 status_t store_load(store_t *store, keeper_mark_t checkpoint, keeper_mark_t end, bool clockless) {
@@ -66,7 +73,7 @@ status_t store_load(store_t *store, keeper_mark_t checkpoint, keeper_mark_t end,
     }
     if (status == STATUS_OK) {
         status = load_clock(store);
-        status = clockless && status_unknown(status) ? STATUS_OK : status;
+        status = clockless ? STATUS_OK : status;
     }
     return status;
 }

@@ -272,48 +272,55 @@ bool oldest_in_reach(store_stream_t *stream, head_entry_t *entry) {
     return reached;
 }
 
-/* Has the subject more than that? STATUS_NOT_FOUND: it has not. */
-static status_t subject_surplus(store_stream_t *stream, bytes_t subject, uint64_t most, head_t *head) {
-    switch (head_look(stream, subject, head)) {
-    case READ_UNKNOWN: return STATUS_IO;
-    case READ_NONE: return STATUS_NOT_FOUND;
+/* Has the subject more than its stream allows? */
+static read_outcome_t subject_surplus(store_stream_t *stream, bytes_t subject, head_t *head) {
+    read_outcome_t outcome = head_look(stream, subject, head);
+    switch (outcome) {
+    case READ_UNKNOWN:
+    case READ_NONE: return outcome;
     case READ_FOUND: break;
     }
-    return head->count > most ? STATUS_OK : STATUS_NOT_FOUND;
+    return head->count > (uint64_t)stream->config.max_msgs_per_subject ? READ_FOUND : READ_NONE;
 }
 
-/* Takes a subject's oldest message out, which is at head->first then. */
-static status_t oldest_remove(store_stream_t *stream, head_t *head, bytes_t subject, uint32_t *steps) {
+/* Takes one message too many out of a subject. *from: no one of it is older. */
+static step_outcome_t subject_step(store_stream_t *stream, bytes_t subject, uint32_t *steps, uint64_t *from) {
     message_row_t found;
-    if (!overlay_fits(stream->store, REMOVAL_NEED)) {
-        return STATUS_AGAIN;
+    head_t head;
+    switch (subject_surplus(stream, subject, &head)) {
+    case READ_UNKNOWN: return STEP_UNKNOWN;
+    case READ_NONE: return STEP_OVER;
+    case READ_FOUND: break;
     }
-    switch (subject_oldest(stream, head, subject, steps, &found)) {
-    case SEEK_UNKNOWN: return STATUS_IO;
-    case SEEK_NONE: return STATUS_NOT_FOUND;
-    case SEEK_MORE: return STATUS_AGAIN;
+    if (!overlay_fits(stream->store, REMOVAL_NEED)) {
+        return STEP_UNKNOWN;
+    }
+    seek_outcome_t outcome = subject_oldest(stream, &head, subject, steps, &found);
+    *from = head.first;
+    switch (outcome) {
+    case SEEK_UNKNOWN:
+    case SEEK_MORE: return STEP_UNKNOWN;
+    case SEEK_NONE: return STEP_OVER;
     case SEEK_FOUND: break;
     }
-    return message_remove(stream, &found, true, steps);
+    return message_remove(stream, &found, true, steps) == STATUS_OK ? STEP_MORE : STEP_UNKNOWN;
 }
 
 void limits_subject(store_stream_t *stream, bytes_t subject, uint32_t own) {
-    head_t head;
     uint32_t steps = steps_begin(stream->store, own);
     uint64_t from = stream->log.first_seq;
-    uint64_t most = (uint64_t)stream->config.max_msgs_per_subject;
-    status_t status = subject_surplus(stream, subject, most, &head);
-    while (status == STATUS_OK) {
-        status = oldest_remove(stream, &head, subject, &steps);
-        from = head.first;
-        if (status == STATUS_OK) {
-            status = subject_surplus(stream, subject, most, &head);
+    bool goes_on = true;
+    while (goes_on) {
+        switch (subject_step(stream, subject, &steps, &from)) {
+        case STEP_UNKNOWN:
+            limits_note_surplus(stream, from);
+            goes_on = false;
+            break;
+        case STEP_OVER: goes_on = false; break;
+        case STEP_MORE: break;
         }
     }
     steps_end(stream->store, own, steps);
-    if (status_unknown(status)) {
-        limits_note_surplus(stream, from);
-    }
 }
 
 /* ---- messages beyond a limit ------------------------------------------------------------------------------------- */
@@ -413,13 +420,15 @@ static step_outcome_t surplus_step(store_stream_t *stream, uint32_t *steps) {
     case SEEK_FOUND: break;
     }
     uint64_t loads = stream->store->heads.added;
-    uint64_t most = (uint64_t)stream->config.max_msgs_per_subject;
-    status_t status = found.sound ? subject_surplus(stream, found.message.subject, most, &head) : STATUS_NOT_FOUND;
+    read_outcome_t surplus = found.sound ? subject_surplus(stream, found.message.subject, &head) : READ_NONE;
     *steps = (uint32_t)number_less(*steps, LOAD_STEPS * (stream->store->heads.added - loads));
-    if (status == STATUS_OK) {
-        status = message_remove(stream, &found, true, steps);
+    status_t status = STATUS_OK;
+    switch (surplus) {
+    case READ_UNKNOWN: return STEP_UNKNOWN;
+    case READ_NONE: break;
+    case READ_FOUND: status = message_remove(stream, &found, true, steps); break;
     }
-    if (status_unknown(status)) {
+    if (status != STATUS_OK) {
         return STEP_UNKNOWN;
     }
     stream->limits.surplus_from = found.seq + 1;

@@ -13,8 +13,10 @@ typedef enum lost { LOST, LOST_NOT, LOST_UNKNOWN } lost_t;
 
 static lost_t definition_lost(store_t *store, bytes_t record) {
     bytes_t value = BYTES_NONE;
-    if (overlay_find(store, DB_RECORDS, record, &value) != STATUS_AGAIN) {
-        return LOST_NOT;
+    switch (overlay_find(store, DB_RECORDS, record, &value)) {
+    case WORD_PUT:
+    case WORD_REMOVED: return LOST_NOT;
+    case WORD_NONE: break;
     }
     switch (overlay_get(store, DB_RECORDS, record, &value)) {
     case ENTRY_FOUND: return LOST_NOT;
@@ -40,9 +42,9 @@ static void definition_alarm(store_t *store, bytes_t record) {
 /* The lost stream's name; empty: that is damaged, too. */
 static status_t lost_name(store_t *store, bytes_t key, bytes_t *name) {
     bytes_t value = BYTES_NONE;
-    status_t status = env_get(store->env, DB_NAMES, key, &value);
-    *name = status == STATUS_OK && value_sound(key, value) ? bytes_after(value, VALUE_CRC_SIZE) : BYTES_NONE;
-    return status_unknown(status) ? status : STATUS_OK;
+    read_outcome_t outcome = env_get(store->env, DB_NAMES, key, &value);
+    *name = value_sound(key, value) ? bytes_after(value, VALUE_CRC_SIZE) : BYTES_NONE;
+    return read_known(outcome);
 }
 
 /* A lost stream is served in no case; only its name is not known then. */
@@ -67,7 +69,7 @@ list_outcome_t store_lost_each(store_t *store, bytes_t after, bool (*visit)(void
         if (key.size > 1) {
             key.at[key.size++] = 0; /* the least key behind it */
         }
-        switch (read_outcome(env_seek(store->env, DB_NAMES, key_bytes(&key), &found, &value))) {
+        switch (env_seek(store->env, DB_NAMES, key_bytes(&key), &found, &value)) {
         case READ_UNKNOWN: names_unread(store); return LIST_WHOLE;
         case READ_NONE: return LIST_WHOLE;
         case READ_FOUND: break;

@@ -29,19 +29,18 @@ static bool says_deleted(bytes_t header) {
     return headers_find(header, BYTES_LITERAL("KV-Operation"), &value) && bytes_equal(value, BYTES_LITERAL("PURGE"));
 }
 
-/* STATUS_NOT_FOUND: none is. */
-static status_t marker_is_wanted(store_stream_t *stream, const message_row_t *found) {
+static read_outcome_t marker_is_wanted(store_stream_t *stream, const message_row_t *found) {
     head_t head;
     if (stream->config.marker_ttl_ns < NS_PER_SECOND || !found->sound || (stream->config.flags & STREAM_SEALED) != 0
         || !subject_storable(found->message.subject)) {
-        return STATUS_NOT_FOUND;
+        return READ_NONE;
     }
     switch (head_look(stream, found->message.subject, &head)) {
-    case READ_UNKNOWN: return STATUS_IO;
-    case READ_NONE: return STATUS_NOT_FOUND;
+    case READ_UNKNOWN: return READ_UNKNOWN;
+    case READ_NONE: return READ_NONE;
     case READ_FOUND: break;
     }
-    return head.count == 1 && !says_deleted(found->message.header) ? STATUS_OK : STATUS_NOT_FOUND;
+    return head.count == 1 && !says_deleted(found->message.header) ? READ_FOUND : READ_NONE;
 }
 
 /* More than the message has, at most as much as there is room for? */
@@ -56,12 +55,10 @@ status_t marker_or_remove(store_stream_t *stream, const message_row_t *found, ui
     if (!overlay_fits(stream->store, REMOVAL_NEED)) {
         return STATUS_FULL;
     }
-    status_t status = marker_is_wanted(stream, found);
-    if (status == STATUS_NOT_FOUND) {
-        return message_remove(stream, found, false, steps); /* an exempt one of its subject may be older */
-    }
-    if (status != STATUS_OK) {
-        return status;
+    switch (marker_is_wanted(stream, found)) {
+    case READ_UNKNOWN: return STATUS_IO;
+    case READ_NONE: return message_remove(stream, found, false, steps); /* an exempt one of its subject may be older */
+    case READ_FOUND: break;
     }
     int64_t seconds = stream->config.marker_ttl_ns / NS_PER_SECOND;
     uint8_t life[DURATION_TEXT_MAX];

@@ -147,9 +147,13 @@ static uint64_t end_in_commit(env_patch_t *patch, const store_stream_t *stream) 
     bytes_t value = BYTES_NONE;
     log_t said;
     log_key(&key, stream->id);
-    bool sound = env_patch_get(patch, DB_RECORDS, key_bytes(&key), &value) == STATUS_OK
-                 && value_sound(key_bytes(&key), value)
-                 && log_read(&said, bytes_after(value, VALUE_CRC_SIZE)) == STATUS_OK;
+    switch (env_patch_get(patch, DB_RECORDS, key_bytes(&key), &value)) {
+    case READ_UNKNOWN:
+    case READ_NONE: return 0;
+    case READ_FOUND: break;
+    }
+    bool sound =
+        value_sound(key_bytes(&key), value) && log_read(&said, bytes_after(value, VALUE_CRC_SIZE)) == STATUS_OK;
     return sound ? said.last_seq + 1 : 0;
 }
 
@@ -205,7 +209,7 @@ static void end_patch(store_t *store, status_t status) {
     patching_t *patching = &store->patching;
     store_stream_t *stream = stream_with(store, patching->stream);
     patched_t patched = {0};
-    status = status == STATUS_OK && stream == NULL ? STATUS_NOT_FOUND : status;
+    status = status == STATUS_OK && stream == NULL ? STATUS_CLOSED : status;
     status = status == STATUS_OK ? write_patch(store, stream, &patched) : status;
     mending_end(store);
     if (status != STATUS_OK) {

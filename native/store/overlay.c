@@ -98,7 +98,7 @@ void overlay_delete_prefix(store_t *store, store_db_t db, bytes_t prefix) {
     memtable_note_prefix(&store->memtable, db, prefix, position);
 }
 
-status_t overlay_find(store_t *store, store_db_t db, bytes_t key, bytes_t *value) {
+overlay_word_t overlay_find(store_t *store, store_db_t db, bytes_t key, bytes_t *value) {
     batch_op_t op;
     uint64_t position;
     uint64_t covered = 0;
@@ -106,18 +106,18 @@ status_t overlay_find(store_t *store, store_db_t db, bytes_t key, bytes_t *value
         covered = memtable_covers(&store->memtable, db, key);
     }
     if (!memtable_find(&store->memtable, db, key, &op, &position) || position < covered) {
-        return covered != 0 ? STATUS_NOT_FOUND : STATUS_AGAIN;
+        return covered != 0 ? WORD_REMOVED : WORD_NONE;
     }
     if (op.kind != OP_PUT) {
-        return STATUS_NOT_FOUND;
+        return WORD_REMOVED;
     }
     *value = bytes_of(op.value.at + VALUE_CRC_SIZE, op.value.size - VALUE_CRC_SIZE);
-    return STATUS_OK;
+    return WORD_PUT;
 }
 
 /* What a read of LMDB says of an entry, whose value proves itself or does not. */
-static entry_outcome_t entry_judge(status_t status, bytes_t key, bytes_t stored) {
-    switch (read_outcome(status)) {
+static entry_outcome_t entry_judge(read_outcome_t outcome, bytes_t key, bytes_t stored) {
+    switch (outcome) {
     case READ_UNKNOWN: return ENTRY_UNKNOWN;
     case READ_NONE: return ENTRY_NONE;
     case READ_FOUND: break;
@@ -174,9 +174,10 @@ static void entry_damaged(store_t *store, store_db_t db, bytes_t key) {
 }
 
 entry_outcome_t overlay_get(store_t *store, store_db_t db, bytes_t key, bytes_t *value) {
-    status_t newer = overlay_find(store, db, key, value);
-    if (newer != STATUS_AGAIN) {
-        return newer == STATUS_OK ? ENTRY_FOUND : ENTRY_NONE;
+    switch (overlay_find(store, db, key, value)) {
+    case WORD_PUT: return ENTRY_FOUND;
+    case WORD_REMOVED: return ENTRY_NONE;
+    case WORD_NONE: break;
     }
     bytes_t stored = BYTES_NONE;
     entry_outcome_t outcome = entry_judge(env_get(store->env, db, key, &stored), key, stored);

@@ -29,7 +29,8 @@ bool prefix_end(bytes_t prefix, store_key_t *end);
 void overlay_delete_prefix(store_t *store, store_db_t db, bytes_t prefix);
 /* The value without its crc. ENTRY_DAMAGED: counted and alarmed. */
 entry_outcome_t overlay_get(store_t *store, store_db_t db, bytes_t key, bytes_t *value);
-/* The overlay's word on a key alone: STATUS_OK with value, STATUS_NOT_FOUND: removed, STATUS_AGAIN: ask LMDB. */
-status_t overlay_find(store_t *store, store_db_t db, bytes_t key, bytes_t *value);
+/* The overlay's word on a key alone: what was put, without its crc; that it was removed; or none, and LMDB's counts. */
+typedef enum overlay_word { WORD_PUT, WORD_REMOVED, WORD_NONE } overlay_word_t;
+overlay_word_t overlay_find(store_t *store, store_db_t db, bytes_t key, bytes_t *value);
 
 #endif

@@ -40,6 +40,11 @@ status_t store_delete(store_stream_t *stream, uint64_t seq) {
     return message_remove(stream, &found, false, &steps);
 }
 
+status_t store_delete_any(store_stream_t *stream, uint64_t seq) {
+    status_t status = store_delete(stream, seq);
+    return status == STATUS_NOT_FOUND ? STATUS_OK : status;
+}
+
 static status_t purge_begin(store_stream_t *stream, store_purge_t *purge) {
     bool all = subject_is_everything(purge->filter);
     head_t head;

@@ -146,7 +146,7 @@ static read_outcome_t message_verified(store_stream_t *stream, uint64_t seq, uin
         return READ_NONE;
     }
     bytes_t value = BYTES_NONE;
-    outcome = read_outcome(env_get(store->env, DB_MESSAGES, key_bytes(&key), &value));
+    outcome = env_get(store->env, DB_MESSAGES, key_bytes(&key), &value);
     switch (outcome) {
     case READ_UNKNOWN:
     case READ_NONE: break;
@@ -172,17 +172,19 @@ static inline __attribute__((always_inline)) read_outcome_t message_lmdb_step(st
                                                                               uint64_t *seq, bytes_t *key,
                                                                               bytes_t *value) {
     store_t *store = stream->store;
-    status_t status;
+    read_outcome_t outcome;
     store_key_t wanted;
     key_message(&wanted, stream->id, from);
     if (store->cursor.stream == stream->id && store->cursor.seq != 0 && store->cursor.seq + 1 == from) {
-        status = env_next(store->env, DB_MESSAGES, key_bytes(&wanted), key, value);
+        outcome = env_next(store->env, DB_MESSAGES, key_bytes(&wanted), key, value);
     } else {
-        status = env_seek(store->env, DB_MESSAGES, key_bytes(&wanted), key, value);
+        outcome = env_seek(store->env, DB_MESSAGES, key_bytes(&wanted), key, value);
     }
     store->cursor.seq = 0;
-    if (LEAF_UNLIKELY(status != STATUS_OK)) {
-        return read_outcome(status);
+    switch (outcome) {
+    case READ_NONE:
+    case READ_UNKNOWN: return outcome;
+    case READ_FOUND: break;
     }
     if (key->size != MESSAGE_KEY_SIZE || load_be32(key->at) != stream->id) {
         return READ_NONE;
@@ -322,7 +324,7 @@ static seek_outcome_t back_in_lmdb(store_stream_t *stream, uint64_t *from, uint3
         bytes_t key = BYTES_NONE;
         bytes_t value = BYTES_NONE;
         store->cursor.seq = 0;
-        switch (read_outcome(env_seek_back(store->env, DB_MESSAGES, key_bytes(&wanted), &key, &value))) {
+        switch (env_seek_back(store->env, DB_MESSAGES, key_bytes(&wanted), &key, &value)) {
         case READ_UNKNOWN: return SEEK_UNKNOWN;
         case READ_NONE: return SEEK_NONE;
         case READ_FOUND: break;

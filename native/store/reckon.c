@@ -22,7 +22,7 @@
 #define CELLS_USED (CELLS / 2)
 #define HEADS_MIN 16
 
-typedef enum reckon_phase { RECKON_MESSAGES, RECKON_HEADS, RECKON_APPLY, RECKON_NUMBERS } reckon_phase_t;
+typedef enum reckon_phase { RECKON_MESSAGES, RECKON_HEADS, RECKON_APPLY, RECKON_NUMBERS, RECKON_OVER } reckon_phase_t;
 
 /* A subject of this round, by its hash. */
 typedef struct cell {
@@ -146,11 +146,13 @@ static status_t read_said(reckon_t *job) {
     store_key_t key;
     bytes_t value = BYTES_NONE;
     log_key(&key, job->stream->id);
-    status_t status = env_view_get(job->view, DB_RECORDS, key_bytes(&key), &value);
-    if (status == STATUS_OK && !value_sound(key_bytes(&key), value)) {
-        status = STATUS_CORRUPT;
+    switch (env_view_get(job->view, DB_RECORDS, key_bytes(&key), &value)) {
+    case READ_UNKNOWN:
+    case READ_NONE: return STATUS_IO;
+    case READ_FOUND: break;
     }
-    return status == STATUS_OK ? log_read(&job->said, bytes_after(value, VALUE_CRC_SIZE)) : status;
+    return value_sound(key_bytes(&key), value) ? log_read(&job->said, bytes_after(value, VALUE_CRC_SIZE))
+                                               : STATUS_CORRUPT;
 }
 
 static status_t reckon_begin(store_t *store, store_stream_t *stream) {
@@ -172,13 +174,24 @@ static status_t reckon_begin(store_t *store, store_stream_t *stream) {
 
 /* ---- messages ---------------------------------------------------------------------------------------------------- */
 
-/* In the order of keys: of the stream's messages, or of its heads. STATUS_NOT_FOUND: there are no more. */
-static status_t next_row(reckon_t *job, store_db_t db, bytes_t from, bytes_t *key, bytes_t *value) {
-    status_t status =
+/* In the order of keys: of the stream's messages, or of its heads. */
+static read_outcome_t next_row(reckon_t *job, store_db_t db, bytes_t from, bytes_t *key, bytes_t *value) {
+    read_outcome_t outcome =
         job->stands ? env_view_next(job->view, db, key, value) : env_view_seek(job->view, db, from, key, value);
-    job->stands = status == STATUS_OK;
-    bool own = status == STATUS_OK && key->size > 4 && load_be32(key->at) == job->stream->id;
-    return status == STATUS_OK && !own ? STATUS_NOT_FOUND : status;
+    job->stands = false;
+    switch (outcome) {
+    case READ_UNKNOWN:
+    case READ_NONE: return outcome;
+    case READ_FOUND: break;
+    }
+    job->stands = true;
+    return key->size > 4 && load_be32(key->at) == job->stream->id ? READ_FOUND : READ_NONE;
+}
+
+static status_t next_phase(reckon_t *job, reckon_phase_t phase) {
+    job->stands = false;
+    job->phase = phase;
+    return STATUS_OK;
 }
 
 static uint64_t subject_hash(bytes_t subject) {
@@ -243,19 +256,18 @@ static status_t step_messages(reckon_t *job) {
     store_key_t from;
     bytes_t key = BYTES_NONE, value = BYTES_NONE;
     key_message(&from, job->stream->id, job->said.first_seq);
-    status_t status = next_row(job, DB_MESSAGES, key_bytes(&from), &key, &value);
-    if (status == STATUS_OK && load_be64(key.at + 4) <= job->said.last_seq) {
-        status = reckon_message(job, key, value);
-        if (status == STATUS_FULL) {
-            begin_smaller(job);
-            status = STATUS_OK;
-        }
-        return status;
+    switch (next_row(job, DB_MESSAGES, key_bytes(&from), &key, &value)) {
+    case READ_UNKNOWN: return STATUS_IO;
+    case READ_NONE: return next_phase(job, RECKON_HEADS);
+    case READ_FOUND: break;
     }
-    if (status == STATUS_OK || status == STATUS_NOT_FOUND) {
-        job->stands = false;
-        job->phase = RECKON_HEADS;
-        return STATUS_OK;
+    if (load_be64(key.at + 4) > job->said.last_seq) {
+        return next_phase(job, RECKON_HEADS);
+    }
+    status_t status = reckon_message(job, key, value);
+    if (status == STATUS_FULL) {
+        begin_smaller(job);
+        status = STATUS_OK;
     }
     return status;
 }
@@ -294,16 +306,12 @@ static status_t step_heads(reckon_t *job) {
     uint8_t id[4];
     bytes_t key = BYTES_NONE, value = BYTES_NONE;
     store_be32(id, job->stream->id);
-    status_t status = next_row(job, DB_HEADS, bytes_of(id, sizeof id), &key, &value);
-    if (status == STATUS_OK) {
-        return reckon_head(job, key, value);
+    switch (next_row(job, DB_HEADS, bytes_of(id, sizeof id), &key, &value)) {
+    case READ_UNKNOWN: return STATUS_IO;
+    case READ_NONE: return next_phase(job, RECKON_APPLY);
+    case READ_FOUND: break;
     }
-    if (status == STATUS_NOT_FOUND) {
-        job->stands = false;
-        job->phase = RECKON_APPLY;
-        return STATUS_OK;
-    }
-    return status;
+    return reckon_head(job, key, value);
 }
 
 /* ---- what is too much -------------------------------------------------------------------------------------------- */
@@ -378,26 +386,31 @@ static status_t step_numbers(reckon_t *job) {
                     stream->id, (long long)messages, (long long)bytes, (unsigned long long)job->wrong_count);
     }
     want(stream, false);
-    return STATUS_NOT_FOUND;
+    job->phase = RECKON_OVER;
+    return STATUS_OK;
 }
 
 /* ---- steps ------------------------------------------------------------------------------------------------------- */
 
-/* STATUS_NOT_FOUND: that was all. STATUS_FULL: when there is room. Any other but STATUS_OK: begin anew, later. */
+/* STATUS_FULL: when there is room. Any other but STATUS_OK: begin anew, later. */
 static status_t reckon_step(reckon_t *job) {
     switch (job->phase) {
     case RECKON_MESSAGES: return step_messages(job);
     case RECKON_HEADS: return step_heads(job);
     case RECKON_APPLY: return step_apply(job);
-    case RECKON_NUMBERS: break;
+    case RECKON_NUMBERS: return step_numbers(job);
+    case RECKON_OVER: break;
     }
-    return step_numbers(job);
+    return STATUS_OK;
 }
 
 static status_t reckon_steps(reckon_t *job, int64_t until_ns) {
     status_t status = STATUS_OK;
-    for (uint32_t i = 1; status == STATUS_OK && (i % ROWS_AT_ONCE != 0 || thread_elapsed_ns() < until_ns); i++) {
+    bool on = true;
+    for (uint32_t i = 1; on; i++) {
         status = reckon_step(job);
+        on = status == STATUS_OK && job->phase != RECKON_OVER
+             && ((i + 1) % ROWS_AT_ONCE != 0 || thread_elapsed_ns() < until_ns);
     }
     return status;
 }
@@ -418,8 +431,9 @@ void reckon_tick(store_t *store) {
         }
     }
     status_t status = reckon_steps(reckoning->job, thread_elapsed_ns() + STEP_NS);
-    bool goes_on = status == STATUS_OK || status == STATUS_FULL;
-    reckoning->at = goes_on ? now + REST_NS : status == STATUS_NOT_FOUND ? now : reckoning->at;
+    bool over = reckoning->job->phase == RECKON_OVER;
+    bool goes_on = !over && (status == STATUS_OK || status == STATUS_FULL);
+    reckoning->at = goes_on ? now + REST_NS : over ? now : reckoning->at;
     if (!goes_on) {
         reckon_free(store);
     }

@@ -113,7 +113,7 @@ typedef struct merge {
     bool hidden;   /* LMDB's keys are among the overlay's */
     bool lost;     /* one was left out, and nobody was told its key */
     record_visit_t visit;
-    status_t lmdb_status; /* STATUS_OK: `lmdb` is the next one; STATUS_NOT_FOUND: there is none */
+    read_outcome_t lmdb_outcome; /* READ_FOUND: `lmdb` is the next one */
     bytes_t lmdb;
 } merge_t;
 
@@ -126,7 +126,12 @@ static bool merge_has_copies(const merge_t *merge) {
     static const uint8_t lowest[] = {0};
     bytes_t key = BYTES_NONE;
     bytes_t value = BYTES_NONE;
-    return env_seek(merge->store->env, DB_RECORD_COPIES, bytes_of(lowest, sizeof lowest), &key, &value) == STATUS_OK;
+    switch (env_seek(merge->store->env, DB_RECORD_COPIES, bytes_of(lowest, sizeof lowest), &key, &value)) {
+    case READ_FOUND: return true;
+    case READ_NONE:
+    case READ_UNKNOWN: break;
+    }
+    return false;
 }
 
 static status_t merge_gather_one(merge_t *merge, bytes_t key) {
@@ -141,42 +146,50 @@ static status_t merge_gather_one(merge_t *merge, bytes_t key) {
 }
 
 /* Gathers the records of which LMDB hides the texts, in an order of its own: its keys are put in order with the
- * overlay's. There are few such records. STATUS_CORRUPT: some do not open, so their keys are not known. */
-static status_t merge_gather_hidden(merge_t *merge, store_db_t db) {
+ * overlay's. There are few such records. LIST_LACKS: some do not open, so their keys are not known. */
+static list_outcome_t merge_gather_hidden(merge_t *merge, store_db_t db) {
     bytes_t kind = bytes_of(merge->prefix.at, 1);
     bytes_t key = BYTES_NONE;
     bytes_t value = BYTES_NONE;
-    bool closed = false;
-    status_t status = env_seek(merge->store->env, db, kind, &key, &value);
-    while (status == STATUS_OK && bytes_starts(key, kind)) {
+    list_outcome_t gathered = LIST_WHOLE;
+    read_outcome_t outcome = env_seek(merge->store->env, db, kind, &key, &value);
+    while (read_goes_on(outcome) && bytes_starts(key, kind)) {
         if (value.size == 0) {
             store_corrupt(merge->store, NULL, 0, 0, "a stored record");
-            closed = true;
-        } else {
-            status = merge_gather_one(merge, key);
+            gathered = LIST_LACKS;
+        } else if (merge_gather_one(merge, key) != STATUS_OK) {
+            return LIST_UNKNOWN;
         }
-        status = status == STATUS_OK ? env_next(merge->store->env, db, BYTES_NONE, &key, &value) : status;
+        outcome = env_next(merge->store->env, db, BYTES_NONE, &key, &value);
     }
-    if (status != STATUS_OK && status != STATUS_NOT_FOUND) {
-        return status;
-    }
-    return closed ? STATUS_CORRUPT : STATUS_OK;
+    return read_known(outcome) == STATUS_OK ? gathered : LIST_UNKNOWN;
 }
 
 /* What one side does not give, the other one may. */
-static status_t merge_gather_both(merge_t *merge) {
-    status_t status = merge_gather_hidden(merge, DB_RECORDS);
-    if (status != STATUS_OK && status != STATUS_NO_MEMORY && merge_has_copies(merge)) {
-        status_t copies = merge_gather_hidden(merge, DB_RECORD_COPIES);
-        status = copies == STATUS_OK || status_unknown(status) ? copies : status;
+static list_outcome_t merge_gather_both(merge_t *merge) {
+    list_outcome_t first = merge_gather_hidden(merge, DB_RECORDS);
+    switch (first) {
+    case LIST_WHOLE: return first;
+    case LIST_LACKS:
+    case LIST_UNKNOWN: break;
     }
-    merge->lost = status == STATUS_CORRUPT;
-    return merge->lost ? STATUS_OK : status;
+    list_outcome_t copies = merge_has_copies(merge) ? merge_gather_hidden(merge, DB_RECORD_COPIES) : LIST_UNKNOWN;
+    switch (copies) {
+    case LIST_WHOLE:
+    case LIST_LACKS: return copies;
+    case LIST_UNKNOWN: break;
+    }
+    return first;
 }
 
 static status_t merge_gather(merge_t *merge) {
     const newcomers_t *ops = &merge->store->record_ops;
-    status_t status = merge->hidden ? merge_gather_both(merge) : STATUS_OK;
+    status_t status = STATUS_OK;
+    switch (merge->hidden ? merge_gather_both(merge) : LIST_WHOLE) {
+    case LIST_UNKNOWN: return STATUS_IO;
+    case LIST_LACKS: merge->lost = true; break;
+    case LIST_WHOLE: break;
+    }
     for (int half = 0; half < HALVES; half++) {
         for (uint64_t i = 0; status == STATUS_OK && i < ops->half[half].count; i++) {
             batch_op_t op;
@@ -190,57 +203,82 @@ static status_t merge_gather(merge_t *merge) {
     return status;
 }
 
-static void merge_lmdb_take(merge_t *merge, status_t status, bytes_t key) {
-    merge->lmdb_status = status == STATUS_OK && !bytes_starts(key, merge->prefix) ? STATUS_NOT_FOUND : status;
+static void merge_lmdb_take(merge_t *merge, read_outcome_t outcome, bytes_t key) {
+    merge->lmdb_outcome = outcome;
+    switch (outcome) {
+    case READ_NONE:
+    case READ_UNKNOWN: break;
+    case READ_FOUND: merge->lmdb_outcome = bytes_starts(key, merge->prefix) ? READ_FOUND : READ_NONE; break;
+    }
     merge->lmdb = key;
 }
 
 /* A page of the records cannot be read: from `from` on their copies are walked, which have the same keys. */
-static status_t merge_turn_to_copies(merge_t *merge, bytes_t from, status_t unknown, bytes_t *key) {
+static read_outcome_t merge_turn_to_copies(merge_t *merge, bytes_t from, bytes_t *key) {
     bytes_t value = BYTES_NONE;
-    if (!merge_has_copies(merge)) {
-        return unknown;
+    if (merge->db == DB_RECORD_COPIES || !merge_has_copies(merge)) {
+        return READ_UNKNOWN;
     }
     merge->db = DB_RECORD_COPIES;
     return env_seek(merge->store->env, merge->db, from, key, &value);
 }
 
-static void merge_lmdb_step(merge_t *merge) {
-    env_t *env = merge->store->env;
-    bytes_t key = BYTES_NONE;
+/* The next one behind `last`, or that one. */
+static read_outcome_t merge_next_or_same(merge_t *merge, bytes_t last, bytes_t *key) {
     bytes_t value = BYTES_NONE;
-    status_t status = env_next(env, merge->db, BYTES_NONE, &key, &value);
-    if (status_unknown(status) && merge->db == DB_RECORDS) {
-        status = merge_turn_to_copies(merge, merge->lmdb, status, &key);
-        if (status == STATUS_OK && bytes_equal(key, merge->lmdb)) {
-            status = env_next(env, merge->db, BYTES_NONE, &key, &value);
-        }
+    read_outcome_t outcome = env_next(merge->store->env, merge->db, BYTES_NONE, key, &value);
+    switch (outcome) {
+    case READ_FOUND:
+    case READ_NONE: return outcome;
+    case READ_UNKNOWN: break;
     }
-    merge_lmdb_take(merge, status, key);
+    return merge_turn_to_copies(merge, last, key);
+}
+
+static void merge_lmdb_step(merge_t *merge) {
+    bytes_t key = BYTES_NONE;
+    read_outcome_t outcome = merge_next_or_same(merge, merge->lmdb, &key);
+    if (key.size > 0 && bytes_equal(key, merge->lmdb)) {
+        outcome = merge_next_or_same(merge, merge->lmdb, &key);
+    }
+    merge_lmdb_take(merge, outcome, key);
 }
 
 static void lmdb_begin(merge_t *merge, bytes_t after) {
     bytes_t key = BYTES_NONE;
     bytes_t value = BYTES_NONE;
     if (merge->hidden) {
-        merge->lmdb_status = STATUS_NOT_FOUND;
+        merge->lmdb_outcome = READ_NONE;
         return;
     }
     bytes_t from = bytes_compare(after, merge->prefix) > 0 ? after : merge->prefix;
-    status_t status = env_seek(merge->store->env, merge->db, from, &key, &value);
-    status = status_unknown(status) ? merge_turn_to_copies(merge, from, status, &key) : status;
-    merge_lmdb_take(merge, status, key);
-    if (merge->lmdb_status == STATUS_OK && bytes_compare(key, after) <= 0) {
+    read_outcome_t outcome = env_seek(merge->store->env, merge->db, from, &key, &value);
+    switch (outcome) {
+    case READ_FOUND:
+    case READ_NONE: break;
+    case READ_UNKNOWN: outcome = merge_turn_to_copies(merge, from, &key); break;
+    }
+    merge_lmdb_take(merge, outcome, key);
+    switch (merge->lmdb_outcome) {
+    case READ_NONE:
+    case READ_UNKNOWN: return;
+    case READ_FOUND: break;
+    }
+    if (bytes_compare(key, after) <= 0) {
         merge_lmdb_step(merge);
     }
 }
 
-/* STATUS_NOT_FOUND: there is none. */
-static status_t merge_next(merge_t *merge, bytes_t *key) {
+static read_outcome_t merge_next(merge_t *merge, bytes_t *key) {
     bool recent = merge->recent_at < merge->recent_count;
-    bool stored = merge->lmdb_status == STATUS_OK;
-    if (status_unknown(merge->lmdb_status) || (!recent && !stored)) {
-        return merge->lmdb_status;
+    bool stored = false;
+    switch (merge->lmdb_outcome) {
+    case READ_UNKNOWN: return READ_UNKNOWN;
+    case READ_NONE: break;
+    case READ_FOUND: stored = true; break;
+    }
+    if (!recent && !stored) {
+        return READ_NONE;
     }
     int order = !recent ? 1 : !stored ? -1 : bytes_compare(merge->recent[merge->recent_at], merge->lmdb);
     *key = order <= 0 ? merge->recent[merge->recent_at] : merge->lmdb;
@@ -250,7 +288,7 @@ static status_t merge_next(merge_t *merge, bytes_t *key) {
     if (order >= 0) {
         merge_lmdb_step(merge);
     }
-    return STATUS_OK;
+    return READ_FOUND;
 }
 
 /* A record fails its checksum in both places, or under a key that only the damage made: then its own key is behind
@@ -278,13 +316,10 @@ static list_outcome_t merge_visit(merge_t *merge) {
     const record_visit_t *visit = &merge->visit;
     bytes_t last = merge->after;
     bytes_t key;
-    status_t status;
+    read_outcome_t outcome = READ_NONE;
     bool goes_on = true;
-    while (goes_on && (status = merge_next(merge, &key)) != STATUS_NOT_FOUND) {
+    while (goes_on && read_goes_on(outcome = merge_next(merge, &key))) {
         bytes_t value = BYTES_NONE;
-        if (status != STATUS_OK) {
-            return LIST_UNKNOWN;
-        }
         bool again = false;
         switch (overlay_get(merge->store, DB_RECORDS, key, &value)) {
         case ENTRY_UNKNOWN: return LIST_UNKNOWN;
@@ -296,6 +331,9 @@ static list_outcome_t merge_visit(merge_t *merge) {
         case ENTRY_FOUND: goes_on = visit->found(visit->context, bytes_of(key.at + 1, key.size - 1), value); break;
         }
         last = again ? last : key;
+    }
+    if (read_known(outcome) != STATUS_OK) {
+        return LIST_UNKNOWN;
     }
     return merge->lost ? LIST_LACKS : LIST_WHOLE;
 }

@@ -51,8 +51,12 @@ static bool record_changed(store_stream_t *stream, uint64_t seq, int64_t due) {
     store_key_t key;
     bytes_t value = BYTES_NONE;
     record_key(&key, stream, seq);
-    status_t status = overlay_find(stream->store, DB_RECORDS, key_bytes(&key), &value);
-    return status == STATUS_NOT_FOUND || (status == STATUS_OK && (int64_t)load_be64(value.at) != due);
+    switch (overlay_find(stream->store, DB_RECORDS, key_bytes(&key), &value)) {
+    case WORD_PUT: return (int64_t)load_be64(value.at) != due;
+    case WORD_REMOVED: return true;
+    case WORD_NONE: break;
+    }
+    return false;
 }
 
 static void write_at(store_stream_t *stream, uint64_t seq, int64_t due, int64_t due_ts) {
@@ -104,11 +108,17 @@ void schedules_forget(store_stream_t *stream) {
 
 status_t store_schedule(store_stream_t *stream, uint64_t seq, int64_t due_ts, moment_t now) {
     message_row_t found;
-    status_t status = entry_status(message_judge(message_find(stream, seq, false, &found), &found));
-    if (status != STATUS_OK || (found.message.flags & MESSAGE_SCHEDULE) == 0) {
-        return status == STATUS_OK ? STATUS_NOT_FOUND : status;
+    bool there = false;
+    switch (message_judge(message_find(stream, seq, false, &found), &found)) {
+    case ENTRY_UNKNOWN: return STATUS_IO;
+    case ENTRY_DAMAGED: return STATUS_CORRUPT;
+    case ENTRY_NONE: break;
+    case ENTRY_FOUND: there = (found.message.flags & MESSAGE_SCHEDULE) != 0; break;
     }
-    status = notes_reserve(stream, 0, 0, 1);
+    if (!there) {
+        return STATUS_OK;
+    }
+    status_t status = notes_reserve(stream, 0, 0, 1);
     if (status != STATUS_OK) {
         return status;
     }

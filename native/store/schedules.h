@@ -7,7 +7,7 @@
 #include "store/store.h"
 
 /* Only from inside the hook `due`, for that message: the schedule's next time, as wall ns. Waits for as long as lies
- * between now and then, whatever the wall clock does meanwhile. STATUS_NOT_FOUND: the message is gone. */
+ * between now and then, whatever the wall clock does meanwhile. A message that a limit took meanwhile gets none. */
 LEAF_MUST_USE status_t store_schedule(store_stream_t *stream, uint64_t seq, int64_t due_ts, moment_t now);
 /* The same from anywhere else. STATUS_FULL: no room, later */
 LEAF_MUST_USE status_t store_schedule_again(store_stream_t *stream, uint64_t seq, int64_t due_ts, moment_t now);

@@ -140,8 +140,7 @@ const stream_config_t *store_stream_config(const store_stream_t *stream);
 /* Counters now (open batch included). deleted_count and subjects are exact. */
 void store_stream_state(const store_stream_t *stream, stream_state_t *out);
 uint64_t store_stream_bytes(const store_stream_t *stream); /* of these; never reads the disk */
-/* Is first_seq that of the first message? When that one goes and very many behind it are deleted, the next one is
- * looked for in steps, by the next ticks. */
+/* Is first_seq that of the first message? Behind very many deleted ones the next is looked for in steps, by ticks. */
 bool store_first_settled(const store_stream_t *stream);
 uint64_t store_stream_visible(const store_stream_t *stream); /* last sequence that is durable, or applied of a log */
 void store_stream_set_owner(store_stream_t *stream, void *owner); /* plane's pointer back */
@@ -149,8 +148,9 @@ void *store_stream_owner(const store_stream_t *stream);
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
 
-/* STATUS_NOT_FOUND; STATUS_FULL: no room, later; STATUS_AGAIN: it takes further turns, to be called again */
+/* STATUS_NOT_FOUND (any: fine); STATUS_FULL: no room, later; STATUS_AGAIN: it is to be called again */
 LEAF_MUST_USE status_t store_delete(store_stream_t *stream, uint64_t seq);
+LEAF_MUST_USE status_t store_delete_any(store_stream_t *stream, uint64_t seq);
 /* A purge, begun with zeros behind `keep`. It takes what is there at its first step; with `keep`, what is older than
  * the newest `keep` at its last. */
 typedef struct store_purge {

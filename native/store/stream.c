@@ -83,7 +83,7 @@ status_t store_stream_unused(store_t *store, uint32_t id) {
     }
     /* The page with the state may be lost, too: what counts are messages. */
     key_message(&key, id, 0);
-    switch (read_outcome(env_seek(store->env, DB_MESSAGES, key_bytes(&key), &found, &value))) {
+    switch (env_seek(store->env, DB_MESSAGES, key_bytes(&key), &found, &value)) {
     case READ_UNKNOWN: return STATUS_IO;
     case READ_NONE: return STATUS_OK;
     case READ_FOUND: break;

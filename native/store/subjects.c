@@ -22,8 +22,11 @@ static read_outcome_t head_value(store_stream_t *stream, bytes_t key, bytes_t *v
     store_key_t room;
     if (LEAF_UNLIKELY(recount_runs(stream))
         && recount_is_of(stream, env_stored_key(stream->store->env, DB_HEADS, key, &room))) {
-        status_t newer = overlay_find(stream->store, DB_HEADS, key, value);
-        return newer == STATUS_AGAIN ? READ_UNKNOWN : read_outcome(newer);
+        switch (overlay_find(stream->store, DB_HEADS, key, value)) {
+        case WORD_PUT: return READ_FOUND;
+        case WORD_REMOVED: return READ_NONE;
+        case WORD_NONE: return READ_UNKNOWN;
+        }
     }
     switch (overlay_get(stream->store, DB_HEADS, key, value)) {
     case ENTRY_FOUND: return READ_FOUND;

@@ -42,8 +42,8 @@ static status_t take_out(store_stream_t *stream, taking_t *taking, uint64_t upto
             taking->clean_seq = seq;
             continue;
         }
-        status_t status = store_delete(stream, seq);
-        if (status != STATUS_OK && status != STATUS_NOT_FOUND) {
+        status_t status = store_delete_any(stream, seq);
+        if (status != STATUS_OK) {
             return status == STATUS_FULL ? STATUS_AGAIN : status;
         }
         taking->clean_seq = seq;

@@ -53,7 +53,7 @@ struct store_walk {
     branch_t *branches; /* a heap by rank */
     uint64_t branch_count;
     uint64_t branch_capacity;
-    status_t lmdb; /* STATUS_OK: the cursor stands on `lmdb_key`; STATUS_NOT_FOUND: it is at its end */
+    read_outcome_t lmdb; /* READ_FOUND: the cursor stands on `lmdb_key`; READ_NONE: it is at its end */
     bytes_t lmdb_key;
     bytes_t lmdb_value;
     rank_t lmdb_rank;
@@ -239,32 +239,31 @@ static status_t open_branches(store_walk_t *walk) {
 /* ---- LMDB -------------------------------------------------------------------------------------------------------- */
 
 /* The subject of a record that cannot be read as a head: its key has it, or the overlay, under that key; what the
- * record itself says is not asked. Else it is alarmed, and counted again. STATUS_NOT_FOUND: there is none. */
-static status_t subject_unreadable(const store_walk_t *walk, bytes_t stored, bytes_t *subject) {
+ * record itself says is not asked. Else it is alarmed, and counted again. */
+static read_outcome_t subject_unreadable(const store_walk_t *walk, bytes_t stored, bytes_t *subject) {
     store_stream_t *stream = walk->stream;
     bytes_t plain = env_hides(stream->store->env) ? BYTES_NONE : stored;
     bytes_t newer = BYTES_NONE;
     head_t head;
     if (env_hides(stream->store->env) && recount_key(stream, stored, &plain) && plain.size == 0) {
-        return STATUS_NOT_FOUND; /* no message has such a subject */
+        return READ_NONE; /* no message has such a subject */
     }
-    status_t status = plain.size > 0 ? overlay_find(stream->store, DB_HEADS, plain, &newer) : STATUS_AGAIN;
-    if (status == STATUS_OK) {
-        bytes_t whole = bytes_of(newer.at - VALUE_CRC_SIZE, newer.size + VALUE_CRC_SIZE);
-        return head_read(plain, whole, subject, &head) ? STATUS_OK : STATUS_IO;
+    switch (plain.size > 0 ? overlay_find(stream->store, DB_HEADS, plain, &newer) : WORD_NONE) {
+    case WORD_REMOVED: return READ_NONE;
+    case WORD_PUT:
+        newer = bytes_of(newer.at - VALUE_CRC_SIZE, newer.size + VALUE_CRC_SIZE);
+        return head_read(plain, newer, subject, &head) ? READ_FOUND : READ_UNKNOWN;
+    case WORD_NONE: break;
     }
-    if (status == STATUS_AGAIN && plain.size > 0 && plain.size < 4 + KEY_TEXT_MAX) {
+    if (plain.size > 0 && plain.size < 4 + KEY_TEXT_MAX) {
         *subject = bytes_of(plain.at + 4, plain.size - 4);
-        return STATUS_OK;
+        return READ_FOUND;
     }
-    if (status == STATUS_AGAIN) {
-        if (!recount_is_of(stream, stored)) {
-            store_corrupt(stream->store, stream, stream->id, 0, "an index entry");
-        }
-        recount_begin(stream, stored, plain);
-        return STATUS_IO;
+    if (!recount_is_of(stream, stored)) {
+        store_corrupt(stream->store, stream, stream->id, 0, "an index entry");
     }
-    return status;
+    recount_begin(stream, stored, plain);
+    return READ_UNKNOWN;
 }
 
 /* Was it passed by the slice before? Its place in the order is known, whatever it says. */
@@ -274,52 +273,59 @@ static bool lies_behind(const store_walk_t *walk, bytes_t stored) {
 
 /* The first record behind those of the walk. Damage may have made its key of one of them: then they are not known to be
  * all before that one is found. */
-static status_t walk_edge(const store_walk_t *walk, bytes_t key, bytes_t value) {
+static read_outcome_t walk_edge(const store_walk_t *walk, bytes_t key, bytes_t value) {
     store_stream_t *stream = walk->stream;
     bool hides = env_hides(stream->store->env);
     bytes_t newer = BYTES_NONE;
     bytes_t plain = BYTES_NONE;
-    if (LEAF_LIKELY(value_sound(key, value)) || (recount_key(stream, key, &plain) && plain.size == 0)
-        || (!hides && overlay_find(stream->store, DB_HEADS, key, &newer) != STATUS_AGAIN)) {
-        return STATUS_NOT_FOUND;
+    if (LEAF_LIKELY(value_sound(key, value)) || (recount_key(stream, key, &plain) && plain.size == 0)) {
+        return READ_NONE;
+    }
+    switch (hides ? WORD_NONE : overlay_find(stream->store, DB_HEADS, key, &newer)) {
+    case WORD_PUT:
+    case WORD_REMOVED: return READ_NONE;
+    case WORD_NONE: break;
     }
     if (!recount_is_of(stream, key)) {
         store_corrupt(stream->store, stream, stream->id, 0, "an index entry");
     }
     bool own = !hides && key.size >= 4 && load_be32(key.at) == stream->id;
     recount_begin(stream, key, own ? key : BYTES_NONE);
-    return STATUS_IO;
+    return READ_UNKNOWN;
 }
 
 /* Takes in what the cursor stands on. Where that cannot be read as a head, the walk goes no farther than to there until
  * the subject is known. */
-static void walk_lmdb_take(store_walk_t *walk, status_t status, bytes_t key, bytes_t value) {
-    while (status == STATUS_OK && key.size >= 4 && load_be32(key.at) == walk->stream->id) {
+static void walk_lmdb_take(store_walk_t *walk, read_outcome_t outcome, bytes_t key, bytes_t value) {
+    while (read_goes_on(outcome) && key.size >= 4 && load_be32(key.at) == walk->stream->id) {
         bytes_t subject = BYTES_NONE;
         bool is_head = head_read(key, value, &subject, &walk->lmdb_head);
-        if (!is_head && !lies_behind(walk, key)) {
-            status = subject_unreadable(walk, key, &subject);
+        if (!is_head && !lies_behind(walk, key) && read_known(subject_unreadable(walk, key, &subject)) != STATUS_OK) {
+            walk->lmdb = READ_UNKNOWN;
+            return;
         }
-        if (status_unknown(status)) {
-            break;
-        }
-        if (is_head || (status == STATUS_OK && subject.size > 0)) {
+        if (is_head || subject.size > 0) {
             walk->lmdb_rank = rank_of(walk->stream, subject);
-            walk->lmdb = bytes_starts(subject, walk->prefix) ? STATUS_OK : walk_edge(walk, key, value);
+            walk->lmdb = bytes_starts(subject, walk->prefix) ? READ_FOUND : walk_edge(walk, key, value);
             walk->lmdb_key = key;
             walk->lmdb_value = is_head ? value : BYTES_NONE; /* whose checksum holds for nobody */
             return;
         }
-        status = env_next(walk->stream->store->env, DB_HEADS, BYTES_NONE, &key, &value);
+        outcome = env_next(walk->stream->store->env, DB_HEADS, BYTES_NONE, &key, &value);
     }
-    walk->lmdb = status == STATUS_OK ? walk_edge(walk, key, value) : status;
+    walk->lmdb = outcome;
+    switch (outcome) {
+    case READ_NONE:
+    case READ_UNKNOWN: break;
+    case READ_FOUND: walk->lmdb = walk_edge(walk, key, value); break;
+    }
 }
 
 static void lmdb_next(store_walk_t *walk) {
     bytes_t key = BYTES_NONE;
     bytes_t value = BYTES_NONE;
-    status_t status = env_next(walk->stream->store->env, DB_HEADS, BYTES_NONE, &key, &value);
-    walk_lmdb_take(walk, status, key, value);
+    read_outcome_t outcome = env_next(walk->stream->store->env, DB_HEADS, BYTES_NONE, &key, &value);
+    walk_lmdb_take(walk, outcome, key, value);
 }
 
 /* All heads that the stream had have gone, and LMDB does not know it yet: those that came since are newcomers. */
@@ -331,7 +337,7 @@ static bool lmdb_is_behind(const store_stream_t *stream) {
 }
 
 static void lmdb_open(store_walk_t *walk) {
-    walk->lmdb = STATUS_NOT_FOUND;
+    walk->lmdb = READ_NONE;
     if (lmdb_is_behind(walk->stream)) {
         return;
     }
@@ -343,9 +349,9 @@ static void lmdb_open(store_walk_t *walk) {
     }
     bytes_t key = BYTES_NONE;
     bytes_t value = BYTES_NONE;
-    status_t status = env_seek(walk->stream->store->env, DB_HEADS, key_bytes(&wanted), &key, &value);
-    walk_lmdb_take(walk, status, key, value);
-    while (walk->lmdb == STATUS_OK && !lies_ahead(walk, &walk->lmdb_rank)) {
+    read_outcome_t outcome = env_seek(walk->stream->store->env, DB_HEADS, key_bytes(&wanted), &key, &value);
+    walk_lmdb_take(walk, outcome, key, value);
+    while (read_goes_on(walk->lmdb) && !lies_ahead(walk, &walk->lmdb_rank)) {
         lmdb_next(walk);
     }
 }
@@ -359,20 +365,30 @@ static read_outcome_t walk_subject_lives(const store_walk_t *walk, bytes_t subje
     if (head_cached(stream, subject, head, &cached)) {
         return cached;
     }
-    if (from_lmdb && overlay_find(stream->store, DB_HEADS, walk->lmdb_key, &value) == STATUS_AGAIN
-        && value_sound(walk->lmdb_key, walk->lmdb_value)) {
-        *head = walk->lmdb_head;
-        return head->count > 0 ? READ_FOUND : READ_NONE;
+    bool counts = false;
+    switch (from_lmdb ? overlay_find(stream->store, DB_HEADS, walk->lmdb_key, &value) : WORD_PUT) {
+    case WORD_PUT:
+    case WORD_REMOVED: break;
+    case WORD_NONE: counts = value_sound(walk->lmdb_key, walk->lmdb_value); break;
     }
-    return head_peek(stream, subject, head);
+    if (!counts) {
+        return head_peek(stream, subject, head);
+    }
+    *head = walk->lmdb_head;
+    return head->count > 0 ? READ_FOUND : READ_NONE;
 }
 
-/* The next one in the order, off the heap and the cursor. STATUS_NOT_FOUND: there is none. */
-static status_t walk_examine(store_walk_t *walk, rank_t *rank, bool *alive, head_t *head) {
+/* The next one in the order, off the heap and the cursor. */
+static read_outcome_t walk_examine(store_walk_t *walk, rank_t *rank, bool *alive, head_t *head) {
     bool in_overlay = walk->branch_count > 0;
-    bool in_lmdb = walk->lmdb == STATUS_OK;
-    if (status_unknown(walk->lmdb) || (!in_overlay && !in_lmdb)) {
-        return walk->lmdb;
+    bool in_lmdb = false;
+    switch (walk->lmdb) {
+    case READ_UNKNOWN: return READ_UNKNOWN;
+    case READ_NONE: break;
+    case READ_FOUND: in_lmdb = true; break;
+    }
+    if (!in_overlay && !in_lmdb) {
+        return READ_NONE;
     }
     int order = !in_overlay ? 1 : !in_lmdb ? -1 : rank_compare(&walk->branches[0].rank, &walk->lmdb_rank);
     rank_t next = order <= 0 ? walk->branches[0].rank : walk->lmdb_rank;
@@ -380,7 +396,7 @@ static status_t walk_examine(store_walk_t *walk, rank_t *rank, bool *alive, head
     *alive = false;
     read_outcome_t outcome = wanted ? walk_subject_lives(walk, next.subject, order >= 0, head) : READ_NONE;
     switch (outcome) {
-    case READ_UNKNOWN: return STATUS_IO;
+    case READ_UNKNOWN: return READ_UNKNOWN;
     case READ_NONE: break;
     case READ_FOUND: *alive = true; break;
     }
@@ -391,7 +407,7 @@ static status_t walk_examine(store_walk_t *walk, rank_t *rank, bool *alive, head
     if (order >= 0) {
         lmdb_next(walk);
     }
-    return STATUS_OK;
+    return READ_FOUND;
 }
 
 step_outcome_t store_walk_step(store_walk_t *walk, uint32_t budget, subject_visit_t visit, void *context) {
@@ -412,8 +428,7 @@ step_outcome_t store_walk_step(store_walk_t *walk, uint32_t budget, subject_visi
     if (!sort_runs(walk->stream)) {
         return STEP_MORE;
     }
-    status_t status = open_branches(walk);
-    if (status != STATUS_OK) {
+    if (open_branches(walk) != STATUS_OK) {
         store_note_unknown(walk->stream->store);
         return STEP_UNKNOWN;
     }
@@ -421,19 +436,21 @@ step_outcome_t store_walk_step(store_walk_t *walk, uint32_t budget, subject_visi
     rank_t rank = {0};
     bool alive;
     uint32_t examined = 0;
-    while (examined < budget && (status = walk_examine(walk, &rank, &alive, &head)) == STATUS_OK) {
+    read_outcome_t outcome = READ_FOUND;
+    while (!walk->over && examined < budget && read_goes_on(outcome = walk_examine(walk, &rank, &alive, &head))) {
         examined++;
-        if (alive && !visit(context, rank.subject, head.count, head.last)) {
-            status = STATUS_NOT_FOUND;
-            break;
-        }
+        walk->over = alive && !visit(context, rank.subject, head.count, head.last);
     }
-    if (status == STATUS_NOT_FOUND) {
-        walk->over = true;
-    } else if (examined > 0) {
+    step_outcome_t step = STEP_MORE;
+    switch (outcome) {
+    case READ_UNKNOWN: step = STEP_UNKNOWN; break;
+    case READ_NONE: walk->over = true; break;
+    case READ_FOUND: break;
+    }
+    if (!walk->over && examined > 0) {
         walk_remember(walk, &rank);
     }
-    return step_outcome(status);
+    return walk->over ? STEP_OVER : step;
 }
 
 store_walk_t *store_walk_open(store_stream_t *stream, bytes_t pattern) {

@@ -150,8 +150,9 @@ static void walk(trees_t *trees, page_db_t db, bool back) {
     tree_cursor_t cursor = {0};
     tree_entry_t entry;
     bool any = false;
-    status_t status = back ? tree_last(trees, db, &cursor, &entry) : tree_seek(trees, db, BYTES_NONE, &cursor, &entry);
-    for (unsigned i = 0; status == STATUS_OK && i < STEPS; i++) {
+    read_outcome_t outcome =
+        back ? tree_last(trees, db, &cursor, &entry) : tree_seek(trees, db, BYTES_NONE, &cursor, &entry);
+    for (unsigned i = 0; outcome == READ_FOUND && i < STEPS; i++) {
         read_bytes(entry.key);
         read_bytes(entry.value);
         check(entry.key.size <= KEY_MAX);
@@ -160,9 +161,8 @@ static void walk(trees_t *trees, page_db_t db, bool back) {
         any = true;
         last.size = entry.key.size;
         memcpy(last.at, entry.key.at, entry.key.size);
-        status = tree_step(trees, &cursor, back, &entry);
+        outcome = tree_step(trees, &cursor, back, &entry);
     }
-    check(status == STATUS_OK || status == STATUS_NOT_FOUND || status == STATUS_IO);
 }
 
 static void read_database(trees_t *trees, const char *name) {
@@ -170,7 +170,7 @@ static void read_database(trees_t *trees, const char *name) {
     uint64_t large;
     bytes_t value;
     page_bounds_t span = {0};
-    if (trees_find(trees, name, &db, &large) != STATUS_OK) {
+    if (trees_find(trees, name, &db, &large) != READ_FOUND) {
         return;
     }
     walk(trees, db, false);
@@ -178,7 +178,7 @@ static void read_database(trees_t *trees, const char *name) {
     for (uint64_t seq = 1; seq < 3 * (uint64_t)MESSAGES; seq += 31) {
         store_key_t key;
         key_message(&key, 1, seq);
-        if (tree_get(trees, db, key_bytes(&key), &value) == STATUS_OK) {
+        if (tree_get(trees, db, key_bytes(&key), &value) == READ_FOUND) {
             read_bytes(value);
         }
         (void)!tree_judge(trees, db, key_bytes(&key), &span);

@@ -70,25 +70,28 @@ FAILING_LMDB(mdb_cursor_get, (MDB_cursor * cursor, MDB_val *key, MDB_val *value,
 FAILING_LMDB(mdb_txn_begin, (MDB_env * env, MDB_txn *parent, unsigned flags, MDB_txn **txn), env, parent, flags, txn)
 
 /* The linker brings the calls of trees here. */
-#define FAILING_TREE(name, failed, parameters, ...)                                                                    \
-    status_t __real_##name parameters;                                                                                 \
-    status_t __wrap_##name parameters;                                                                                 \
-    status_t __wrap_##name parameters {                                                                                \
+#define FAILING_TREE(type, unknown, name, failed, parameters, ...)                                                     \
+    type __real_##name parameters;                                                                                     \
+    type __wrap_##name parameters;                                                                                     \
+    type __wrap_##name parameters {                                                                                    \
         if (failing_read()) {                                                                                          \
             failed;                                                                                                    \
-            return atomic_load(&failing_reads_error) == ENOMEM ? STATUS_NO_MEMORY : STATUS_IO;                         \
+            return unknown;                                                                                            \
         }                                                                                                              \
         return __real_##name(__VA_ARGS__);                                                                             \
     }
+#define FAILING_LOOK(name, failed, parameters, ...)                                                                    \
+    FAILING_TREE(read_outcome_t, READ_UNKNOWN, name, failed, parameters, __VA_ARGS__)
 
-FAILING_TREE(trees_renew, , (trees_t * trees, uint64_t commit), trees, commit)
-FAILING_TREE(tree_get, , (trees_t * trees, page_db_t db, bytes_t key, bytes_t *value), trees, db, key, value)
-FAILING_TREE(tree_seek, cursor->depth = 0,
+FAILING_TREE(status_t, atomic_load(&failing_reads_error) == ENOMEM ? STATUS_NO_MEMORY : STATUS_IO, trees_renew, ,
+             (trees_t * trees, uint64_t commit), trees, commit)
+FAILING_LOOK(tree_get, , (trees_t * trees, page_db_t db, bytes_t key, bytes_t *value), trees, db, key, value)
+FAILING_LOOK(tree_seek, cursor->depth = 0,
              (trees_t * trees, page_db_t db, bytes_t key, tree_cursor_t *cursor, tree_entry_t *found), trees, db, key,
              cursor, found)
-FAILING_TREE(tree_last, cursor->depth = 0, (trees_t * trees, page_db_t db, tree_cursor_t *cursor, tree_entry_t *found),
+FAILING_LOOK(tree_last, cursor->depth = 0, (trees_t * trees, page_db_t db, tree_cursor_t *cursor, tree_entry_t *found),
              trees, db, cursor, found)
-FAILING_TREE(tree_step, cursor->depth = 0, (trees_t * trees, tree_cursor_t *cursor, bool back, tree_entry_t *found),
+FAILING_LOOK(tree_step, cursor->depth = 0, (trees_t * trees, tree_cursor_t *cursor, bool back, tree_entry_t *found),
              trees, cursor, back, found)
 
 #endif

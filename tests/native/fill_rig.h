@@ -107,10 +107,10 @@ static inline off_t page_of(uint64_t seq, uint32_t above) {
     CHECK_EQ_I64(STATUS_OK, trees_open(&trees, fd, 64 << 20));
     uint64_t newest = metas[0].commit > metas[1].commit ? metas[0].commit : metas[1].commit;
     CHECK_EQ_I64(STATUS_OK, trees_renew(&trees, newest));
-    CHECK_EQ_I64(STATUS_OK, trees_find(&trees, "m00000001", &db, &large));
+    CHECK_EQ_I64(READ_FOUND, trees_find(&trees, "m00000001", &db, &large));
     key_message(&key, 1, seq);
     stored = key;
-    CHECK_EQ_I64(STATUS_OK, tree_seek(&trees, db, key_bytes(&stored), &cursor, &entry));
+    CHECK_EQ_I64(READ_FOUND, tree_seek(&trees, db, key_bytes(&stored), &cursor, &entry));
     CHECK(cursor.depth > above);
     off_t at = (off_t)page_word(cursor.page[cursor.depth - 1 - above]) * 4096;
     trees_close(&trees);

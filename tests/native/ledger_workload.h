@@ -32,7 +32,7 @@ static status_t sum_entry(void *context, const ledger_entry_t *entry) {
 
 static void sum_promise(ledger_picture_t *picture) {
     ledger_promise_t promise;
-    CHECK_EQ_I64(LEDGER_FOUND, store_ledger_promised(ledger, &promise));
+    CHECK_EQ_I64(READ_FOUND, store_ledger_promised(ledger, &promise));
     CHECK(!ledger->foreign);
     picture->floor = promise.floor;
     picture->term = promise.term;
@@ -55,7 +55,7 @@ static ledger_picture_t take_ledger(void) {
     ledger_picture_t picture = {0};
     ledger_entry_t entry;
     for (uint64_t index = ledger != NULL ? ledger->floor + 1 : 1; ledger != NULL && index <= ledger->last; index++) {
-        CHECK_EQ_I64(LEDGER_FOUND, store_ledger_get(ledger, index, &entry));
+        CHECK_EQ_I64(READ_FOUND, store_ledger_get(ledger, index, &entry));
         (void)sum_entry(&picture, &entry);
     }
     if (ledger != NULL) {

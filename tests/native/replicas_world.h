@@ -128,10 +128,10 @@ static inline uint64_t digest_of(uint32_t at) {
         }
     }
     bytes_t value = BYTES_NONE; /* how far its source has come */
-    status_t status = entry_status(
-        store_record_get(world.node[at].rig.store, RECORD_SOURCE, bytes_of((const uint8_t *)"\0\0\0\1o", 5), &value));
-    CHECK(!status_unknown(status));
-    return (digest * 31 + (status == STATUS_OK ? hash_bytes(value.at, value.size) : 0)) | 1;
+    entry_outcome_t come =
+        store_record_get(world.node[at].rig.store, RECORD_SOURCE, bytes_of((const uint8_t *)"\0\0\0\1o", 5), &value);
+    CHECK(come != ENTRY_UNKNOWN);
+    return (digest * 31 + (come == ENTRY_FOUND ? hash_bytes(value.at, value.size) : 0)) | 1;
 }
 
 /* Of all that have applied what they know to be committed, and have nothing left to take out. */

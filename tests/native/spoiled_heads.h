@@ -21,15 +21,15 @@ static inline bool spoil_head(const rig_t *rig, bytes_t subject, uint32_t size) 
     CHECK_EQ_I64(STATUS_OK, env_open(rig->directory, 64 << 20, false, &env, reason, sizeof reason));
     env_seal(env, test_sealer());
     CHECK_EQ_I64(STATUS_OK, env_write_begin(env));
-    status_t found = env_write_get(env, DB_HEADS, key_bytes(&key), &value);
-    if (found == STATUS_OK) {
+    read_outcome_t found = env_write_get(env, DB_HEADS, key_bytes(&key), &value);
+    if (found == READ_FOUND) {
         bytes_t stored = env_stored_key(env, DB_HEADS, key_bytes(&key), &room);
         CHECK_EQ_I64(STATUS_OK, env_write_raw(env, DB_HEADS, stored, bytes_of(bytes, size)));
     }
-    CHECK(found == STATUS_OK || found == STATUS_NOT_FOUND);
+    CHECK(found != READ_UNKNOWN);
     CHECK_EQ_I64(STATUS_OK, env_write_commit(env));
     env_close(env);
-    return found == STATUS_OK;
+    return found == READ_FOUND;
 }
 
 #endif

@@ -79,9 +79,9 @@ static void what_was_removed_stays_removed(void) {
     for (uint32_t id = 1; id <= STREAMS; id++) {
         store_key_t key = key_of(id, 1);
         bytes_t value = BYTES_NONE;
-        CHECK_EQ_I64(id % 100 == 0 ? STATUS_OK : STATUS_NOT_FOUND, env_get(env, DB_HEADS, key_bytes(&key), &value));
+        CHECK_EQ_I64(id % 100 == 0 ? READ_FOUND : READ_NONE, env_get(env, DB_HEADS, key_bytes(&key), &value));
         CHECK(id % 100 != 0 || value.at[VALUE_CRC_SIZE] == 'y');
-        CHECK_EQ_I64(STATUS_OK, env_get(env, DB_EXPIRY, key_bytes(&key), &value));
+        CHECK_EQ_I64(READ_FOUND, env_get(env, DB_EXPIRY, key_bytes(&key), &value));
     }
     CHECK(pieces > 0);
     env_close(env);

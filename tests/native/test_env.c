@@ -51,7 +51,7 @@ static void expect(env_t *env, uint32_t stream, uint64_t seq, uint8_t mark) {
     store_key_t key;
     bytes_t found = BYTES_NONE;
     key_message(&key, stream, seq);
-    CHECK_EQ_I64(STATUS_OK, env_get(env, DB_MESSAGES, key_bytes(&key), &found));
+    CHECK_EQ_I64(READ_FOUND, env_get(env, DB_MESSAGES, key_bytes(&key), &found));
     CHECK_EQ_I64(SIZE, found.size);
     CHECK_EQ_I64(mark, found.at[SIZE - 1]);
 }
@@ -116,7 +116,7 @@ static void ranges_take_what_they_hold(void) {
         for (uint64_t seq = 1; seq <= COUNT; seq++) {
             bool gone = seq >= ranges[i].from && seq < ranges[i].to;
             key_message(&from, 4, seq);
-            CHECK_EQ_I64(gone ? STATUS_NOT_FOUND : STATUS_OK, env_get(env, DB_MESSAGES, key_bytes(&from), &found));
+            CHECK_EQ_I64(gone ? READ_NONE : READ_FOUND, env_get(env, DB_MESSAGES, key_bytes(&from), &found));
             expect(env, 5, seq, 1);
         }
         expect(env, 4, COUNT + 2, 9);

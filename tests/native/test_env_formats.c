@@ -54,7 +54,7 @@ static void record_damaged(void) {
     uint8_t value[STORE_FORMAT_SIZE];
     bytes_t before = BYTES_NONE;
     CHECK_EQ_I64(STATUS_OK, env_write_begin(env));
-    CHECK_EQ_I64(STATUS_OK, env_write_get(env, DB_META, name(), &before));
+    CHECK_EQ_I64(READ_FOUND, env_write_get(env, DB_META, name(), &before));
     CHECK_EQ_U64(sizeof value, before.size);
     memcpy(value, before.at, sizeof value);
     value[VALUE_CRC_SIZE + 1] ^= 0x40;
@@ -66,7 +66,7 @@ static void record_damaged(void) {
 static uint32_t formats_there(void) {
     bytes_t value = BYTES_NONE;
     CHECK_EQ_I64(STATUS_OK, env_renew(env));
-    CHECK_EQ_I64(STATUS_OK, env_get(env, DB_META, name(), &value));
+    CHECK_EQ_I64(READ_FOUND, env_get(env, DB_META, name(), &value));
     bool sound = value.size == STORE_FORMAT_SIZE && value_sound(name(), value);
     if (sound) {
         CHECK(memcmp(value.at + VALUE_CRC_SIZE + 4, id, STORE_ID_SIZE) == 0);

@@ -46,7 +46,7 @@ static void expect(env_t *env, uint32_t stream, uint64_t count) {
         store_key_t key;
         bytes_t found = BYTES_NONE;
         key_message(&key, stream, seq);
-        CHECK_EQ_I64(STATUS_OK, env_get(env, DB_MESSAGES, key_bytes(&key), &found));
+        CHECK_EQ_I64(READ_FOUND, env_get(env, DB_MESSAGES, key_bytes(&key), &found));
         CHECK_EQ_I64(SIZE, found.size);
         CHECK_EQ_I64(stream * UINT64_C(1000000) + seq, load_be64(found.at + SIZE - 8));
     }

@@ -64,7 +64,7 @@ static void expect(env_t *env, uint64_t first) {
         store_key_t key;
         bytes_t found = BYTES_NONE;
         key_message(&key, 1, seq);
-        CHECK_EQ_I64(STATUS_OK, env_get(env, DB_MESSAGES, key_bytes(&key), &found));
+        CHECK_EQ_I64(READ_FOUND, env_get(env, DB_MESSAGES, key_bytes(&key), &found));
         CHECK_EQ_U64(SIZE, found.size);
         CHECK_EQ_U64(seq, load_be64(found.at + SIZE - 8));
     }

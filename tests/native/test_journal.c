@@ -79,7 +79,10 @@ static void add_op(uint32_t size, uint8_t fill) {
 
 static status_t look(uint64_t position, uint64_t number, uint32_t chain) {
     batch_header_t header;
-    return journal_read(&journal, &batches, position, number, chain, &header);
+    bool ended = false;
+    status_t status = journal_read(&journal, &batches, position, number, chain, &header, &ended);
+    CHECK(status == STATUS_OK || !ended);
+    return ended ? STATUS_NOT_FOUND : status;
 }
 
 static void reads_back(void) {

@@ -99,9 +99,9 @@ static void as_the_truth(env_t *env) {
         for (uint32_t number = 0; number < KEYS; number++) {
             store_key_t key = key_of(kind, number);
             bytes_t value = BYTES_NONE;
-            status_t status = env_get(env, db_of(kind), key_bytes(&key), &value);
-            CHECK_EQ_I64(truth[kind][number] != 0 ? STATUS_OK : STATUS_NOT_FOUND, status);
-            CHECK(status != STATUS_OK || value.at[VALUE_CRC_SIZE] == truth[kind][number]);
+            read_outcome_t outcome = env_get(env, db_of(kind), key_bytes(&key), &value);
+            CHECK_EQ_I64(truth[kind][number] != 0 ? READ_FOUND : READ_NONE, outcome);
+            CHECK(outcome != READ_FOUND || value.at[VALUE_CRC_SIZE] == truth[kind][number]);
         }
     }
 }
@@ -143,7 +143,7 @@ static void entries_there(env_t *env, uint64_t first, uint64_t count) {
     for (uint64_t index = 1; index <= count; index++) {
         store_key_t key = entry_key(index);
         bytes_t value = BYTES_NONE;
-        CHECK_EQ_I64(index < first ? STATUS_NOT_FOUND : STATUS_OK, env_get(env, DB_LEDGER, key_bytes(&key), &value));
+        CHECK_EQ_I64(index < first ? READ_NONE : READ_FOUND, env_get(env, DB_LEDGER, key_bytes(&key), &value));
     }
 }
 

@@ -77,11 +77,11 @@ static void check_all(uint64_t last) {
     ledger_promise_t promise;
     ledger_entry_t entry;
     CHECK_EQ_U64(last, ledger->last);
-    CHECK_EQ_I64(LEDGER_FOUND, store_ledger_promised(ledger, &promise));
+    CHECK_EQ_I64(READ_FOUND, store_ledger_promised(ledger, &promise));
     CHECK_EQ_U64(2, promise.floor);
     CHECK(bytes_equal(text("second"), promise.members));
     for (uint64_t index = 3; index <= last; index++) {
-        CHECK_EQ_I64(LEDGER_FOUND, store_ledger_get(ledger, index, &entry));
+        CHECK_EQ_I64(READ_FOUND, store_ledger_get(ledger, index, &entry));
         CHECK_EQ_U64(index / 3, entry.term);
         CHECK(bytes_equal(bytes_at(index), entry.bytes));
     }
@@ -121,13 +121,13 @@ static unsigned read_with(unsigned n, unsigned times) {
     CHECK_EQ_I64(STATUS_OK, store_ledger_open(rig.store, 7, take, &last, &ledger));
     fail_from(n, times);
     for (uint64_t index = 3; index <= ENTRIES; index++) {
-        ledger_outcome_t outcome = store_ledger_get(ledger, index, &entry);
-        CHECK(outcome != LEDGER_NONE);
-        CHECK(outcome == LEDGER_UNKNOWN || bytes_equal(bytes_at(index), entry.bytes));
+        read_outcome_t outcome = store_ledger_get(ledger, index, &entry);
+        CHECK(outcome != READ_NONE);
+        CHECK(outcome == READ_UNKNOWN || bytes_equal(bytes_at(index), entry.bytes));
     }
-    ledger_outcome_t outcome = store_ledger_promised(ledger, &promise);
-    CHECK(outcome != LEDGER_NONE);
-    CHECK(outcome == LEDGER_UNKNOWN || promise.term == 9);
+    read_outcome_t outcome = store_ledger_promised(ledger, &promise);
+    CHECK(outcome != READ_NONE);
+    CHECK(outcome == READ_UNKNOWN || promise.term == 9);
     unsigned places = counted();
     heal();
     check_all(ENTRIES);

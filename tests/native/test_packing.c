@@ -314,9 +314,9 @@ static uint32_t count_dictionaries(env_t *env, uint32_t copy, uint32_t *damaged)
     uint32_t count = 0;
     *damaged = 0;
     key_dictionary(&key, 1, 0);
-    status_t status = env_seek(env, dictionary_db(copy), key_bytes(&key), &found, &value);
-    for (; status == STATUS_OK && load_be32(found.at) == 1;
-         status = env_next(env, dictionary_db(copy), key_bytes(&key), &found, &value)) {
+    read_outcome_t outcome = env_seek(env, dictionary_db(copy), key_bytes(&key), &found, &value);
+    for (; outcome == READ_FOUND && load_be32(found.at) == 1;
+         outcome = env_next(env, dictionary_db(copy), key_bytes(&key), &found, &value)) {
         dictionary_t is;
         bool sound = dictionary_read(found, value, &is);
         count += sound;
@@ -346,7 +346,7 @@ static void damage_dictionary(uint32_t copies) {
         store_key_t key;
         bytes_t value;
         key_dictionary(&key, 1, 1);
-        CHECK_EQ_I64(STATUS_OK, env_write_get(env, dictionary_db(copy), key_bytes(&key), &value));
+        CHECK_EQ_I64(READ_FOUND, env_write_get(env, dictionary_db(copy), key_bytes(&key), &value));
         memcpy(record, value.at, value.size);
         record[value.size / 2] ^= 4;
         CHECK_EQ_I64(STATUS_OK, env_write_put(env, dictionary_db(copy), key_bytes(&key), bytes_of(record, value.size)));
@@ -452,7 +452,7 @@ static uint32_t format_noted(void) {
     char reason[256];
     bytes_t value;
     CHECK_EQ_I64(STATUS_OK, env_open(rig.directory, 64 << 20, false, &env, reason, sizeof reason));
-    CHECK_EQ_I64(STATUS_OK, env_get(env, DB_META, text(STORE_FORMAT_KEY), &value));
+    CHECK_EQ_I64(READ_FOUND, env_get(env, DB_META, text(STORE_FORMAT_KEY), &value));
     CHECK(value_sound(text(STORE_FORMAT_KEY), value));
     uint32_t format = load_be32(value.at + VALUE_CRC_SIZE);
     env_close(env);

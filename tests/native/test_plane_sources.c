@@ -224,7 +224,7 @@ static void spoil_progress(void) {
     CHECK_EQ_I64(STATUS_OK, env_open(rig_directory, 256 << 20, false, &env, reason, sizeof reason));
     CHECK_EQ_I64(STATUS_OK, env_write_begin(env));
     key_record(&key, RECORD_SOURCE, BYTES_NONE);
-    CHECK_EQ_I64(STATUS_OK, env_write_seek(env, DB_RECORDS, key_bytes(&key), &found)); /* sealed: hidden behind it */
+    CHECK_EQ_I64(READ_FOUND, env_write_seek(env, DB_RECORDS, key_bytes(&key), &found)); /* sealed: hidden behind it */
     CHECK(found.size > 1 && found.at[0] == RECORD_SOURCE);
     key.size = found.size;
     memcpy(key.at, found.at, found.size);

@@ -143,19 +143,19 @@ static void compare(env_t *one, env_t *other, store_db_t db) {
     bytes_t key = BYTES_NONE, value = BYTES_NONE, other_key = BYTES_NONE, other_value = BYTES_NONE;
     key_message(&from, 1, 0);
     bytes_t begin = db == DB_RECORDS ? text("\001") : bytes_of(from.at, 4);
-    status_t status = env_seek(one, db, begin, &key, &value);
-    status_t other_status = env_seek(other, db, begin, &other_key, &other_value);
-    while (status == STATUS_OK && other_status == STATUS_OK) {
+    read_outcome_t outcome = env_seek(one, db, begin, &key, &value);
+    read_outcome_t other_outcome = env_seek(other, db, begin, &other_key, &other_value);
+    while (outcome == READ_FOUND && other_outcome == READ_FOUND) {
         if (!bytes_equal(key, other_key) || !bytes_equal(value, other_value)) {
             FAIL("database %d: they differ at a key of %u bytes (%llx) and %u bytes (%llx)", db, key.size,
                  key.size >= 12 ? (unsigned long long)load_be64(key.at + 4) : 0, other_key.size,
                  other_key.size >= 12 ? (unsigned long long)load_be64(other_key.at + 4) : 0);
         }
-        status = env_next(one, db, bytes_of(from.at, 4), &key, &value);
-        other_status = env_next(other, db, bytes_of(from.at, 4), &other_key, &other_value);
+        outcome = env_next(one, db, bytes_of(from.at, 4), &key, &value);
+        other_outcome = env_next(other, db, bytes_of(from.at, 4), &other_key, &other_value);
     }
-    CHECK_EQ_I64(STATUS_NOT_FOUND, status);
-    CHECK_EQ_I64(STATUS_NOT_FOUND, other_status);
+    CHECK_EQ_I64(READ_NONE, outcome);
+    CHECK_EQ_I64(READ_NONE, other_outcome);
 }
 
 static void same_everywhere(stream_config_t config, uint64_t seed) {

@@ -24,7 +24,7 @@ static void leave(void) {
 /* A record of META as it is. Returns its size. */
 static uint32_t meta_get(const char *name, uint8_t value[64]) {
     bytes_t found;
-    CHECK_EQ_I64(STATUS_OK, env_write_get(env, DB_META, text(name), &found));
+    CHECK_EQ_I64(READ_FOUND, env_write_get(env, DB_META, text(name), &found));
     CHECK(found.size <= 64);
     memcpy(value, found.at, found.size);
     return found.size;

@@ -61,7 +61,7 @@ static void look_at(twin_t *twin) {
     CHECK_EQ_U64(twin->floor, ledger->floor);
     CHECK_EQ_U64(twin->applied, ledger->applied);
     CHECK_EQ_U64(twin->last, ledger->last);
-    CHECK_EQ_I64(LEDGER_FOUND, store_ledger_promised(ledger, &promise));
+    CHECK_EQ_I64(READ_FOUND, store_ledger_promised(ledger, &promise));
     CHECK_EQ_U64(twin->term, promise.term);
     CHECK_EQ_U64(twin->vote, promise.vote_peer);
     CHECK_EQ_U64(twin->vote % 4, promise.patience);
@@ -69,10 +69,10 @@ static void look_at(twin_t *twin) {
     CHECK_EQ_U64(twin->floor, promise.floor);
     CHECK_EQ_U64(twin->floor_term, promise.floor_term);
     CHECK_EQ_U64(twin->members, promise.members.size);
-    CHECK_EQ_I64(LEDGER_NONE, store_ledger_get(ledger, twin->floor, &entry));
-    CHECK_EQ_I64(LEDGER_NONE, store_ledger_get(ledger, twin->last + 1, &entry));
+    CHECK_EQ_I64(READ_NONE, store_ledger_get(ledger, twin->floor, &entry));
+    CHECK_EQ_I64(READ_NONE, store_ledger_get(ledger, twin->last + 1, &entry));
     for (uint64_t index = twin->floor + 1; index <= twin->last; index++) {
-        CHECK_EQ_I64(LEDGER_FOUND, store_ledger_get(ledger, index, &entry));
+        CHECK_EQ_I64(READ_FOUND, store_ledger_get(ledger, index, &entry));
         CHECK_EQ_U64(index, entry.index);
         same_entry(twin, &entry);
     }
@@ -204,17 +204,17 @@ static uint32_t stored_entries(env_t *env) {
     static const uint8_t lowest[] = {0};
     bytes_t key, value;
     uint32_t count = 0;
-    status_t status = env_seek(env, DB_LEDGER, bytes_of(lowest, 1), &key, &value);
-    for (; status == STATUS_OK; count++) {
-        status = env_next(env, DB_LEDGER, BYTES_NONE, &key, &value);
+    read_outcome_t outcome = env_seek(env, DB_LEDGER, bytes_of(lowest, 1), &key, &value);
+    for (; outcome == READ_FOUND; count++) {
+        outcome = env_next(env, DB_LEDGER, BYTES_NONE, &key, &value);
     }
-    CHECK_EQ_I64(STATUS_NOT_FOUND, status);
+    CHECK_EQ_I64(READ_NONE, outcome);
     return count;
 }
 
 static bool says_ledgers(env_t *env) {
     bytes_t value;
-    CHECK_EQ_I64(STATUS_OK, env_get(env, DB_META, text(STORE_FORMAT_KEY), &value));
+    CHECK_EQ_I64(READ_FOUND, env_get(env, DB_META, text(STORE_FORMAT_KEY), &value));
     return (load_be32(value.at + VALUE_CRC_SIZE) & STORE_FORMAT_LEDGERS) != 0;
 }
 

@@ -94,9 +94,9 @@ static void spoil(const char *database, damage_t damage) {
     if (database == free_list || database == main_tree) {
         db = database == free_list ? trees.meta.free_list : trees.meta.main;
     } else {
-        CHECK_EQ_I64(STATUS_OK, trees_find(&trees, database, &db, &large));
+        CHECK_EQ_I64(READ_FOUND, trees_find(&trees, database, &db, &large));
     }
-    CHECK_EQ_I64(STATUS_OK, tree_last(&trees, db, &cursor, &entry));
+    CHECK_EQ_I64(READ_FOUND, tree_last(&trees, db, &cursor, &entry));
     off_t at = (off_t)page_word(cursor.page[cursor.depth - 1]) * 4096;
     trees_close(&trees);
     close(fd);

@@ -46,7 +46,7 @@ static page_db_t begin(trees_t *trees, int fd) {
     trees->epoch = 1;
     uint64_t newest = metas[0].commit > metas[1].commit ? metas[0].commit : metas[1].commit;
     CHECK_EQ_I64(STATUS_OK, trees_renew(trees, newest));
-    CHECK_EQ_I64(STATUS_OK, trees_find(trees, "ids", &db, &large));
+    CHECK_EQ_I64(READ_FOUND, trees_find(trees, "ids", &db, &large));
     CHECK_EQ_U64(3, db.depth);
     return db;
 }
@@ -59,11 +59,11 @@ static store_key_t last_of_a_leaf(int fd, unsigned level, off_t *at) {
     tree_entry_t entry;
     store_key_t behind = {0};
     page_db_t db = begin(&trees, fd);
-    CHECK_EQ_I64(STATUS_OK, tree_seek(&trees, db, BYTES_NONE, &cursor, &entry));
+    CHECK_EQ_I64(READ_FOUND, tree_seek(&trees, db, BYTES_NONE, &cursor, &entry));
     do {
         uint16_t before = cursor.at[level];
         *at = entry.key.at - trees.map;
-        CHECK_EQ_I64(STATUS_OK, tree_step(&trees, &cursor, false, &entry));
+        CHECK_EQ_I64(READ_FOUND, tree_step(&trees, &cursor, false, &entry));
         if (cursor.at[level] != before) {
             behind.size = entry.key.size;
             memcpy(behind.at, entry.key.at, entry.key.size);
@@ -86,15 +86,15 @@ static void a_key_beyond_its_leaf(unsigned level) {
     if (level == 1) { /* it is beside the one that is written to */
         CHECK_EQ_I64(STATUS_IO, tree_judge(&trees, db, key_bytes(&behind), &span));
     }
-    CHECK_EQ_I64(STATUS_OK, tree_seek(&trees, db, key_bytes(&behind), &cursor, &entry));
-    CHECK_EQ_I64(STATUS_IO, tree_step(&trees, &cursor, true, &entry));
+    CHECK_EQ_I64(READ_FOUND, tree_seek(&trees, db, key_bytes(&behind), &cursor, &entry));
+    CHECK_EQ_I64(READ_UNKNOWN, tree_step(&trees, &cursor, true, &entry));
     trees_close(&trees);
     db = begin(&trees, fd);
-    status_t status = tree_seek(&trees, db, BYTES_NONE, &cursor, &entry);
-    for (uint32_t i = 0; status == STATUS_OK && i < ENTRIES; i++) {
-        status = tree_step(&trees, &cursor, false, &entry);
+    read_outcome_t outcome = tree_seek(&trees, db, BYTES_NONE, &cursor, &entry);
+    for (uint32_t i = 0; outcome == READ_FOUND && i < ENTRIES; i++) {
+        outcome = tree_step(&trees, &cursor, false, &entry);
     }
-    CHECK_EQ_I64(STATUS_IO, status);
+    CHECK_EQ_I64(READ_UNKNOWN, outcome);
     trees_close(&trees);
     CHECK_EQ_I64(1, pwrite(fd, "\0", 1, at));
     close(fd);
