@@ -109,7 +109,7 @@ static status_t stream_of(rebuild_t *rebuild, uint32_t id, rebuilt_t **out) {
     case READ_NONE: break;
     case READ_FOUND:
         if (value_sound(key_bytes(&key), value)) {
-            status = log_read(&rebuilt->log, bytes_of(value.at + VALUE_CRC_SIZE, value.size - VALUE_CRC_SIZE));
+            (void)!log_read(&rebuilt->log, bytes_after(value, VALUE_CRC_SIZE)); /* else it stays empty */
         }
         break;
     }
@@ -326,24 +326,20 @@ static status_t take_message(rebuild_t *rebuild, const batch_op_t *op) {
         return rebuild_raw(rebuild, op);
     }
     rebuilt_t *rebuilt = NULL;
-    status_t status = op->key.size == MESSAGE_KEY_SIZE ? stream_of(rebuild, id, &rebuilt) : STATUS_CORRUPT;
+    status_t status = stream_of(rebuild, id, &rebuilt);
     if (status != STATUS_OK) {
         return status;
     }
     uint64_t seq = load_be64(op->key.at + 4);
     if (op->kind == OP_DELETE_RANGE) {
-        return op->value.size == MESSAGE_KEY_SIZE ? rebuild_sweep(rebuild, rebuilt, seq, load_be64(op->value.at + 4))
-                                                  : STATUS_CORRUPT;
+        return rebuild_sweep(rebuild, rebuilt, seq, load_be64(op->value.at + 4));
     }
     message_record_t message = {0};
     if (op->kind == OP_PUT_SHARED && !op_sound(&rebuild->store->batches, op)) {
         rebuilt->hole = 0; /* what it shares was lost */
         return STATUS_OK;
     }
-    if (op_puts(op) && !op_message(&rebuild->store->batches, op, &message)) {
-        return STATUS_CORRUPT;
-    }
-    if (op_puts(op) && (message.flags & MESSAGE_GONE) == 0) {
+    if (op_puts(op) && op_message(&rebuild->store->batches, op, &message) && (message.flags & MESSAGE_GONE) == 0) {
         return put_message(rebuild, rebuilt, seq, &message);
     }
     if (op->kind == OP_PUT && !rebuild->journal) { /* there it may be a message's that was in a hole of the journal */
@@ -359,7 +355,7 @@ static status_t take_state(rebuild_t *rebuild, const batch_op_t *op) {
     status_t status = stream_of(rebuild, load_be32(op->key.at + 1), &rebuilt);
     log_t said;
     if (status == STATUS_OK) {
-        status = log_read(&said, bytes_of(op->value.at + VALUE_CRC_SIZE, op->value.size - VALUE_CRC_SIZE));
+        status = log_read(&said, bytes_after(op->value, VALUE_CRC_SIZE));
     }
     if (status != STATUS_OK || said.last_seq < rebuilt->log.last_seq) {
         return status;
@@ -396,14 +392,28 @@ static bool is_hole(const batch_op_t *op) {
     return op->db == DB_RECORDS && op->key.size > 0 && op->key.at[0] == RECORD_HOLE;
 }
 
-static status_t rebuild_take(void *context, const batch_op_t *op, uint64_t position) {
-    rebuild_t *rebuild = context;
-    (void)position;
-    if (op_puts(op) && op->value.size < VALUE_CRC_SIZE) {
-        return STATUS_CORRUPT;
+/* Can there be such an op? Asked before anything is done: what LMDB says of a write is never taken for the answer. */
+static bool op_fits(const rebuild_t *rebuild, const batch_op_t *op) {
+    const batches_t *batches = &rebuild->store->batches;
+    message_record_t message;
+    log_t said;
+    bool puts = op_puts(op);
+    if (puts
+        && (op->value.size < VALUE_CRC_SIZE
+            || (is_state(op) && log_read(&said, bytes_after(op->value, VALUE_CRC_SIZE)) != STATUS_OK))) {
+        return false;
     }
+    if (op->db != DB_MESSAGES || (op->kind == OP_DELETE_RANGE && op->key.size == 4)) {
+        return true;
+    }
+    bool lost = op->kind == OP_PUT_SHARED && !op_sound(batches, op); /* what it shares: take_message */
+    return op->key.size == MESSAGE_KEY_SIZE && (!puts || lost || op_message(batches, op, &message))
+           && (op->kind != OP_DELETE_RANGE || op->value.size == MESSAGE_KEY_SIZE);
+}
+
+static status_t rebuild_take(rebuild_t *rebuild, const batch_op_t *op) {
     if (op->db == DB_MESSAGES) {
-        return op->key.size >= 4 ? take_message(rebuild, op) : STATUS_CORRUPT;
+        return take_message(rebuild, op);
     }
     if (op->db == DB_HEADS) {
         return op->kind == OP_DELETE_RANGE && op->key.size == 4 ? lose_heads(rebuild, op) : STATUS_OK;
@@ -421,12 +431,17 @@ static status_t rebuild_take(void *context, const batch_op_t *op, uint64_t posit
 }
 
 status_t rebuild_op(rebuild_t *rebuild, const batch_op_t *op) {
-    return rebuild_take(rebuild, op, 0);
+    return op_fits(rebuild, op) ? rebuild_take(rebuild, op) : STATUS_OK;
+}
+
+static status_t take_of_batch(void *context, const batch_op_t *op, uint64_t position) {
+    (void)position;
+    return op_fits(context, op) ? rebuild_take(context, op) : STATUS_CORRUPT;
 }
 
 status_t rebuild_batch(rebuild_t *rebuild, const uint8_t *batch, uint32_t size) {
     rebuild->journal = true;
-    return batch_each(batch, size, 0, rebuild_take, rebuild);
+    return batch_each(batch, size, 0, take_of_batch, rebuild);
 }
 
 /* Only puts prove themselves. Without a sound structure it is not even sure that what looks like an op is one (a
@@ -441,15 +456,14 @@ status_t rebuild_pieces(rebuild_t *rebuild, const uint8_t *batch, uint32_t end, 
         if (op_puts(&op) && !sound && !whole) {
             break;
         }
-        if (sound && (whole || op.db == DB_MESSAGES || is_state(&op))) {
-            rebuilt_t *rebuilt = NULL;
-            if (op.db == DB_MESSAGES && op.key.size == MESSAGE_KEY_SIZE
-                && stream_of(rebuild, load_be32(op.key.at), &rebuilt) == STATUS_OK) {
-                rebuilt->hole = 0; /* any gap in here may be damage */
-            }
-            status = rebuild_take(rebuild, &op, 0);
-            status = status == STATUS_CORRUPT ? STATUS_OK : status;
+        if (!sound || !op_fits(rebuild, &op) || (!whole && op.db != DB_MESSAGES && !is_state(&op))) {
+            continue;
         }
+        rebuilt_t *rebuilt = NULL;
+        if (op.db == DB_MESSAGES && (status = stream_of(rebuild, load_be32(op.key.at), &rebuilt)) == STATUS_OK) {
+            rebuilt->hole = 0; /* any gap in here may be damage */
+        }
+        status = status == STATUS_OK ? rebuild_take(rebuild, &op) : status;
     }
     return status;
 }

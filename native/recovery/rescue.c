@@ -88,7 +88,8 @@ static status_t rescue_entry(void *context, const char *database, bytes_t key, b
     store_db_t db = look_original(entry.db);
     const batch_op_t op = {.kind = OP_PUT, .db = (uint8_t)db, .key = entry.key, .value = entry.value};
     status = rebuild_op(rescue->rebuild, &op);
-    return status == STATUS_OK || status == STATUS_CORRUPT ? commit_some(rescue, value.size) : status;
+    status = status == STATUS_OK ? commit_some(rescue, value.size) : status;
+    return status == STATUS_CORRUPT ? STATUS_IO : status; /* what is written to is no page that is read */
 }
 
 static store_options_t options_for(const char *directory, const plane_keys_t *keys, uint64_t size) {

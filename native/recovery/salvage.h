@@ -26,7 +26,7 @@ LEAF_MUST_USE status_t rebuild_batch(rebuild_t *rebuild, const uint8_t *batch, u
 /* A damaged batch: the ops in [BATCH_HEADER_SIZE, end) whose own checksum holds. whole: its structure is sound up to
  * the end. */
 LEAF_MUST_USE status_t rebuild_pieces(rebuild_t *rebuild, const uint8_t *batch, uint32_t end, bool whole);
-/* One entry that is sound in itself, in the write transaction; STATUS_CORRUPT: there can be no such entry. */
+/* One entry that is sound in itself, in the write transaction. One that there cannot be is left out. */
 LEAF_MUST_USE status_t rebuild_op(rebuild_t *rebuild, const batch_op_t *op);
 /* Writes the streams' states, and raises the alarms of what they lost. */
 LEAF_MUST_USE status_t rebuild_end(rebuild_t *rebuild);

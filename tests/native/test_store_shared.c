@@ -56,7 +56,7 @@ static void apply_entries(void) {
         ledger_entry_t entry;
         uint64_t seq = ledger->applied + 1;
         CHECK_EQ_I64(STATUS_OK, store_ledger_touch(ledger));
-        CHECK_EQ_I64(LEDGER_FOUND, store_ledger_get(ledger, seq, &entry));
+        CHECK_EQ_I64(READ_FOUND, store_ledger_get(ledger, seq, &entry));
         bytes_t said = bytes_after(entry.bytes, 12);
         const append_t append = {.subject = text(seq % 2 == 0 ? "sh.a" : "sh.b"),
                                  .header = bytes_of(said.at, header_of(seq).size),
