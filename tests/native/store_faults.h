@@ -12,6 +12,7 @@
 
 #define TRIES 40
 #define HEADS_SPOILED 4 /* subjects of a scene */
+#define SUBJECTS_MAX 8
 #define PLACES_MAX 2000 /* a scene has fewer reads, and fewer allocations */
 
 typedef struct scene {
@@ -127,6 +128,30 @@ static inline void turns(unsigned count) {
     }
 }
 
+/* Of each subject the newest message is the one that is there. */
+static inline void check_newest(void) {
+    struct {
+        char subject[8];
+        uint64_t seq;
+    } newest[SUBJECTS_MAX] = {0};
+    uint32_t count = 0, at;
+    for (const uint64_t *seq = scene->seqs; *seq != 0; seq++) {
+        stored_message_t message;
+        SCENE_CHECK(store_read(stream, *seq, &message) == ENTRY_FOUND && message.subject.size < 8);
+        for (at = 0; at < count && !bytes_equal(message.subject, text(newest[at].subject)); at++) {
+        }
+        SCENE_CHECK(at < SUBJECTS_MAX);
+        count += at == count;
+        memcpy(newest[at].subject, message.subject.at, message.subject.size);
+        newest[at].seq = *seq;
+    }
+    for (at = 0; at < count; at++) {
+        stored_message_t message;
+        SCENE_CHECK(store_last_by_subject(stream, text(newest[at].subject), UINT64_MAX, &message) == ENTRY_FOUND);
+        SCENE_CHECK(message.seq == newest[at].seq);
+    }
+}
+
 static inline void check_stream(const char *when) {
     stream_state_t state = rig_state(stream);
     uint64_t count = 0;
@@ -146,6 +171,7 @@ static inline void check_stream(const char *when) {
     SCENE_CHECK(store_count(stream, (filters_t){0}, 1) == count);
     bytes_t any = text("s.*");
     SCENE_CHECK(store_count(stream, (filters_t){.patterns = &any, .count = 1}, 1) == count);
+    check_newest();
 }
 
 /* Checkpoints come, in which the store's threads read and allocate. */

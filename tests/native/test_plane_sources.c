@@ -6,6 +6,7 @@
 #include "stream_rig.h"
 
 #include "disk/env.h"
+#include "failing_reads.h"
 #include "jetstream/replicated_private.h"
 #include "meta/meta.h"
 #include "store/ledger.h"
@@ -86,13 +87,17 @@ static void start(bool mirror) {
     CHECK_EQ_I64(STATUS_OK, started(mirror));
 }
 
-static ingest_state_t stopped(void) {
+static ingest_state_t told_by(uint32_t op) {
     ingest_state_t found;
-    plane_event_t event = asked((plane_command_t){.op = COMMAND_INGEST_STOP, .target = 1, .arg = 1}, NULL, 0, NULL, 0);
+    plane_event_t event = asked((plane_command_t){.op = op, .target = 1, .arg = 1}, NULL, 0, NULL, 0);
     CHECK_EQ_I64(STATUS_OK, event.status);
     CHECK_EQ_U64(sizeof found, event.payload_size);
     memcpy(&found, event.payload, sizeof found);
     return found;
+}
+
+static ingest_state_t stopped(void) {
+    return told_by(COMMAND_INGEST_STOP);
 }
 
 static bytes_t text_of(const char *text) {
@@ -212,6 +217,34 @@ static void too_large(void) {
     }
 }
 
+/* ---- how far it had come, while it cannot be read ---------------------------------------------------------------- */
+
+/* It is not told to be at its begin: no less than when it began, and all of it when reads work. */
+static void what_cannot_be_read_is_not_nothing(void) {
+    begin(true, -1, -1);
+    start(false);
+    for (uint64_t i = 0; i < 3; i++) {
+        deliver(5 + i, 1 + i, 8);
+    }
+    until_stored(3);
+    CHECK_EQ_U64(7, stopped().last_sequence);
+    start(false);
+    deliver(8, 1, 8);
+    until_stored(4);
+    uint64_t meanwhile = 8;
+    for (int64_t until = 0; patient(&until) && meanwhile == 8;) { /* until a checkpoint has it */
+        plane->now.mono_ns += NS_PER_SECOND;
+        usleep(500);
+        rig_turn(plane);
+        failing_reads((failing_reads_t){.from = 1, .times = UINT32_MAX / 2, .error = EIO});
+        meanwhile = told_by(COMMAND_INGEST_STATE).last_sequence;
+        failing_reads((failing_reads_t){0});
+    }
+    CHECK_EQ_U64(7, meanwhile);
+    CHECK_EQ_U64(8, told_by(COMMAND_INGEST_STATE).last_sequence);
+    rig_close_and_remove(plane);
+}
+
 /* ---- how far it had come, damaged in both places ----------------------------------------------------------------- */
 
 static void spoil_progress(void) {
@@ -272,6 +305,8 @@ int main(void) {
     RUN("a full stream's copy waits for room, and goes on behind what it has", alone_waits);
     RUN("so does that of a stream of several servers, though more was on its way", several_wait);
     RUN("what is too large for a stream of several servers does not stop its copy", too_large);
+    RUN("how far a source has come is never told as nothing while it cannot be read",
+        what_cannot_be_read_is_not_nothing);
     RUN("a source whose progress is damaged goes on behind its last message here", messages_tell);
     RUN("it takes nothing, rather than all once more, where a removed message may have been a later one",
         a_gap_tells_nothing);
