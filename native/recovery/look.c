@@ -278,13 +278,13 @@ store_look_t *plane_look_open(const char *directory, const plane_keys_t *keys, u
     }
     result = result == STATUS_OK ? read_commit(look, reason) : result;
     result = result == STATUS_OK ? find_key(look, reason) : result;
-    look_dictionaries_forget(look); /* without the key none was to be had */
     *status = result;
     if (result != STATUS_OK) {
         plane_look_close(look);
         return NULL;
     }
-    look->sealing.keys = NULL; /* they are the caller's */
+    look_dictionaries_forget(look); /* without the key none was to be had */
+    look->sealing.keys = NULL;      /* they are the caller's */
     look_facts(look, facts);
     return look;
 }
