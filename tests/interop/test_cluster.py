@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -22,7 +22,17 @@ from nats.aio.msg import Msg
 
 from tests import servers
 from tests.certificates import Authority
-from tests.rig.official import ask_all, connect, one_each, stay_apart, until_heard, until_known, until_whole
+from tests.rig.official import (
+    QueueGroup,
+    ask_all,
+    come_in_order,
+    connect,
+    one_each,
+    stay_apart,
+    until_heard,
+    until_known,
+    until_whole,
+)
 from tests.rig.reports import report
 from tests.rig.waiting import until
 
@@ -122,31 +132,8 @@ def test_each_message_comes_to_each_server_once_and_in_the_order_of_its_publishe
     """Of each of three publishers at three servers, with headers."""
 
     async def play() -> None:
-        got: list[list[tuple[int, int]]] = [[], [], []]
-
-        def taker(number: int) -> Callable[[Msg], Awaitable[None]]:
-            async def take(message: Msg) -> None:
-                assert message.headers is not None
-                got[number].append((int(message.headers["From"]), int(message.data)))
-
-            return take
-
         async with cluster.clients() as clients:
-            await until_heard(clients, "m")
-            for number, client in enumerate(clients):
-                await client.subscribe("m.*.x", cb=taker(number))
-                await client.flush(30)
-            await until_heard(clients, "again")
-            for message in range(EACH):
-                for number, client in enumerate(clients):
-                    await client.publish("m.1.x", b"%d" % message, headers={"From": str(number)})
-            for client in clients:
-                await client.flush(30)
-            await until(lambda: all(len(one) >= 3 * EACH for one in got), f"{[len(one) for one in got]}")
-            await asyncio.sleep(0.2)
-        for one in got:
-            for number in range(3):
-                assert [message for who, message in one if who == number] == list(range(EACH))
+            await come_in_order(clients, EACH)
 
     asyncio.run(play())
 
@@ -180,37 +167,14 @@ def test_a_queue_group_gets_each_message_once_and_all_members_have_their_share(c
     """Wherever they are; without one here, those elsewhere."""
 
     async def play() -> None:
-        counts = [0, 0, 0]
-
-        def member(number: int) -> Callable[[Msg], Awaitable[None]]:
-            async def take(message: Msg) -> None:
-                counts[number] += 1
-
-            return take
-
         async with cluster.clients() as clients:
-            members = [await one.subscribe("q.x", queue="g", cb=member(n)) for n, one in enumerate(clients)]
-            for client in clients:
-                await client.flush(30)
-            await until_heard(clients, "ready")
-            for _ in range(300):
-                await clients[0].publish("q.x", b"")
-            await clients[0].flush(30)
-            await until(lambda: sum(counts) >= 300, f"{counts}")
-            await asyncio.sleep(0.1)
-            assert sum(counts) == 300
-            assert min(counts) > 30
-            await members[0].unsubscribe()
-            await clients[0].flush(30)
-            counts[:] = [0, 0, 0]
-            for _ in range(300):
-                await clients[0].publish("q.x", b"")
-            await clients[0].flush(30)
-            await until(lambda: sum(counts) >= 300, f"{counts}")
-            await asyncio.sleep(0.1)
-            assert counts[0] == 0
-            assert sum(counts) == 300
-            assert min(counts[1:]) > 30
+            group = QueueGroup(clients)
+            await group.join()
+            assert min(await group.shares(clients[0], 300)) > 30
+            await group.leave(0)
+            found = await group.shares(clients[0], 300)
+            assert found[0] == 0
+            assert min(found[1:]) > 30
 
     asyncio.run(play())
 

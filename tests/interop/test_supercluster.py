@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,17 @@ from tests import servers
 from tests.certificates import Authority
 from tests.interop.test_cluster import TLS
 from tests.narrow import wire_to
-from tests.rig.official import ask_all, connect, one_each, stay_apart, until_heard, until_known, until_whole
+from tests.rig.official import (
+    QueueGroup,
+    ask_all,
+    come_in_order,
+    connect,
+    one_each,
+    stay_apart,
+    until_heard,
+    until_known,
+    until_whole,
+)
 from tests.rig.reports import report
 from tests.rig.waiting import PATIENCE_S, until
 
@@ -158,34 +168,12 @@ def test_clusters_that_others_tell_of_are_reached_and_reported_so(supercluster: 
 
 
 def test_each_message_comes_to_each_cluster_once_and_in_the_order_of_its_publisher(supercluster: Supercluster) -> None:
-    """Of each of three publishers in three clusters, with headers."""
+    """Of each of three publishers in three clusters, with headers; a long one, too."""
 
     async def play() -> None:
-        got: list[list[tuple[int, int]]] = [[], [], []]
-
-        def taker(number: int) -> Callable[[Msg], Awaitable[None]]:
-            async def take(message: Msg) -> None:
-                assert message.headers is not None
-                got[number].append((int(message.headers["From"]), int(message.data)))
-
-            return take
-
         async with supercluster.clients() as clients:
-            for number, client in enumerate(clients):
-                await client.subscribe("m.*.x", cb=taker(number))
-                await client.flush(30)
-            await until_heard(clients, "ready")
-            for message in range(EACH):
-                for number, client in enumerate(clients):
-                    await client.publish("m.1.x", b"%d" % message, headers={"From": str(number)})
-            for client in clients:
-                await client.flush(30)
-            await until(lambda: all(len(one) >= 3 * EACH for one in got), f"{[len(one) for one in got]}")
-            await asyncio.sleep(0.2)
+            await come_in_order(clients, EACH)
             await until_whole(clients, "whole")
-        for one in got:
-            for number in range(3):
-                assert [message for who, message in one if who == number] == list(range(EACH))
 
     asyncio.run(play())
 
@@ -221,35 +209,13 @@ def test_a_queue_group_is_served_in_the_cluster_of_the_message_else_in_one_other
     """Each message once, wherever its members are."""
 
     async def play() -> None:
-        counts = [0, 0, 0]
-
-        def member(number: int) -> Callable[[Msg], Awaitable[None]]:
-            async def take(message: Msg) -> None:
-                counts[number] += 1
-
-            return take
-
-        async def count(client: Client) -> list[int]:
-            counts[:] = [0, 0, 0]
-            for _ in range(200):
-                await client.publish("q.x", b"")
-            await client.flush(30)
-            await until(lambda: sum(counts) >= 200, f"{counts}")
-            await asyncio.sleep(0.1)
-            return list(counts)
-
         async with supercluster.clients() as clients:
-            members = [await one.subscribe("q.x", queue="g", cb=member(n)) for n, one in enumerate(clients)]
-            for client in clients:
-                await client.flush(30)
-            await until_heard(clients, "ready")
+            group = QueueGroup(clients)
+            await group.join()
             for number, client in enumerate(clients):
-                assert await count(client) == [200 * (number == one) for one in range(3)]
-            await members[0].unsubscribe()
-            await clients[0].flush(30)
-            found = await count(clients[0])
-            assert found[0] == 0
-            assert sum(found) == 200
+                assert await group.shares(client, 200) == [200 * (number == one) for one in range(3)]
+            await group.leave(0)
+            assert (await group.shares(clients[0], 200))[0] == 0
 
     asyncio.run(play())
 

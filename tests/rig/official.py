@@ -12,6 +12,7 @@ import nats
 import nats.errors
 from nats.aio.client import Client
 from nats.aio.msg import Msg
+from nats.aio.subscription import Subscription
 
 from tests import servers
 from tests.rig.waiting import AGAIN_S, PATIENCE_S, until
@@ -134,3 +135,69 @@ async def stay_apart(ones: list[Client], others: list[Client]) -> None:
     await until(lambda: b"of B" in got, "nothing came")
     await asyncio.sleep(0.1)
     assert got == [b"of B"]
+
+
+async def come_in_order(clients: list[Client], each: int) -> None:
+    """So many messages of each client, with headers, come to all of them once and in the order of their publisher."""
+    got: list[list[tuple[int, int]]] = [[] for _ in clients]
+
+    def taker(number: int) -> Callable[[Msg], Awaitable[None]]:
+        async def take(message: Msg) -> None:
+            assert message.headers is not None
+            got[number].append((int(message.headers["From"]), int(message.data)))
+
+        return take
+
+    for number, client in enumerate(clients):
+        await client.subscribe("m.*.x", cb=taker(number))
+        await client.flush(30)
+    await until_heard(clients, "m.ready")
+    for message in range(each):
+        for number, client in enumerate(clients):
+            await client.publish("m.1.x", b"%d" % message, headers={"From": str(number)})
+    for client in clients:
+        await client.flush(30)
+    await until(lambda: all(len(one) >= len(clients) * each for one in got), lambda: [len(one) for one in got])
+    await asyncio.sleep(0.2)
+    for one in got:
+        for number in range(len(clients)):
+            assert [message for who, message in one if who == number] == list(range(each))
+
+
+class QueueGroup:
+    """A queue group of which each client is a member, which counts what it gets."""
+
+    def __init__(self, clients: list[Client]) -> None:
+        self._clients = clients
+        self._counts = [0 for _ in clients]
+        self._members: list[Subscription] = []
+
+    async def join(self) -> None:
+        """All are members, and each knows of the others."""
+
+        def member(number: int) -> Callable[[Msg], Awaitable[None]]:
+            async def take(message: Msg) -> None:
+                self._counts[number] += 1
+
+            return take
+
+        self._members = [await one.subscribe("q.x", queue="g", cb=member(n)) for n, one in enumerate(self._clients)]
+        for client in self._clients:
+            await client.flush(30)
+        await until_heard(self._clients, "ready")
+
+    async def leave(self, number: int) -> None:
+        """That client is no member any more."""
+        await self._members[number].unsubscribe()
+        await self._clients[number].flush(30)
+
+    async def shares(self, publisher: Client, messages: int) -> list[int]:
+        """How many of so many messages each member gets; each message comes once."""
+        self._counts[:] = [0 for _ in self._clients]
+        for _ in range(messages):
+            await publisher.publish("q.x", b"")
+        await publisher.flush(30)
+        await until(lambda: sum(self._counts) >= messages, lambda: self._counts)
+        await asyncio.sleep(0.1)
+        assert messages == sum(self._counts)
+        return list(self._counts)

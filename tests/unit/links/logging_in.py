@@ -1,15 +1,58 @@
-"""A promise that routes and gateways give alike: whoever connects and says nothing takes little, and not for long.
+"""The plane that the stages of routes and gateways play, and a promise that both give alike: whoever connects and says
+nothing takes little, and not for long.
 
 Not here: the stages that play a server's connections (test_routes.py, test_gateways.py).
 """
 
 from __future__ import annotations
 
+import json
+import socket
+from dataclasses import replace
 from typing import Any, Protocol
 
 import trio
 from leafd import native_types as t
 from leafd.links.servers import LOGINS_MAX
+
+from tests.rig.planes import Unwilling
+
+
+class ServersPlane(Unwilling):
+    """Takes the orders about connections with other servers, and keeps what it was told."""
+
+    admitted: Any  # by connection: the terms of each
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.said: list[tuple[int, str, dict[str, Any]]] = []
+        self.closed: dict[int, str] = {}
+        self.last = 100
+        self.received = 0
+        """Bytes, by whatever connection."""
+        self.dead: set[int] = set()
+        """They are open, and nobody answers on them."""
+
+    async def connections(self) -> list[t.ConnectionRow]:
+        row = t.ConnectionRow(*[0] * 16)
+        return [replace(row, connection=one, received=self.received) for one in self.admitted]
+
+    async def adopt(self, fd: int, kind: t.ConnKind, *, secure: bool = False, web: bool = False) -> int:
+        socket.socket(fileno=fd).close()
+        self.last += 1
+        return self.last
+
+    def send(self, connection: int, frame: bytes) -> None:
+        if frame == b"PING\r\n":
+            self.received += connection not in self.dead
+            return
+        verb, _, payload = frame.decode().partition(" ")
+        self.said.append((connection, verb, json.loads(payload)))
+
+    def resume(self, connection: int) -> None: ...
+
+    def close_connection(self, connection: int, text: str = "", reason: int = 0) -> None:
+        self.closed[connection] = text
 
 
 class Listening(Protocol):

@@ -7,9 +7,7 @@ are test_gateway.py's.
 from __future__ import annotations
 
 import json
-import socket
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -23,50 +21,21 @@ from leafd.links.route_info import LETTERS, URLS_MAX, Place
 from leafd.links.servers import AGAIN_MAX_S, DIALS_MAX
 
 from tests.rig.logs import KeptLog
-from tests.rig.planes import Unwilling
-from tests.unit.links.logging_in import logins_are_bounded
+from tests.unit.links.logging_in import ServersPlane, logins_are_bounded
 
 
-class Plane(Unwilling):
+class Plane(ServersPlane):
     """Takes orders, and says what it was told."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.said: list[tuple[int, str, dict[str, Any]]] = []
-        self.closed: dict[int, str] = {}
         self.admitted: dict[int, tuple[t.GatewayTerms, str]] = {}
         self.secured: dict[int, str] = {}
-        self.last = 100
-        self.received = 0
-        """Bytes, by whatever connection."""
-        self.dead: set[int] = set()
-        """They are open, and nobody answers on them."""
-
-    async def connections(self) -> list[t.ConnectionRow]:
-        row = t.ConnectionRow(*[0] * 16)
-        return [replace(row, connection=one, received=self.received) for one in self.admitted]
-
-    async def adopt(self, fd: int, kind: t.ConnKind, *, secure: bool = False, web: bool = False) -> int:
-        socket.socket(fileno=fd).close()
-        self.last += 1
-        return self.last
-
-    def send(self, connection: int, frame: bytes) -> None:
-        if frame == b"PING\r\n":
-            self.received += connection not in self.dead
-            return
-        verb, _, payload = frame.decode().partition(" ")
-        self.said.append((connection, verb, json.loads(payload)))
 
     def secure(
         self, connection: int, how: t.Secure, *, before: bytes = b"", behind: bytes = b"", name: str = ""
     ) -> None:
         self.secured[connection] = name
-
-    def resume(self, connection: int) -> None: ...
-
-    def close_connection(self, connection: int, text: str = "", reason: int = 0) -> None:
-        self.closed[connection] = text
 
     def end_silence(self, connection: int, text: str) -> None:
         self.close_connection(connection, text)
