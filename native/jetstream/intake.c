@@ -1,4 +1,6 @@
-/* intake.c: see intake.h. The "Nats-" fields of a header block, read once; nothing else of it is looked at.
+/* intake.c: see intake.h. The "Nats-" fields of a header block, read once; nothing else of it is looked at, but for the
+ * expiry that a device gives its message (Nmqtt-Expiry). Where the stream allows Nats-TTL it is stored as that, too: so
+ * whoever reads, mirrors or copies the stream has it in the form that NATS knows.
  *
  * Features that this daemon does not have are refused with the reference's own "disabled" errors. Not here: what only
  * the store knows (store/append.c), schedules (schedule.c).
@@ -47,29 +49,45 @@ static bool same_word(bytes_t text, const char *word) {
     return text.size == strlen(word) && strncasecmp((const char *)text.at, word, text.size) == 0;
 }
 
-static void read_ttl(intake_t *intake, const stream_t *stream, bytes_t value, moment_t now) {
-    if (value.size == 0) {
-        return;
-    }
-    int64_t ns = 0;
-    bool good = ttl_parse(value, &ns);
+static void put_ttl(intake_t *intake, int64_t seconds) {
+    intake->ttl_size = decimal_text(intake->ttl_text, (uint64_t)seconds).size;
+}
+
+/* In a stream that allows it. */
+static void set_ttl(intake_t *intake, const stream_t *stream, int64_t ns, moment_t now) {
     bool never = ns == TTL_NEVER;
-    if (!good) {
-        intake_refuse(intake, RANK_TTL, &refused_bad_ttl);
-        return;
-    }
-    if ((stream->config.flags & STREAM_ALLOW_TTL) == 0) {
-        intake_refuse(intake, RANK_TTL_OFF, &refused_ttl_off);
-        return;
-    }
     /* A marker has to outlive the messages that it stands for, unless there is only ever one. */
     if (!never && ns / NS_PER_SECOND < stream->config.marker_ttl_ns / NS_PER_SECOND
         && stream->config.max_msgs_per_subject != 1) {
         int64_t shortest = stream->config.marker_ttl_ns / NS_PER_SECOND;
-        intake->ttl_size = decimal_text(intake->ttl_text, (uint64_t)shortest).size;
+        put_ttl(intake, shortest);
         ns = shortest * NS_PER_SECOND;
     }
     intake->append.expires_ts = never || now.wall_ns > INT64_MAX - ns ? TTL_NEVER : now.wall_ns + ns;
+}
+
+static void read_ttl(intake_t *intake, const stream_t *stream, bytes_t value, moment_t now) {
+    int64_t ns = 0;
+    if (value.size == 0) {
+        return;
+    }
+    if (!ttl_parse(value, &ns)) {
+        intake_refuse(intake, RANK_TTL, &refused_bad_ttl);
+    } else if ((stream->config.flags & STREAM_ALLOW_TTL) == 0) {
+        intake_refuse(intake, RANK_TTL_OFF, &refused_ttl_off);
+    } else {
+        set_ttl(intake, stream, ns, now);
+    }
+}
+
+/* No TTL is shorter than a second, and MQTT's may be 0. */
+static void read_expiry(intake_t *intake, const stream_t *stream, moment_t now) {
+    uint64_t seconds = 0;
+    if (intake->append.expires_ts == 0 && decimal_parse(intake->expiry, &seconds) && seconds <= UINT32_MAX) {
+        int64_t least = seconds == 0 ? 1 : (int64_t)seconds;
+        put_ttl(intake, least);
+        set_ttl(intake, stream, least * NS_PER_SECOND, now);
+    }
 }
 
 uint8_t rollup_read(bytes_t value) {
@@ -147,12 +165,18 @@ static const refusal_t *increment_refused(const intake_t *intake, const stream_t
 }
 
 static void intake_headers(intake_t *intake, const stream_t *stream, bytes_t header, moment_t now) {
+    bool expires = (stream->config.flags & STREAM_ALLOW_TTL) != 0;
     uint32_t cursor = 0;
     bytes_t name, value;
     while (headers_next(header, &cursor, &name, &value)) {
         if (bytes_starts(name, BYTES_LITERAL("Nats-"))) {
             intake_field(intake, stream, name, value, now);
+        } else if (expires && bytes_equal(name, BYTES_LITERAL("Nmqtt-Expiry"))) {
+            intake->expiry = value;
         }
+    }
+    if (LEAF_UNLIKELY(intake->expiry.size != 0)) {
+        read_expiry(intake, stream, now);
     }
     const refusal_t *refusal = intake->increment.size != 0 ? increment_refused(intake, stream) : NULL;
     if (refusal != NULL) {

@@ -33,6 +33,7 @@ typedef struct intake {
     bool has_subject_seq_subject;
     uint32_t ttl_size; /* of ttl_text, which replaces the header's value; 0 = the value stays */
     uint8_t ttl_text[20];
+    bytes_t expiry;  /* of MQTT, where the stream lets messages expire; Nats-TTL counts before it */
     bool scheduling; /* there are headers of schedules */
     schedule_order_t order;
     bytes_t bad_rollup;

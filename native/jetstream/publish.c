@@ -212,7 +212,7 @@ const refusal_t *intake_begin(js_t *js, const stream_t *stream, const message_t 
         if (message->header.size > HEADER_BYTES_MAX) {
             refusal = &refused_header;
         } else if (headers_has_prefix(message->header, BYTES_LITERAL("Nats-"))
-                   || LEAF_UNLIKELY((stream->config.flags & STREAM_COUNTER) != 0)) {
+                   || LEAF_UNLIKELY((stream->config.flags & (STREAM_COUNTER | STREAM_ALLOW_TTL)) != 0)) {
             refusal = intake_read(js, stream, message, intake);
             refusal = publisher == PUBLISHER_SERVER ? NULL : refusal;
         }

@@ -1,10 +1,12 @@
 /* carry.c: see carry.h. */
 #include "sessions/carry.h"
 
+#include "base/clock.h"
 #include "base/hex.h"
 #include "text/decimal.h"
 #include "text/headers.h"
 #include "text/topic.h"
+#include "text/ttl.h"
 
 #define PAIR_ID 0x26u /* of a user property, on the wire */
 #define TEXT_MAX 65535u
@@ -134,6 +136,7 @@ typedef struct carrying {
     mqtt_properties_t *properties;
     carry_t *carried;
     uint32_t correlation_size;
+    bytes_t ttl; /* of NATS */
 } carrying_t;
 
 /* Takes hexadecimal digits off the front, as bytes behind what is in `out`. 1: done; 0: an odd number of them, or too
@@ -260,9 +263,19 @@ static status_t take_field(carrying_t *carrying, bytes_t name, bytes_t value) {
         return STATUS_OK;
     }
     if (bytes_starts(name, STREAMS)) {
+        carrying->ttl = bytes_equal(name, BYTES_LITERAL("Nats-TTL")) ? value : carrying->ttl;
         return STATUS_OK;
     }
     return add_pair(carrying->scratch, name, value);
+}
+
+/* Of a message of MQTT that is how long a stream keeps it. */
+static void take_ttl(const carrying_t *carrying) {
+    int64_t ns = 0;
+    if (!carrying->carried->from_mqtt && carrying->ttl.size != 0 && ttl_parse(carrying->ttl, &ns)
+        && ns / NS_PER_SECOND > 0 && ns / NS_PER_SECOND <= UINT32_MAX) {
+        mqtt_set_number(carrying->properties, MQTT_MESSAGE_EXPIRY, (uint32_t)(ns / NS_PER_SECOND));
+    }
 }
 
 static status_t take_correlation(carrying_t *carrying, bytes_t block) {
@@ -294,6 +307,7 @@ status_t carry_from_headers(bytes_t block, buffer_t *scratch, mqtt_properties_t 
             status = add_coded_pair(scratch, value);
         }
     }
+    take_ttl(&carrying);
     if (status == STATUS_OK && mqtt_has(properties, MQTT_CORRELATION_DATA)) {
         mqtt_set_text(properties, MQTT_CORRELATION_DATA, bytes_of(scratch->at, carrying.correlation_size));
     }

@@ -14,8 +14,8 @@
  *     Nmqtt-Property:0d0a:20            one that can be no header field, or is an order for a stream (Nats-...): name
  *                                       and value in hexadecimal digits
  *
- * Else the response topic is the message's reply, and no field. From NATS any other field becomes a user
- * property, but for those of JetStream (Nats-).
+ * Else the response topic is the message's reply, and no field. From NATS the message expiry is Nats-TTL, and any other
+ * field becomes a user property, but for those of JetStream (Nats-).
  * Not here: topics as subjects (text/topic.h), what headers make a stream do.
  */
 #ifndef LEAFD_SESSIONS_CARRY_H

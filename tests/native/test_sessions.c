@@ -228,6 +228,15 @@ static void headers_and_properties(void) {
     static const char plain[] = "NATS/1.0\r\nNmqtt-Pub:0\r\nId:7\r\n\r\n";
     check_headers("NATS/1.0\r\nNats-Msg-Id: 7\r\nId: 7\r\n\r\n", plain, 0);
     check_headers("NATS/1.0 503 no\r\nId:7 \r\n\r\n", plain, 0);
+    /* a message of NATS has its time to live as its expiry; one of MQTT says its own, or none */
+    check_headers("NATS/1.0\r\nNats-TTL: 1m30s\r\n\r\n", "NATS/1.0\r\nNmqtt-Pub:0\r\nNmqtt-Expiry:90\r\n\r\n", 0);
+    check_headers("NATS/1.0\r\nNats-TTL: 1500ms\r\n\r\n", "NATS/1.0\r\nNmqtt-Pub:0\r\nNmqtt-Expiry:1\r\n\r\n", 0);
+    check_headers("NATS/1.0\r\nNats-TTL: never\r\n\r\n", "NATS/1.0\r\nNmqtt-Pub:0\r\n\r\n", 0);
+    check_headers("NATS/1.0\r\nNats-TTL: 4294967296\r\n\r\n", "NATS/1.0\r\nNmqtt-Pub:0\r\n\r\n", 0);
+    check_headers("NATS/1.0\r\nNats-TTL: abc\r\n\r\n", "NATS/1.0\r\nNmqtt-Pub:0\r\n\r\n", 0);
+    check_headers("NATS/1.0\r\nNats-TTL: 5\r\nNmqtt-Pub:1\r\nNmqtt-Expiry:7\r\n\r\n",
+                  "NATS/1.0\r\nNmqtt-Pub:1\r\nNmqtt-Expiry:7\r\n\r\n", 1);
+    check_headers("NATS/1.0\r\nNmqtt-Pub:1\r\nNats-TTL: 5s\r\n\r\n", "NATS/1.0\r\nNmqtt-Pub:1\r\n\r\n", 1);
     /* what is none of ours says nothing */
     check_headers("NATS/1.0\r\nNmqtt-Pub:3\r\nNmqtt-Format:2\r\nNmqtt-Expiry:4294967296\r\nNmqtt-Correlation:0\r\n"
                   "Nmqtt-Property:3a\r\nNmqtt-Property:3:a\r\nNmqtt-Property:3a:3a:\r\nNmqtt-Property:00:3a\r\n"
