@@ -3,7 +3,6 @@ properties and headers become each other is leafd's own, as mqtt-design.md has i
 
 from __future__ import annotations
 
-import base64
 import time
 from collections.abc import Iterator
 
@@ -110,27 +109,6 @@ def test_a_device_sees_headers_as_properties(server: servers.Server) -> None:
             "response_topic": "answers/1",
             "user": [("unit", "C")],
         }
-
-
-def test_an_expiry_is_a_time_to_live(server: servers.Server) -> None:
-    """In a stream that allows those, which then says so to whoever reads or mirrors it; another stream keeps the
-    message. The other way round a message of NATS has its time to live as its expiry."""
-    with Nats(server) as nats, five(server) as peer:
-        for name, allows in (("LIVES", True), ("STAYS", False)):
-            nats.request(f"$JS.API.STREAM.CREATE.{name}", name=name, subjects=[f"{name}.>"], allow_msg_ttl=allows)
-            peer.publish(f"{name}/a", b"x", qos=1, found={"message_expiry": 2})
-            assert 0 == peer.expect(PUBACK).reason
-            stored = nats.request(f"$JS.API.STREAM.MSG.GET.{name}", seq=1)["message"]
-            fields = base64.b64decode(stored["hdrs"]).decode().split("\r\n")
-            assert allows == ("Nats-TTL:2" in [one.replace(" ", "") for one in fields])
-            assert "Nmqtt-Expiry:2" in fields
-        eventually(lambda: nats.request("$JS.API.STREAM.INFO.LIVES")["state"]["messages"] == 0)
-        assert 1 == nats.request("$JS.API.STREAM.INFO.STAYS")["state"]["messages"]
-        peer.subscribe("down/ttl")
-        nats.publish("down.ttl", b"21", b"NATS/1.0\r\nNats-TTL: 1m30s\r\n\r\n")
-        assert {"message_expiry": 90} == peer.expect(PUBLISH).properties
-        for name in ("LIVES", "STAYS"):
-            nats.request(f"$JS.API.STREAM.DELETE.{name}")
 
 
 def test_properties_reach_another_device_as_they_were_sent(server: servers.Server) -> None:

@@ -378,10 +378,7 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
     "A compressed message may become": (f"{NAMED}test_what_a_compressed_message_may_become",),
     "The listener's address and no_tls": (f"{NAMED}test_what_of_websocket_takes_a_restart",),
     # ---- MQTT
-    "MQTT 5 is spoken": (
-        "interop/test_mqtt_five.py::test_a_nats_client_sees_properties_as_headers",
-        "interop/test_mqtt_five.py::test_an_expiry_is_a_time_to_live",
-    ),
+    "MQTT 5 is spoken": ("interop/test_mqtt_expiry.py::test_an_expiry_is_a_time_to_live",),
     "With MQTT 5, PUBACK says": ("interop/test_mqtt_five.py::test_reasons_that_the_standard_leaves_open",),
     "A user property": ("interop/test_mqtt_five.py::test_no_property_of_a_device_is_an_order_for_a_stream",),
     "A client's identifier may be": ("interop/test_mqtt.py::test_any_text_is_a_client_s_identifier",),
