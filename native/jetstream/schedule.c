@@ -364,26 +364,25 @@ static status_t firing_headers(firing_t *firing, bytes_t original, bytes_t *head
     return status;
 }
 
-/* The schedule, where it is in force. A later message on the subject ends one, unless a schedule made it. */
-static entry_outcome_t firing_schedule(const firing_t *firing, stored_message_t *schedule) {
+/* The schedule, where it is in force. A later message on the subject ends one, unless a schedule made it: of one that
+ * is damaged nobody knows. A schedule that is damaged itself is one that other servers may have. */
+static read_outcome_t firing_schedule(const firing_t *firing, stored_message_t *schedule) {
     store_stream_t *store = firing->stream->store;
     stored_message_t last;
-    entry_outcome_t outcome = store_read(store, firing->seq, schedule);
-    switch (outcome) {
-    case ENTRY_UNKNOWN:
-    case ENTRY_NONE:
-    case ENTRY_DAMAGED: return outcome;
+    switch (store_read(store, firing->seq, schedule)) {
+    case ENTRY_UNKNOWN: return READ_UNKNOWN;
+    case ENTRY_NONE: return READ_NONE;
+    case ENTRY_DAMAGED: return firing->stream->replicated != NULL ? READ_UNKNOWN : READ_NONE;
     case ENTRY_FOUND: break;
     }
-    outcome = store_last_by_subject(store, schedule->subject, UINT64_MAX, &last);
-    switch (outcome) {
+    switch (store_last_by_subject(store, schedule->subject, UINT64_MAX, &last)) {
     case ENTRY_UNKNOWN:
-    case ENTRY_NONE:
-    case ENTRY_DAMAGED: return outcome;
+    case ENTRY_DAMAGED: return READ_UNKNOWN;
+    case ENTRY_NONE: return READ_NONE;
     case ENTRY_FOUND: break;
     }
     bool goes_on = last.seq == firing->seq || schedule_field(last.header, NAME("Scheduler")).size != 0;
-    return goes_on ? ENTRY_FOUND : ENTRY_NONE;
+    return goes_on ? READ_FOUND : READ_NONE;
 }
 
 /* Room for all copies at once, so that no slice into it moves. */
@@ -393,9 +392,9 @@ static status_t firing_gather(firing_t *firing, stored_message_t *schedule, mess
     uint8_t *unused;
     if (from.size != 0) {
         switch (store_last_by_subject(firing->stream->store, from, UINT64_MAX, &source)) {
-        case ENTRY_UNKNOWN: return STATUS_IO;
-        case ENTRY_NONE:
-        case ENTRY_DAMAGED: source = *schedule; break; /* nothing there yet, or any more: its own content */
+        case ENTRY_UNKNOWN:
+        case ENTRY_DAMAGED: return STATUS_IO;       /* until it is put back, deleted, or there is a newer one */
+        case ENTRY_NONE: source = *schedule; break; /* nothing there yet, or any more: its own content */
         case ENTRY_FOUND: break;
         }
     }
@@ -492,12 +491,10 @@ store_due_t js_schedule_fire(js_t *js, stream_t *stream, uint64_t seq, int64_t d
         return STORE_DUE_LATER;
     }
     bool sealed = (stream->config.flags & STREAM_SEALED) != 0;
-    entry_outcome_t outcome = sealed ? ENTRY_NONE : firing_schedule(&firing, &schedule);
-    switch (outcome) {
-    case ENTRY_UNKNOWN: return STORE_DUE_LATER;
-    case ENTRY_NONE:
-    case ENTRY_DAMAGED: return firing_next(&firing) ? STORE_DUE_DONE : STORE_DUE_LATER;
-    case ENTRY_FOUND: break;
+    switch (sealed ? READ_NONE : firing_schedule(&firing, &schedule)) {
+    case READ_UNKNOWN: return STORE_DUE_LATER;
+    case READ_NONE: return firing_next(&firing) ? STORE_DUE_DONE : STORE_DUE_LATER;
+    case READ_FOUND: break;
     }
     const refusal_t *refusal = next_time(schedule.header, due_ts, now.wall_ns, &zone, &firing.next_ts, &firing.repeats);
     bool done = true, fires = refusal == NULL && firing.next_ts != 0;

@@ -105,7 +105,7 @@ typedef struct ledgers { /* only ledger.c writes to it */
     sharing_t sharing;
 } ledgers_t;
 
-/* Opens the ledger of a group; each entry behind the floor is shown, in order. STATUS_NOT_FOUND: there is none.
+/* Opens the ledger of a group; each entry behind the floor is shown, in order. *out NULL: there is none.
  * STATUS_AGAIN: LMDB had no room for what the journal has, later. Any other: it cannot be read, and the group must not
  * start. STATUS_IN_USE: it is open. Needs store_options.ledgers. Lives until store_ledger_remove or store_close. */
 typedef status_t (*ledger_visit_t)(void *context, const ledger_entry_t *entry);

@@ -8,6 +8,7 @@
  */
 #include <limits.h>
 
+#include "disk/env.h"
 #include "plane_reads.h"
 #include "text/time_text.h"
 
@@ -238,6 +239,65 @@ static void put_once(void) {
 
 static void let_it_fire(void) {
     for (unsigned i = 0; i < 100; i++) pass(NS_PER_SECOND);
+}
+
+/* Of the stream, while the daemon is stopped. */
+static void spoil_message(uint64_t seq) {
+    char reason[256];
+    uint8_t bytes[100];
+    env_t *env;
+    store_key_t key;
+    memset(bytes, 0xa5, sizeof bytes);
+    CHECK_EQ_I64(STATUS_OK, env_open(rig_directory, 256 << 20, false, &env, reason, sizeof reason));
+    CHECK_EQ_I64(STATUS_OK, env_write_begin(env));
+    key_message(&key, 1, seq);
+    CHECK_EQ_I64(STATUS_OK, env_write_raw(env, DB_MESSAGES, key_bytes(&key), bytes_of(bytes, sizeof bytes)));
+    CHECK_EQ_I64(STATUS_OK, env_write_commit(env));
+    env_close(env);
+}
+
+static void put_once_of_a_source(void) {
+    char header[200];
+    uint8_t text[TIME_TEXT_MAX];
+    uint32_t size = time_format(plane->now.wall_ns + 90 * NS_PER_SECOND, text);
+    snprintf(header, sizeof header,
+             "Nats-Schedule: @at %.*s\r\nNats-Schedule-Target: s.out\r\nNats-Schedule-Source: s.from\r\n", (int)size,
+             (const char *)text);
+    put("s.job", header, "its own");
+}
+
+static stream_state_t state_now(void) {
+    stream_state_t state;
+    stream_state_of(stream_find(&plane->js, 1), &state);
+    return state;
+}
+
+static void a_schedule_waits_for_a_damaged_source(void) {
+    stored_message_t made;
+    failing_at = 0;
+    config = rig_stream;
+    config.flags = SCHEDULES;
+    (void)rig_new_directory();
+    begin(false);
+    preparing = true;
+    put("s.from", "", "first");
+    put_once_of_a_source();
+    preparing = false;
+    rig_settle(plane);
+    pass(21 * NS_PER_SECOND);
+    rig_settle(plane);
+    rig_close(plane);
+    spoil_message(1);
+    begin(true);
+    let_it_fire();
+    CHECK_EQ_U64(2, state_now().last_seq);
+    CHECK_EQ_U64(2, state_now().messages);
+    put("s.from", "", "second");
+    let_it_fire();
+    CHECK_EQ_U64(4, state_now().last_seq);
+    CHECK_EQ_I64(ENTRY_FOUND, store_read(stream_find(&plane->js, 1)->store, 4, &made));
+    CHECK(bytes_equal(made.subject, rig_text("s.out")) && bytes_equal(made.payload, rig_text("second")));
+    rig_close_and_remove(plane);
 }
 
 static void a_schedule_fires_once(void) {
@@ -479,6 +539,8 @@ int main(void) {
     RUN("a schedule ends with the message that was acknowledged, whichever read failed",
         a_schedule_ends_when_that_was_acknowledged);
     RUN("a schedule of one time fires once, whichever read failed", a_schedule_fires_once);
+    RUN("a schedule whose source's newest message is damaged waits for another one",
+        a_schedule_waits_for_a_damaged_source);
     RUN("a bucket has the newest of each key, whichever read failed", a_bucket_has_the_newest_of_each_key);
     RUN("a consumer begins at its time, whichever read failed", a_consumer_begins_at_its_time);
     RUN("a batch is there whole or refused, whichever read failed", a_batch_is_there_whole_or_refused);
