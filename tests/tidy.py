@@ -81,13 +81,13 @@ OWNED = re.compile(
 MEMBER = re.compile(r"^( +)([\w ]+?)( \**|\b)(\w+(?:\[\w+\])*;)(.*)", re.MULTILINE)
 MEMBER_OWNER = re.compile(r"/\* only ((?:\w+\.c|and|,| )+)")
 OWNED_ROOMS = ("store", "recovery")  # whose files may see such structs
-READING_ROOMS = ("disk", "store", "recovery", "consume")  # where LMDB is read, and the store
+READING_ROOMS = ("disk", "store", "recovery", "consume", "group", "meta")  # where LMDB is read, and the store
 # Who is asked to do something to one thing, and answers that it is not there; by a switch over how it was looked for.
 DOERS = {
     "native/store/purge.c": "a message is deleted",
     "native/store/fill.c": "a hole is filled",
-    "native/store/ledger.c": "a ledger is opened",
-    "native/store/ledger_forget.c": "that is asked for",
+    "native/group/replica.c": "a message is deleted",
+    "native/meta/meta.c": "a leader is to be another one; without JetStream there is none",
 }
 COMPILER_ERROR = re.compile(r"^(native/[\w/.]+):(\d+):\d+: error: (.*)", re.MULTILINE)
 

@@ -257,14 +257,15 @@ status_t group_open(const group_options_t *options, moment_t now, group_t **out)
     if (status == STATUS_OK) {
         status = store_ledger_open(options->store, options->number, load_entry, &loading, &(*out)->ledger);
     }
-    if (status == STATUS_OK) {
+    bool none = status == STATUS_OK && (*out)->ledger == NULL;
+    if (status == STATUS_OK && !none) {
         /* Of another disk's promise there may be nothing that can be read. */
         status = (*out)->ledger->foreign ? STATUS_INVALID : member_begin(*out, options, &loading, now);
         if (status != STATUS_OK) {
             store_ledger_close((*out)->ledger);
         }
     }
-    if (status != STATUS_OK) {
+    if (status != STATUS_OK || none) {
         group_close(*out);
         *out = NULL;
     }

@@ -133,8 +133,8 @@ typedef struct group_look {
 
 /* A new group. STATUS_EXISTS; STATUS_FULL, STATUS_AGAIN: later; STATUS_INVALID: this disk is not among the founders. */
 LEAF_MUST_USE status_t group_make(const group_options_t *options, moment_t now, group_t **out);
-/* One that the store has. STATUS_NOT_FOUND; STATUS_AGAIN: later; STATUS_INVALID: its promise is that of another disk;
- * any other: it cannot be read. */
+/* One that the store has. *out NULL: it has none; STATUS_AGAIN: later; STATUS_INVALID: its promise is that of another
+ * disk; any other: it cannot be read. */
 LEAF_MUST_USE status_t group_open(const group_options_t *options, moment_t now, group_t **out);
 /* Before the store closes. Nobody is answered any more. */
 void group_close(group_t *group);

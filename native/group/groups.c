@@ -223,12 +223,12 @@ status_t groups_load(groups_t *groups, group_options_t options, moment_t now, gr
     *out = NULL;
     status_t status = seat_reserve(groups);
     status = status == STATUS_OK ? group_open(&options, now, out) : status;
-    if (status == STATUS_OK && groups_named(groups, group_name(*out)) != NULL) {
+    if (*out != NULL && groups_named(groups, group_name(*out)) != NULL) {
         group_close(*out);
         *out = NULL;
         return STATUS_EXISTS;
     }
-    if (status == STATUS_OK) {
+    if (*out != NULL) {
         seat_take(groups, *out);
     }
     return status;

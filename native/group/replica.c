@@ -373,10 +373,10 @@ bool replica_roll(replica_t *replica, raft_index_t index, const append_t *append
 
 static bool apply_append(replica_t *replica, raft_index_t index, const append_t *append) {
     uint64_t size = (uint64_t)append->subject.size + append->header.size + append->payload.size;
-    status_t status = replica->rolling != index ? replica_source_goes_on(replica, append) : STATUS_OK;
-    if (status != STATUS_OK) {
-        replica->last.appended.verdict = APPEND_OUT_OF_ORDER;
-        return status == STATUS_NOT_FOUND;
+    switch (replica->rolling != index ? replica_source_goes_on(replica, append) : READ_FOUND) {
+    case READ_UNKNOWN: return false;
+    case READ_NONE: replica->last.appended.verdict = APPEND_OUT_OF_ORDER; return true;
+    case READ_FOUND: break;
     }
     if (append->subject.size == 0 && append->source_key.size > 0) {
         replica->last.appended.verdict = APPEND_BAD_SUBJECT;

@@ -121,8 +121,8 @@ void replica_note(replica_t *replica);
 /* replica_source.c */
 /* How far its source has come, where no message says it. false: later. */
 bool replica_source_came(const replica_t *replica, const append_t *append);
-/* STATUS_NOT_FOUND: what its source had before it is not here. Any other than STATUS_OK: that is not known now. */
-LEAF_MUST_USE status_t replica_source_goes_on(const replica_t *replica, const append_t *append);
+/* READ_NONE: what its source had before it is not here. */
+LEAF_MUST_USE read_outcome_t replica_source_goes_on(const replica_t *replica, const append_t *append);
 /* Goes on as a note says. false: the bytes are no note. */
 bool replica_noted(replica_t *replica, bytes_t note);
 

@@ -29,19 +29,20 @@ bool replica_source_came(const replica_t *replica, const append_t *append) {
            == STATUS_OK;
 }
 
-status_t replica_source_goes_on(const replica_t *replica, const append_t *append) {
+read_outcome_t replica_source_goes_on(const replica_t *replica, const append_t *append) {
     source_name_t name;
     bytes_t value;
     uint64_t come = 0;
     if (!append->has_source_before) {
-        return STATUS_OK;
+        return READ_FOUND;
     }
     switch (store_record_get(store_stream_store(replica->stream), RECORD_SOURCE,
                              source_name_of(replica, append->source_key, &name), &value)) {
     case ENTRY_UNKNOWN:
-    case ENTRY_DAMAGED: return STATUS_IO; /* other members may have it: this one waits, and does not differ from them */
+    case ENTRY_DAMAGED:
+        return READ_UNKNOWN; /* other members may have it: this one waits, and does not differ from them */
     case ENTRY_NONE: break;
     case ENTRY_FOUND: come = value.size >= 8 ? load_be64(value.at) : 0; break;
     }
-    return come == append->source_before ? STATUS_OK : STATUS_NOT_FOUND;
+    return come == append->source_before ? READ_FOUND : READ_NONE;
 }

@@ -450,7 +450,10 @@ static status_t group_begin(js_t *js, const stream_t *stream, uint64_t name, con
     group_options_t options = options_of(js, stream, name, founders);
     status_t status = groups_load(js->groups, options, *js->now, &group);
     bool makes = how == JOIN_FOUNDS ? founders->count > 0 : how == JOIN_WAITS && founders->count == 0;
-    if (status == STATUS_NOT_FOUND && makes) {
+    if (status == STATUS_OK && group == NULL && !makes) {
+        return STATUS_NOT_FOUND;
+    }
+    if (status == STATUS_OK && group == NULL) {
         options.grown = founders->count == 1; /* this server had the stream alone */
         options.note = options.grown ? replica_grown(replicated->replica, note, *js->now) : BYTES_NONE;
         status = groups_make(js->groups, options, *js->now, &group);

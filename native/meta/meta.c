@@ -216,8 +216,8 @@ status_t meta_open(plane_t *plane, account_t *account, uint64_t peer, uint64_t *
         status = groups_load(meta->groups, meta_options(meta, 0, NULL), plane->now, &meta->group);
     }
     meta->stale = status == STATUS_INVALID; /* its promise is another disk's */
-    *there = status == STATUS_OK ? 1 : meta->stale ? 2 : 0;
-    if (status != STATUS_OK && status != STATUS_NOT_FOUND && !meta->stale) {
+    *there = meta->group != NULL ? 1 : meta->stale ? 2 : 0;
+    if (status != STATUS_OK && !meta->stale) {
         groups_close(meta->groups);
         free(meta);
         return status;

@@ -146,7 +146,7 @@ static void promise_keep(ledger_t *ledger, const ledger_promise_t *promise) {
 }
 
 /* A promise that is missing beside what belongs to it went with a damaged page. The disk has another id for that. */
-static status_t load_unpromised(ledger_t *ledger, read_outcome_t applied) {
+static status_t load_unpromised(ledger_t *ledger, read_outcome_t applied, bool *there) {
     store_key_t from;
     bytes_t key = BYTES_NONE;
     bytes_t value = BYTES_NONE;
@@ -158,14 +158,14 @@ static status_t load_unpromised(ledger_t *ledger, read_outcome_t applied) {
     key_ledger(&from, ledger->group, 0);
     switch (env_seek(ledger->store->env, DB_LEDGER, key_bytes(&from), &key, &value)) {
     case READ_UNKNOWN: return STATUS_IO;
-    case READ_NONE: break;
-    case READ_FOUND: ledger->foreign = bytes_starts(key, bytes_of(from.at, 5)); break;
+    case READ_NONE: *there = false; break;
+    case READ_FOUND: *there = ledger->foreign = bytes_starts(key, bytes_of(from.at, 5)); break;
     }
-    return ledger->foreign ? STATUS_OK : STATUS_NOT_FOUND;
+    return STATUS_OK;
 }
 
 /* Of another disk's nothing is asked but that it goes: damage of its log is in nobody's way. */
-static status_t ledger_load(ledger_t *ledger, ledger_visit_t visit, void *context) {
+static status_t ledger_load(ledger_t *ledger, ledger_visit_t visit, void *context, bool *there) {
     store_t *store = ledger->store;
     ledger_promise_t promise = {0};
     uint64_t disk;
@@ -173,7 +173,7 @@ static status_t ledger_load(ledger_t *ledger, ledger_visit_t visit, void *contex
     bool known = store_ledger_disk(store, &disk);
     switch (known ? promise_get(store, ledger->group, &promise) : READ_UNKNOWN) {
     case READ_UNKNOWN: return STATUS_CORRUPT;
-    case READ_NONE: return load_unpromised(ledger, applied);
+    case READ_NONE: return load_unpromised(ledger, applied, there);
     case READ_FOUND: break;
     }
     promise_keep(ledger, &promise);
@@ -209,8 +209,9 @@ status_t store_ledger_open(store_t *store, uint32_t group, ledger_visit_t visit,
     if (status != STATUS_OK) {
         return status;
     }
-    status = ledger_load(*out, visit, context);
-    if (status != STATUS_OK) {
+    bool there = true;
+    status = ledger_load(*out, visit, context, &there);
+    if (status != STATUS_OK || !there) {
         free(*out);
         *out = NULL;
         return status;
@@ -221,22 +222,20 @@ status_t store_ledger_open(store_t *store, uint32_t group, ledger_visit_t visit,
 }
 
 static status_t nothing_there(void *context, const ledger_entry_t *entry) {
-    (void)context;
-    (void)entry;
+    (void)context, (void)entry;
     return STATUS_EXISTS;
 }
 
 status_t store_ledger_begin(store_t *store, uint32_t group, const ledger_promise_t *promise, ledger_t **out) {
     status_t status = store_ledger_open(store, group, nothing_there, NULL, out);
-    if (status == STATUS_OK) { /* an empty one */
+    if (*out != NULL) { /* an empty one */
         store_ledger_close(*out);
         *out = NULL;
+        status = STATUS_EXISTS;
     }
-    if (status != STATUS_NOT_FOUND) {
-        return status == STATUS_OK || status == STATUS_IN_USE ? STATUS_EXISTS : status;
-    }
-    if (!overlay_fits(store, LEDGER_CALL + APPLIED_OP)) {
-        return STATUS_FULL;
+    status = status == STATUS_OK && !overlay_fits(store, LEDGER_CALL + APPLIED_OP) ? STATUS_FULL : status;
+    if (status != STATUS_OK) {
+        return status == STATUS_IN_USE ? STATUS_EXISTS : status;
     }
     status = ledger_new(store, group, out);
     status = status == STATUS_OK ? promise_write(store, group, promise) : status;

@@ -11,8 +11,8 @@ static status_t forgotten_passed(void *context, const ledger_entry_t *entry) {
 status_t store_ledger_forget(store_t *store, uint32_t group) {
     ledger_t *ledger = NULL;
     status_t status = store_ledger_open(store, group, forgotten_passed, NULL, &ledger);
-    if (status != STATUS_OK) {
-        return status == STATUS_NOT_FOUND ? STATUS_OK : status == STATUS_AGAIN ? STATUS_FULL : status;
+    if (status != STATUS_OK || ledger == NULL) {
+        return status == STATUS_AGAIN ? STATUS_FULL : status;
     }
     status = store_ledger_remove(ledger);
     if (status != STATUS_OK) {

@@ -311,7 +311,7 @@ static inline void node_begin(uint32_t at) {
             guest.opened(at, group, &options);
         }
         status_t status = groups_load(node->groups, options, world.now, &node->group[group]);
-        if (status == STATUS_NOT_FOUND) {
+        if (status == STATUS_OK && node->group[group] == NULL) {
             status = groups_make(node->groups, options, world.now, &node->group[group]);
         }
         if (guest.joined != NULL) {

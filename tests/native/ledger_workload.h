@@ -44,8 +44,8 @@ static void sum_promise(ledger_picture_t *picture) {
 static void open_ledger(store_t *store, ledger_picture_t *loaded) {
     ledger_picture_t picture = {0};
     status_t status = store_ledger_open(store, 9, sum_entry, &picture, &ledger);
-    CHECK(status == STATUS_OK || status == STATUS_NOT_FOUND);
-    if (status == STATUS_OK) {
+    CHECK_EQ_I64(STATUS_OK, status);
+    if (ledger != NULL) {
         sum_promise(&picture);
     }
     *loaded = picture;

@@ -54,9 +54,8 @@ static unsigned load_with(fault_t fault, unsigned n) {
     status_t status = groups_open(node->rig.store, at + 1, hooks, &node->groups);
     if (status == STATUS_OK) {
         status = groups_load(node->groups, world_options(at, 0), world.now, &node->group[0]);
+        CHECK_EQ_I64(status == STATUS_OK, node->group[0] != NULL);
         if (status != STATUS_OK) {
-            CHECK(status != STATUS_NOT_FOUND);
-            CHECK(node->group[0] == NULL);
             CHECK(groups_make(node->groups, world_options(at, 0), world.now, &node->group[0]) != STATUS_OK);
         }
     }
