@@ -124,6 +124,7 @@ status_t gateway_joined(plane_t *plane, peer_t *peer, gateway_link_t *link, byte
         (*list)->gateway->at_gateway = &link->next_gateway;
     }
     *list = peer;
+    plane->gateways->unheard++;
     if (!link->outbound) {
         routed_tell_gateway(plane, peer);
         return STATUS_OK;
@@ -133,6 +134,28 @@ status_t gateway_joined(plane_t *plane, peer_t *peer, gateway_link_t *link, byte
     return publish_reserve_links(plane, 0);
 }
 
+/* The longest of all: an answer comes by whichever gateway is nearest to who answers. */
+static void note_far(gateways_t *gateways) {
+    const peer_t *lists[] = {gateways->outbound, gateways->inbound};
+    gateways->far_ns = 0;
+    for (uint32_t i = 0; i < 2; i++) {
+        for (const peer_t *peer = lists[i]; peer != NULL; peer = peer->gateway->next_gateway) {
+            gateways->far_ns = peer->rtt_ns > gateways->far_ns ? peer->rtt_ns : gateways->far_ns;
+        }
+    }
+}
+
+void gateway_answered(plane_t *plane, const peer_t *peer) {
+    gateways_t *gateways = plane->gateways;
+    note_far(gateways);
+    if (!peer->gateway->heard) {
+        int64_t until_ns = plane->now.mono_ns + GATEWAY_YOUNG_TRIPS * peer->rtt_ns;
+        peer->gateway->heard = true;
+        gateways->unheard--;
+        gateways->met_ns = until_ns > gateways->met_ns ? until_ns : gateways->met_ns;
+    }
+}
+
 void gateway_left(plane_t *plane, peer_t *peer) {
     gateway_link_t *link = peer->gateway;
     *link->at_gateway = link->next_gateway;
@@ -140,6 +163,8 @@ void gateway_left(plane_t *plane, peer_t *peer) {
         link->next_gateway->gateway->at_gateway = link->at_gateway;
     }
     plane->outbound_count -= link->outbound;
+    plane->gateways->unheard -= !link->heard;
+    note_far(plane->gateways);
     peer->gateway = NULL;
     peer->server = false;
     table_free(&link->begun);

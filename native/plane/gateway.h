@@ -28,7 +28,8 @@
 struct gateway_link {
     plane_t *plane;
     bool outbound;
-    bool up;                            /* its first PONG has come */
+    bool heard;                         /* its first PONG has come, .. */
+    bool up;                            /* .. and control knows; verbs/gateway.c */
     uint8_t cluster[GATEWAY_HASH_SIZE]; /* of its name */
     account_t *last;                    /* that the line before has named */
     uint64_t peer;                      /* the server, as gateway_terms_t has it */
@@ -43,6 +44,9 @@ struct gateways {
     bytes_t name;                        /* of our cluster, own copy; empty: not known yet */
     uint8_t prefix[GATEWAY_PREFIX_SIZE]; /* of replies that lead back to this server */
     peer_t *outbound, *inbound;
+    uint32_t unheard; /* have joined, and no PONG of theirs has come; */
+    int64_t met_ns;   /* until then one that has come since may not have all interest of ours, nor we all of its */
+    int64_t far_ns;   /* the longest round trip of theirs */
 };
 
 LEAF_MUST_USE status_t gateways_open(plane_t *plane);
@@ -53,6 +57,8 @@ LEAF_MUST_USE status_t gateways_name(plane_t *plane, bytes_t cluster, bytes_t se
 /* Takes over link, whose `outbound` is set. STATUS_NO_MEMORY: it is not told anything, and is to be closed. */
 LEAF_MUST_USE status_t gateway_joined(plane_t *plane, peer_t *peer, gateway_link_t *link, bytes_t cluster);
 void gateway_left(plane_t *plane, peer_t *peer); /* its subscriptions are gone already */
+/* A PONG of it has come: its round trip is another one. */
+void gateway_answered(plane_t *plane, const peer_t *peer);
 /* Before an inbound one is told of an account's interest for the first time: it takes none of an account that it does
  * not know to be told of. */
 LEAF_MUST_USE status_t gateway_begin(peer_t *peer, const account_t *account);

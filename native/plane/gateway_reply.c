@@ -1,6 +1,6 @@
 /* gateway_reply.c: see gateway_reply.h. The whole names that came lately: one hash table, one list by age.
  *
- *     account, bare reply  -->  whole name        for GATEWAY_YOUNG_NS, counted from its last request
+ *     account, bare reply  -->  whole name        for as long as a subscription is young, from its last request on
  *
  * They draw on the share of outstanding replies (MEMORY_REPLIES), and the oldest go first where it is full.
  * Not here: where a message under a whole name goes (publish.c, verbs/links.c).
@@ -41,6 +41,19 @@ struct gateway_replies {
 
 /* ---- requests of this cluster's clients -------------------------------------------------------------------------- */
 
+static int64_t young_ns(const plane_t *plane) {
+    int64_t far_ns = plane->gateways == NULL ? 0 : GATEWAY_YOUNG_TRIPS * plane->gateways->far_ns;
+    far_ns = far_ns > GATEWAY_YOUNG_MAX_NS ? GATEWAY_YOUNG_MAX_NS : far_ns;
+    return far_ns > GATEWAY_YOUNG_NS ? far_ns : GATEWAY_YOUNG_NS;
+}
+
+/* Ages up to that are young ones. */
+static uint32_t young_ticks(const plane_t *plane) {
+    const gateways_t *gateways = plane->gateways;
+    bool all = gateways->unheard != 0 || plane->now.mono_ns < gateways->met_ns;
+    return all ? UINT32_MAX : (uint32_t)((uint64_t)young_ns(plane) >> GATEWAY_TICK_SHIFT);
+}
+
 /* When whoever listens there began to; false: nobody asks by it. */
 static bool target_born(const route_target_t *target, uint32_t *born) {
     switch ((target_kind_t)target->kind) {
@@ -56,10 +69,10 @@ static bool target_born(const route_target_t *target, uint32_t *born) {
     }
 }
 
-static bool any_young(const plane_t *plane, route_target_t *const *targets, uint32_t count) {
+static bool any_young(const plane_t *plane, route_target_t *const *targets, uint32_t count, uint32_t ticks) {
     uint32_t born;
     for (uint32_t i = 0; i < count; i++) {
-        if (target_born(targets[i], &born) && gateway_born(plane) - born <= GATEWAY_YOUNG_TICKS) {
+        if (target_born(targets[i], &born) && gateway_born(plane) - born <= ticks) {
             return true;
         }
     }
@@ -68,13 +81,14 @@ static bool any_young(const plane_t *plane, route_target_t *const *targets, uint
 
 /* Asked behind everything that the message's own match is needed for: this look-up may take its place. */
 bytes_t gateway_reply(plane_t *plane, const account_t *account, bytes_t reply, text_t *out) {
-    if (reply.size == 0 || gateway_is_reply(reply) || gateway_born(plane) - account->born > GATEWAY_YOUNG_TICKS) {
+    uint32_t ticks = young_ticks(plane);
+    if (reply.size == 0 || gateway_is_reply(reply) || gateway_born(plane) - account->born > ticks) {
         return reply;
     }
     const route_match_t *match = route_match(account->route, reply);
-    bool young = any_young(plane, match->plain, match->plain_count);
+    bool young = any_young(plane, match->plain, match->plain_count, ticks);
     for (uint32_t i = 0; i < match->group_count && !young; i++) {
-        young = any_young(plane, match->groups[i].members, match->groups[i].count);
+        young = any_young(plane, match->groups[i].members, match->groups[i].count, ticks);
     }
     if (!young) {
         return reply;
@@ -178,7 +192,7 @@ void gateway_reply_seen(plane_t *plane, account_t *account, bytes_t whole) {
     }
     if (one != NULL) {
         memcpy(one->at, whole.at, whole.size);
-        one->until_ns = plane->now.mono_ns + GATEWAY_YOUNG_NS;
+        one->until_ns = plane->now.mono_ns + young_ns(plane);
     }
 }
 

@@ -5,8 +5,13 @@
  *
  *     _GR_.<cluster>.<server>.<reply>       six letters and digits each: the first of hash8() of cluster and server id
  *
- * Clients see the bare reply and publish to it; for as long as GATEWAY_YOUNG_NS it leads back by the whole name. Leafs,
- * routes and control see the whole name. So does a leaf of a cluster that has gateways, which has none itself.
+ * Clients see the bare reply and publish to it; for as long as the youth of a subscription it leads back by the whole
+ * name. Leafs, routes and control see the whole name. So does a leaf of a cluster that has gateways, which has none
+ * itself.
+ *
+ * Youth is two seconds, as in the reference, or four round trips of the gateway that is farthest away: a lost packet
+ * costs as much. A gateway that has just come may know of no subscription of ours, so all are young until it has
+ * answered, and for four of its round trips.
  */
 #ifndef LEAFD_PLANE_GATEWAY_REPLY_H
 #define LEAFD_PLANE_GATEWAY_REPLY_H
@@ -26,8 +31,9 @@
 #define GATEWAY_SERVER_AT (GATEWAY_CLUSTER_AT + GATEWAY_HASH_SIZE + 1) /* and a dot */
 #define GATEWAY_PREFIX_SIZE (GATEWAY_SERVER_AT + GATEWAY_HASH_SIZE + 1)
 #define GATEWAY_YOUNG_NS (2 * NS_PER_SECOND)
+#define GATEWAY_YOUNG_TRIPS 4
+#define GATEWAY_YOUNG_MAX_NS (30 * NS_PER_SECOND)
 #define GATEWAY_TICK_SHIFT 20 /* what `born` counts in: a millisecond, about */
-#define GATEWAY_YOUNG_TICKS ((uint32_t)(GATEWAY_YOUNG_NS >> GATEWAY_TICK_SHIFT))
 
 /* Is it a reply by its whole name? */
 static inline bool gateway_is_reply(bytes_t subject) {

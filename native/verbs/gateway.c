@@ -129,6 +129,7 @@ static bool gateway_message(plane_t *plane, peer_t *peer, const op_t *op) {
 
 static void gateway_takes_pong(plane_t *plane, peer_t *peer) {
     peer_ponged(plane, peer);
+    gateway_answered(plane, peer);
     if (!peer->gateway->up) {
         peer->gateway->up = pressure_offer(plane, peer, link_event(peer, EVENT_LEAF_INFO, &(op_t){.kind = OP_PONG}));
     }

@@ -71,16 +71,18 @@ static inline peer_t *gateway_new(uint32_t flags, const char *cluster) {
     return peer;
 }
 
-/* Each has had its PING, and what there was to tell. */
+/* Each has had its PING and answered it at once, and has heard what there was to tell. */
 static inline peer_t *inbound(const char *cluster) {
     peer_t *peer = gateway_new(GATEWAY_HEADERS, cluster);
     rig_heard(peer);
+    rig_feed(plane, peer, "PONG\r\n");
     return peer;
 }
 
 static inline peer_t *outbound(const char *cluster) {
     peer_t *peer = gateway_new(GATEWAY_OUTBOUND | GATEWAY_HEADERS, cluster);
     rig_heard(peer);
+    rig_feed(plane, peer, "PONG\r\n");
     return peer;
 }
 

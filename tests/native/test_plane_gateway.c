@@ -214,6 +214,58 @@ static void replies_are_named_while_they_are_young(void) {
     RIG_HEARD("RMSG A x + " OWN "inbox.5 w 1\r\nf\r\n", away);
 }
 
+/* Interest takes as long as a round trip, and a few more where a packet is lost. */
+static void far_away_they_are_young_for_longer(void) {
+    peer_t *away = gateway_new(GATEWAY_OUTBOUND | GATEWAY_HEADERS, "D"), *near = inbound("E");
+    peer_t *a = client_of(RIG_ACCOUNT);
+    time_passes(2 * NS_PER_SECOND);
+    rig_feed(plane, away, "PONG\r\nRS+ A x\r\n");
+    time_passes(8 * NS_PER_SECOND);
+    rig_feed(plane, a, "SUB inbox.* 1\r\n");
+    time_passes(7900 * NS_PER_MS), rig_heard(away);
+    rig_feed(plane, a, "PUB x inbox.1 1\r\na\r\n");
+    RIG_HEARD("RMSG A x " OWN "inbox.1 1\r\na\r\n", away);
+    time_passes(200 * NS_PER_MS), rig_heard(away);
+    rig_feed(plane, a, "PUB x inbox.2 1\r\nb\r\n");
+    RIG_HEARD("RMSG A x inbox.2 1\r\nb\r\n", away);
+    /* The answer of a client by its bare name leads back for as long. */
+    rig_feed(plane, a, "SUB y 2\r\n");
+    rig_feed(plane, near, "RMSG A y " FROM_D "inbox 1\r\nc\r\n");
+    time_passes(7900 * NS_PER_MS), rig_heard(away);
+    rig_feed(plane, a, "PUB inbox 1\r\nd\r\n");
+    RIG_HEARD("RMSG A " FROM_D "inbox 1\r\nd\r\n", away);
+    time_passes(200 * NS_PER_MS), rig_heard(away);
+    rig_feed(plane, a, "PUB inbox 1\r\ne\r\n");
+    RIG_HEARD("", away);
+    peer_doom(plane, away, CLOSE_CLIENT, BYTES_NONE), rig_turn(plane);
+    CHECK_EQ_I64(0, plane->gateways->far_ns);
+}
+
+/* It is told of our subscriptions from then on, and may be asked before it knows. */
+static void all_are_young_to_a_gateway_that_has_just_come(void) {
+    peer_t *away = outbound("D"), *a = client_of(RIG_ACCOUNT);
+    rig_feed(plane, away, "RS+ A x\r\n");
+    rig_feed(plane, a, "SUB inbox 1\r\n");
+    time_passes(60 * NS_PER_SECOND);
+    rig_heard(away);
+    rig_feed(plane, a, "PUB x inbox 1\r\na\r\nPUB x else 1\r\nb\r\n");
+    RIG_HEARD("RMSG A x inbox 1\r\na\r\nRMSG A x else 1\r\nb\r\n", away);
+    peer_t *back = gateway_new(GATEWAY_HEADERS, "D"); /* its PONG is on its way */
+    time_passes(1 * NS_PER_SECOND);
+    rig_feed(plane, a, "PUB x inbox 1\r\nc\r\nPUB x else 1\r\nd\r\n");
+    RIG_HEARD("RMSG A x " OWN "inbox 1\r\nc\r\nRMSG A x else 1\r\nd\r\n", away);
+    rig_feed(plane, back, "PONG\r\n");
+    time_passes(3900 * NS_PER_MS);
+    rig_feed(plane, a, "PUB x inbox 1\r\ne\r\n");
+    RIG_HEARD("RMSG A x " OWN "inbox 1\r\ne\r\n", away);
+    time_passes(200 * NS_PER_MS);
+    rig_feed(plane, a, "PUB x inbox 1\r\nf\r\n");
+    RIG_HEARD("RMSG A x inbox 1\r\nf\r\n", away);
+    peer_t *mute = gateway_new(GATEWAY_HEADERS, "E");
+    peer_doom(plane, mute, CLOSE_CLIENT, BYTES_NONE), rig_turn(plane);
+    CHECK_EQ_U64(0, plane->gateways->unheard);
+}
+
 static void answers_come_back(void) {
     peer_t *gateway = inbound("D"), *away = outbound("D"), *a = client_of(RIG_ACCOUNT), *route = route_of("S2");
     rig_feed(plane, a, "SUB inbox 1\r\nSUB > w 2\r\n");
@@ -520,6 +572,8 @@ static void promises(void) {
     RUN_AMONG("who asks over a gateway has an answerer", a_gateway_is_an_answerer);
     RUN_AMONG("the reply of a request says the way while its subscription is young",
               replies_are_named_while_they_are_young);
+    RUN_AMONG("which is longer where a gateway is far", far_away_they_are_young_for_longer);
+    RUN_AMONG("and all are to one that has just come", all_are_young_to_a_gateway_that_has_just_come);
     RUN_AMONG("an answer with the way goes to who asked, or on to the server that did", answers_come_back);
     RUN_AMONG("clients answer by the bare name for two seconds", clients_answer_by_the_bare_name);
     RUN_AMONG("a consumer's delivery keeps its name and its acknowledgement", a_delivery_has_its_name_behind_both);

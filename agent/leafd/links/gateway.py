@@ -235,7 +235,8 @@ class Machine:
             "name": own.server_id,
             "gateway": own.name,
         }
-        return [Send(frame("CONNECT", connect)), Send(frame("INFO", own.info()))]
+        # Together: the second of two packets would wait for a round trip, as the peer has nothing to say in between.
+        return [Send(frame("CONNECT", connect) + frame("INFO", own.info()))]
 
     # ---- later on
 

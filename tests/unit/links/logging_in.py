@@ -46,8 +46,9 @@ class ServersPlane(Unwilling):
         if frame == b"PING\r\n":
             self.received += connection not in self.dead
             return
-        verb, _, payload = frame.decode().partition(" ")
-        self.said.append((connection, verb, json.loads(payload)))
+        for line in frame.decode().splitlines():
+            verb, _, payload = line.partition(" ")
+            self.said.append((connection, verb, json.loads(payload)))
 
     def resume(self, connection: int) -> None: ...
 

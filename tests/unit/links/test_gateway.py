@@ -139,17 +139,22 @@ def test_a_name_that_no_cluster_can_have_is_rejected(name: str) -> None:
 
 
 def test_who_dials_says_nothing_before_info_then_connect_and_its_own_info() -> None:
-    """Whatever else came first would end the connection. An address's login comes before the block's."""
+    """Whatever else came first would end the connection. Both go in one packet. An address's login comes before the
+    block's."""
     here = outbound(user="u", password="p", tls=True)
     assert here.opened() == []
-    first, second, join = here.line(LineKind.INFO, info(auth_required=True))
+    both, join = here.line(LineKind.INFO, info(auth_required=True))
+    assert isinstance(both, Send)
+    first, second = (Send(line) for line in both.frame.splitlines(keepends=True))
     told = said(first, "CONNECT")
     assert (told["gateway"], told["name"], told["user"], told["pass"]) == ("A", "NOWN", "u", "p")
     assert "lang" not in told
     assert said(second, "INFO")["gateway_urls"] == ["10.0.0.1:7222"]
     assert isinstance(join, Join)
     own = outbound(Place("b", 1, "mine", "secret"), user="u", password="p")
-    told = said(own.line(LineKind.INFO, info())[0], "CONNECT")
+    action = own.line(LineKind.INFO, info())[0]
+    assert isinstance(action, Send)
+    told = said(Send(action.frame.splitlines(keepends=True)[0]), "CONNECT")
     assert (told["user"], told["pass"]) == ("mine", "secret")
 
 
