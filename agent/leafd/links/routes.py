@@ -49,7 +49,11 @@ from leafd.operator_log import Log
 from leafd.quoting import quoted
 
 PREPARED_S: Final = 2.0
-"""How long others may take to be ready for an account's own connections, as in nats-server."""
+"""How long others may take to be ready for an account's own connections, as in nats-server, .."""
+PREPARED_TRIPS: Final = 4
+""".. or for so many round trips of the farthest, .."""
+PREPARED_MAX_S: Final = 30.0
+""".. and no longer than that."""
 RENEWED_S: Final = 5.0
 """How long connections may take to end that are made again."""
 
@@ -421,15 +425,18 @@ class Routes(Servers[Link, Terms]):
 
     async def _prepare(self, accounts: list[str]) -> None:
         """Others are to be ready for connections of these accounts' own, which they refuse until they are told."""
-        request, asked = secrets.token_hex(11), 0
+        request, asked, trips = secrets.token_hex(11), 0, [0]
+        trip_ns = {row.connection: row.trip_ns for row in await self._plane.connections()} if accounts else {}
         for account in accounts:
             for route in self.peers.carriers(account):
                 said = {"route_pool_size": self.peers.pool_size, "route_account": account}
                 self._plane.send(route.connection, frame("INFO", said | {"route_acc_add_reqid": request}))
                 asked += 1
+                trips.append(trip_ns.get(route.connection, 0))
+        seconds = min(max(PREPARED_S, PREPARED_TRIPS * max(trips) / 1e9), PREPARED_MAX_S)
         self._prepared[request], ready = trio.open_memory_channel[None](asked)
         try:
-            with trio.move_on_after(PREPARED_S) as scope:
+            with trio.move_on_after(seconds) as scope:
                 for _ in range(asked):
                     await ready.receive()
             if scope.cancelled_caught:

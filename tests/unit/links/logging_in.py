@@ -30,12 +30,14 @@ class ServersPlane(Unwilling):
         self.last = 100
         self.received = 0
         """Bytes, by whatever connection."""
+        self.trip_s = 0.0
         self.dead: set[int] = set()
         """They are open, and nobody answers on them."""
 
     async def connections(self) -> list[t.ConnectionRow]:
         row = t.ConnectionRow(*[0] * 16)
-        return [replace(row, connection=one, received=self.received) for one in self.admitted]
+        row = replace(row, received=self.received, trip_ns=int(self.trip_s * 1e9))
+        return [replace(row, connection=one) for one in self.admitted]
 
     async def adopt(self, fd: int, kind: t.ConnKind, *, secure: bool = False, web: bool = False) -> int:
         socket.socket(fileno=fd).close()

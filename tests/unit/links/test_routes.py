@@ -466,6 +466,26 @@ def test_a_route_stays_while_permissions_change(monkeypatch: pytest.MonkeyPatch)
     play(stage, scene, monkeypatch)
 
 
+@pytest.mark.parametrize(("trip_s", "answers_s", "ready"), [(0.001, 1.9, True), (0.001, 2.1, False), (2.0, 7.9, True)])
+def test_others_have_the_time_of_the_way_to_be_ready_for_an_account_of_its_own(
+    trip_s: float, answers_s: float, ready: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two seconds are one round trip of a long way: each reload warned there, and its routes were refused at first."""
+    stage = Stage()
+    stage.plane.trip_s = trip_s
+
+    async def scene() -> None:
+        stage.join(1, ip="nats-route://10.0.0.9:6222")
+        stage.routes.change(Terms(), 3, ["$SYS", "A"], anew=False)
+        await trio.sleep(answers_s)
+        asked = [said["route_acc_add_reqid"] for _, _, said in stage.plane.said if "route_acc_add_reqid" in said]
+        stage.tell(1, server_id="N1", route_acc_add_reqid=asked[0])
+        await trio.sleep(0.01)
+        assert ready == (1 in stage.plane.closed and not any("is ready" in text for _, text in stage.log.lines))
+
+    play(stage, scene, monkeypatch)
+
+
 def test_a_place_that_a_reload_takes_out_is_dialled_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
     """Neither one that is being dialled nor one that is connected; another one that it brings is dialled at once."""
     gone = Place("gone", 1)
