@@ -5,7 +5,7 @@
         switch.cut(0, 1)            what 0 sends to 1 is lost; what 1 sends to 0 arrives
         switch.slow(2, 0.3, 0.05)   all that 2 sends or receives takes 0.3 s more, and 5 % of it is lost
         switch.slow(2, 0.3, 0.05, 50_000)   .. by a modem of so many bits a second each way
-        switch.heal()
+        switch.mend(); switch.heal()   no way is cut any more; nor is any slow
 
 Each place is a network namespace as in tests/cell.py, which joins two by one link as bad as it is described; here there
 are more places, and each way between two of them is there or not. Not here: servers and what they say.
@@ -94,6 +94,10 @@ class Switch:
         """What that place sends and receives takes so many seconds more from now on, and that share of it is lost. Of
         so many bits a second, what does not fit the modem's queue is lost, too."""
         self._slow[place] = (delay, loss, rate)
+
+    def mend(self) -> None:
+        """What was cut arrives again, as slowly as before."""
+        self._cut = frozenset()
 
     def heal(self) -> None:
         """Everything arrives again, at once."""
