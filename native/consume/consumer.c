@@ -456,7 +456,7 @@ static void release_skipped(consumer_t *consumer, uint64_t seq) {
 }
 
 /* The next delivery is the first message from seq on, behind so many deliveries. */
-static void move_to(consumer_t *consumer, uint64_t seq, uint64_t deliveries) {
+static void consumer_stand_at(consumer_t *consumer, uint64_t seq, uint64_t deliveries) {
     survey_end(consumer);
     state_delete(consumer, false);
     pending_clear(&consumer->pending);
@@ -477,7 +477,7 @@ static void move_to(consumer_t *consumer, uint64_t seq, uint64_t deliveries) {
 }
 
 void consumer_pass(consumer_t *consumer, uint64_t seq, uint64_t deliveries) {
-    move_to(consumer, seq + 1, deliveries);
+    consumer_stand_at(consumer, seq + 1, deliveries);
     consumer_ready(consumer);
 }
 
@@ -489,7 +489,7 @@ status_t consumer_reset(consumer_t *consumer, uint64_t seq, moment_t now, uint64
         status_t status = reset_allowed(consumer, seq);
         if (status != STATUS_OK) return status;
     }
-    move_to(consumer, seq, 0);
+    consumer_stand_at(consumer, seq, 0);
     if (consumer_is_push(consumer)) {
         consumer_hold(consumer);
         push_set_back(consumer);

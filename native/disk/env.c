@@ -162,6 +162,7 @@ static inline status_t put_as_it_is(env_t *env, put_place_t place, store_db_t db
 static inline __attribute__((always_inline)) status_t put_find(env_t *env, store_db_t db, bytes_t key, bytes_t lmdb,
                                                                put_place_t *place) {
     uint32_t index = 0;
+    env->touches = true;
     if (LEAF_UNLIKELY(db == DB_RECORDS && key.size > 0 && key.at[0] == RECORD_SOURCE)) {
         env->formats |= STORE_FORMAT_STAMPED;
     }
@@ -268,6 +269,7 @@ static status_t delete_stored(env_t *env, store_db_t db, bytes_t lmdb) {
     MDB_val k = env_val(lmdb);
     store_db_t twin = env_twin_of(db, lmdb);
     uint32_t index = env_index(env, &env->write_slots, db, lmdb);
+    env->touches = true;
     if (env_lacks(env, index)) {
         return STATUS_OK;
     }
@@ -328,6 +330,7 @@ status_t env_write_delete_range(env_t *env, store_db_t db, bytes_t from, bytes_t
     MDB_cursor *cursor = NULL;
     uint32_t index = env_index(env, &env->write_slots, db, from);
     *done = 0;
+    env->touches = true;
     if (env_lacks(env, index)) {
         return STATUS_OK;
     }
@@ -513,9 +516,16 @@ status_t env_write_commit(env_t *env) {
     }
     close_writers(env);
     changed_forget(&env->changed);
+    if (LEAF_UNLIKELY(env->touches && !env->makes_whole)) { /* before others may see it */
+        atomic_fetch_or(&env->wholes, 1);
+    }
     int code = mdb_txn_commit(env->write);
     env->write = NULL;
     env_judge_end(env);
+    if (code == 0 && env->makes_whole) {
+        atomic_store(&env->wholes, (atomic_load(&env->wholes) | 1) + 1);
+    }
+    env->touches = env->makes_whole = false;
     if (code == 0) {
         env_judge_committed(env);
         env->had_ledger = env->has_ledger;
@@ -536,6 +546,7 @@ void env_write_abort(env_t *env) {
     changed_forget(&env->changed);
     mdb_txn_abort(env->write);
     env->write = NULL;
+    env->touches = env->makes_whole = false;
     env_judge_end(env);
     env_forget_opened(env);
     packer_ended(env->packer, false);

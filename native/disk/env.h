@@ -71,6 +71,8 @@ LEAF_MUST_USE read_outcome_t env_seek_back(env_t *env, store_db_t db, bytes_t ke
  * again it gives nothing any more (STATUS_IO). Closed before env_close. */
 typedef struct env_view env_view_t;
 LEAF_MUST_USE status_t env_view_open(env_t *env, env_view_t **out);
+/* Is all of it of one moment? A commit within a checkpoint has a part of what belongs together. */
+bool env_view_whole(const env_view_t *view);
 void env_view_close(env_view_t *view);
 LEAF_MUST_USE read_outcome_t env_view_get(env_view_t *view, store_db_t db, bytes_t key, bytes_t *value);
 LEAF_MUST_USE read_outcome_t env_view_seek(env_view_t *view, store_db_t db, bytes_t key, bytes_t *found,
@@ -83,6 +85,7 @@ typedef struct env_wrong {
     const char *what;
     uint32_t stream; /* it is a leaf of this one's own messages, and has, or should have, .. */
     uint64_t seq;    /* .. this one. 0: it is another page */
+    bool right;      /* it was put right since */
 } env_wrong_t;
 bool env_wrong(env_t *env, uint64_t *seen, env_wrong_t *wrong);
 
@@ -103,13 +106,32 @@ LEAF_MUST_USE read_outcome_t env_patch_get(env_patch_t *patch, store_db_t db, by
  * their entries do not fit. */
 LEAF_MUST_USE status_t env_patch_write(env_patch_t *patch, uint64_t from, uint64_t below, bool each, uint32_t *kept);
 void env_patch_end(env_patch_t *patch); /* NULL is fine */
-/* Another page of a database is made anew in its place, from what is elsewhere, where nothing of it is lost so
- * (env_regrow.c): a branch, from the pages that hung from it; a leaf of what is kept a second time, from there. step:
- * as above; STATUS_INVALID: it is another page, or something is missing. *what: how it was done. */
+/* Another page is made anew in its place, from what is elsewhere (env_regrow.c): a branch, from the pages that hung
+ * from it; a leaf of what is kept a second time, from there; one whose entries follow from others, of what `step`
+ * gives; the first page of a large value, whose entry says how large it is. */
 typedef struct env_regrow env_regrow_t;
-LEAF_MUST_USE status_t env_regrow_begin(env_t *env, uint64_t page, env_regrow_t **out);
-LEAF_MUST_USE status_t env_regrow_step(env_regrow_t *regrow, int64_t until_ns, const char **what);
+typedef struct env_supply {
+    /* Gives the entries of that leaf, in any order. STATUS_AGAIN: in several calls. */
+    status_t (*step)(void *context, env_regrow_t *regrow, store_db_t db, int64_t until_ns);
+    void *context;
+} env_supply_t;
+typedef struct env_regrown {
+    const char *how; /* it was made */
+    bool message;    /* the page was of this one's payload .. */
+    bool lost;       /* .. which does not prove itself any more. But for that nothing is lost */
+    uint32_t stream;
+    uint64_t seq;
+} env_regrown_t;
+LEAF_MUST_USE status_t env_regrow_begin(env_t *env, uint64_t page, env_supply_t supply, env_regrow_t **out);
+/* As above. STATUS_INVALID: it is another page, or something is missing. STATUS_EXISTS: behind the next
+ * checkpoint. */
+LEAF_MUST_USE status_t env_regrow_step(env_regrow_t *regrow, int64_t until_ns, env_regrown_t *regrown);
 void env_regrow_end(env_regrow_t *regrow); /* NULL is fine */
+/* For who supplies: the commit; may an entry of that stream be on the page, and belongs this key there? */
+env_view_t *env_regrow_view(const env_regrow_t *regrow);
+bool env_regrow_spans(const env_regrow_t *regrow, uint32_t stream);
+bool env_regrow_holds(const env_regrow_t *regrow, store_db_t db, bytes_t key);
+LEAF_MUST_USE status_t env_regrow_give(env_regrow_t *regrow, store_db_t db, bytes_t key, bytes_t value);
 /* A damaged page stands in the way of what is to be written. */
 bool env_blocked(const env_t *env);
 uint64_t env_unread(const env_t *env); /* reads so far of which it was not known */
@@ -186,6 +208,10 @@ uint32_t env_formats_said(env_t *env);
 /* As LMDB is to have it: sealed and packed already, or not at all. */
 LEAF_MUST_USE status_t env_write_raw(env_t *env, store_db_t db, bytes_t key, bytes_t value);
 changed_t *env_changed(env_t *env); /* by the open transaction; its bound is set before the keeper begins */
+/* With the commit of the open transaction all is of one moment; without it, what that changed is a part. */
+void env_write_whole(env_t *env);
+/* The same of what is there, when nothing writes yet. */
+void env_set_whole(env_t *env, bool whole);
 LEAF_MUST_USE status_t env_write_commit(env_t *env);
 void env_write_abort(env_t *env);
 void env_usage(env_t *env, env_usage_t *usage);

@@ -4,8 +4,9 @@
  *
  *     the first two pages       are kept in memory as each commit leaves them, and put back when they differ
  *     list of free pages, main  whole, once, right behind the commit that leaves them. When the next write transaction
- *                               begins they are still the same by their checksums; LMDB reads them whenever it wants a
- *                               page, and at the commit, so until then it is given a copy (unread_freeze)
+ *                               begins they are still the same by their checksums, or are put right likewise, while
+ *                               they are few; LMDB reads them whenever it wants a page, and at the commit, so until
+ *                               then it is given a copy (unread_freeze)
  *     a database                the way to the key, and what a removal there may join it with; once for a page and
  *                               AGAIN_NS, so a row of puts asks once a leaf
  *     the end of a stream       the way to its last message, for a put behind it; once a write transaction
@@ -21,12 +22,16 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/clock.h"
 #include "disk/env_lmdb.h"
 
 #define AGAIN_NS (50 * NS_PER_MS)
+#define LISTS_KEPT (512u << 10) /* bytes of both lists; a list of 50,000 free pages has as many */
+#define RUNS_MIN 16
 
-static void tell_page(env_t *env, size_t page, const char *what, uint32_t stream, uint64_t seq) {
+static void tell_page(env_t *env, size_t page, const char *what, uint32_t stream, uint64_t seq, bool right) {
+    atomic_store(&env->wrong.right, right);
     atomic_store(&env->wrong.stream, stream);
     atomic_store(&env->wrong.seq, seq);
     atomic_store(&env->wrong.page, page);
@@ -35,7 +40,7 @@ static void tell_page(env_t *env, size_t page, const char *what, uint32_t stream
 }
 
 void env_tell_page(env_t *env, size_t page, const char *what) {
-    tell_page(env, page, what, 0, 0);
+    tell_page(env, page, what, 0, 0, false);
 }
 
 /* A sequence whose place is on that leaf: any, where there is no page above. */
@@ -49,7 +54,7 @@ void env_tell_wrong(env_t *env, trees_t *trees, uint32_t index) {
     if (trees->wrong != NULL) {
         bool leaf = index >= DB_COUNT && index < DBS_MAX && trees->lost.page != 0 && trees->lost.page == trees->where;
         uint64_t seq = leaf ? seq_on(&trees->lost) : 0;
-        tell_page(env, trees->where, trees->wrong, seq != 0 ? env->slots[index - DB_COUNT] : 0, seq);
+        tell_page(env, trees->where, trees->wrong, seq != 0 ? env->slots[index - DB_COUNT] : 0, seq, false);
         trees->wrong = NULL;
     }
 }
@@ -62,6 +67,7 @@ bool env_wrong(env_t *env, uint64_t *seen, env_wrong_t *wrong) {
     wrong->what = atomic_load(&env->wrong.what);
     wrong->stream = atomic_load(&env->wrong.stream);
     wrong->seq = atomic_load(&env->wrong.seq);
+    wrong->right = atomic_load(&env->wrong.right);
     return news && wrong->what != NULL;
 }
 
@@ -84,6 +90,8 @@ static status_t judged(env_t *env, status_t status) {
     return judged_in(env, DBS_MAX, status);
 }
 
+static const char changed_by_itself[] = "it changed by itself";
+
 /* ---- the first two pages ----------------------------------------------------------------------------------------- */
 
 static bool metas_copy(const env_t *env, uint8_t *to) {
@@ -98,10 +106,10 @@ static status_t metas_judge(env_t *env) {
     if (!judging->kept_any || memcmp(map, judging->kept, size) == 0) {
         return STATUS_OK;
     }
-    judging->trees.where = memcmp(map, judging->kept, size / 2) != 0 ? 0 : 1;
-    judging->trees.wrong = "it changed by itself, and was put right";
-    env_tell_wrong(env, &judging->trees, DBS_MAX);
-    return pwrite(judging->trees.fd, judging->kept, size, 0) == (ssize_t)size ? STATUS_OK : STATUS_IO;
+    size_t where = memcmp(map, judging->kept, size / 2) != 0 ? 0 : 1;
+    bool done = pwrite(judging->trees.fd, judging->kept, size, 0) == (ssize_t)size;
+    tell_page(env, where, changed_by_itself, 0, 0, done);
+    return done ? STATUS_OK : STATUS_IO;
 }
 
 static uint64_t newest_commit(const env_t *env) {
@@ -153,14 +161,81 @@ static status_t lists_note(env_t *env) {
     return status;
 }
 
+static uint64_t noted_pages(const trees_t *trees) {
+    uint64_t pages = 0;
+    for (uint64_t i = 0; i < trees->noted_count; i++) {
+        pages += trees->noted[i].count;
+    }
+    return pages;
+}
+
+/* Keeps their bytes, as far as they are few and there is memory: a page that changes is put right then. */
+static void lists_copy(env_t *env) {
+    judging_t *judging = &env->judging;
+    trees_t *trees = &judging->trees;
+    uint64_t size = env->page_size, pages = noted_pages(trees);
+    uint8_t *to;
+    judging->lists.count = 0;
+    if (pages > LISTS_KEPT / size
+        || array_reserve(&judging->lists.at, &judging->lists.room, pages * size, size, 1) != STATUS_OK
+        || array_reserve(&judging->lists.runs, &judging->lists.runs_room, trees->noted_count, RUNS_MIN,
+                         sizeof(page_run_t))
+               != STATUS_OK) {
+        return;
+    }
+    to = judging->lists.at;
+    for (uint64_t i = 0; i < trees->noted_count; i++) {
+        page_run_t run = trees->noted[i];
+        memcpy(to, trees->map + run.first * size, run.count * size);
+        if (trees_compare(trees, run, to) != STATUS_OK) {
+            trees->wrong = NULL; /* the next write meets it */
+            return;
+        }
+        judging->lists.runs[i] = run;
+        to += run.count * size;
+    }
+    judging->lists.count = trees->noted_count;
+}
+
+static status_t run_put_right(env_t *env, page_run_t run, const uint8_t *kept) {
+    trees_t *trees = &env->judging.trees;
+    uint64_t size = env->page_size;
+    for (size_t i = 0; i < run.count; i++, kept += size) {
+        size_t page = run.first + i;
+        if (memcmp(trees->map + page * size, kept, size) == 0) {
+            continue;
+        }
+        env_patch_keep(env, page, trees->map + page * size);
+        if (pwrite(trees->fd, kept, size, (off_t)(page * size)) != (ssize_t)size) {
+            return STATUS_IO;
+        }
+        tell_page(env, page, changed_by_itself, 0, 0, true);
+    }
+    return STATUS_OK;
+}
+
+static status_t lists_put_right(env_t *env) {
+    const judging_t *judging = &env->judging;
+    const uint8_t *kept = judging->lists.at;
+    status_t status = judging->lists.count > 0 ? STATUS_OK : STATUS_CORRUPT;
+    for (uint64_t i = 0; status == STATUS_OK && i < judging->lists.count; i++) {
+        status = run_put_right(env, judging->lists.runs[i], kept);
+        kept += judging->lists.runs[i].count * env->page_size;
+    }
+    return status;
+}
+
 /* What LMDB's lists are right behind their commit: a number on the list of free pages that changes later may be that of
  * a page in use, and LMDB would write over it. */
 static void lists_keep(env_t *env) {
     trees_t *trees = &env->judging.trees;
     trees->epoch++;
-    if (trees_renew(trees, newest_commit(env)) != STATUS_OK || lists_note(env) != STATUS_OK) {
+    if (trees_renew(trees, newest_commit(env)) == STATUS_OK && lists_note(env) == STATUS_OK) {
+        lists_copy(env);
+    } else {
         env_note_unread(env);
         trees->wrong = NULL; /* the next write meets it, too */
+        env->judging.lists.count = 0;
     }
 }
 
@@ -199,8 +274,14 @@ static status_t lists_freeze(env_t *env) {
 
 static status_t lists_judge(env_t *env) {
     judging_t *judging = &env->judging;
-    status_t status = judging->lists_of == judging->trees.meta.commit ? STATUS_OK : lists_note(env);
-    return status == STATUS_OK ? lists_freeze(env) : status;
+    bool known = judging->lists_of == judging->trees.meta.commit;
+    status_t status = known ? STATUS_OK : lists_note(env);
+    status = status == STATUS_OK ? lists_freeze(env) : status;
+    if (LEAF_UNLIKELY(status != STATUS_OK && known && lists_put_right(env) == STATUS_OK)) {
+        judging->trees.wrong = NULL;
+        status = lists_freeze(env);
+    }
+    return status;
 }
 
 static status_t lists_judge_here(env_t *env, bool looks) {

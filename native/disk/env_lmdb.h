@@ -66,6 +66,7 @@ typedef struct judging {
     tail_t tails[MESSAGE_DBS_MAX];
     uint8_t *kept; /* both first pages as the last commit left them */
     bool kept_any;
+    page_copies_t lists; /* all pages of both lists, likewise */
     uint64_t lists_of;   /* commit whose lists are known: trees.noted has their pages; 0: none */
     uint64_t free_pages; /* on its list */
     uint64_t frozen;     /* so many of the runs that trees.noted has, its first */
@@ -79,6 +80,7 @@ typedef struct wrong {
     _Atomic(const char *) what;
     _Atomic uint32_t stream;  /* whose own messages were on it, 0: it is no leaf of such .. */
     atomic_uint_fast64_t seq; /* .. with this one's place */
+    atomic_bool right;        /* it was put right since */
 } wrong_t;
 
 /* Of the list of free pages as it was opened: env_proof.c. */
@@ -124,9 +126,11 @@ struct env {
     MDB_cursor *writers[DBS_MAX];
     slots_t write_slots;
     willneed_t write_ahead;
-    unsealed_t written_value; /* the last one that was read */
-    status_t written_why;     /* of the last read that was not known */
-    puts_t *puts;             /* NULL: no sealer, nothing put yet, or no memory */
+    unsealed_t written_value;    /* the last one that was read */
+    status_t written_why;        /* of the last read that was not known */
+    puts_t *puts;                /* NULL: no sealer, nothing put yet, or no memory */
+    bool touches, makes_whole;   /* the open transaction changes something; all is of one moment with it */
+    atomic_uint_fast64_t wholes; /* commits that were so; odd: parts have been committed since */
     dictionaries_t written_dictionaries;
     uint64_t written_version; /* they are those of this one */
     packer_t *packer;         /* NULL: nothing packed yet, or no memory */
@@ -199,8 +203,7 @@ static inline store_db_t env_db_of(uint32_t index) {
     return index < DB_COUNT ? (store_db_t)index : DB_MESSAGES;
 }
 
-/* LMDB's codes as ours. */
-status_t env_translate(int code);
+status_t env_translate(int code);                                     /* LMDB's codes as ours */
 status_t env_writer(env_t *env, uint32_t index, MDB_cursor **cursor); /* of the write transaction */
 /* A read of which it is not known what it would have found: the plane says so. */
 static inline void env_note_unread(env_t *env) {

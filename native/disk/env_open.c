@@ -239,6 +239,8 @@ static void detach(env_t *env) {
     trees_close(&env->reading);
     trees_close(&env->judging.trees);
     free(env->judging.kept);
+    free(env->judging.lists.at);
+    free(env->judging.lists.runs);
     unread_forget(env->watch);
     if (env->env != NULL) {
         mdb_env_close(env->env);

@@ -5,15 +5,21 @@
  *                 it: their first keys and numbers are what it had
  *     a leaf of   the twin has the same entries under the same keys: those between the keys of the pages above are
  *     records     what it had
+ *     .. heads,   follow from the messages, and each of the tables of ids from the other one: whoever knows how gives
+ *     or ids      the entries (store/derive.c). An entry that stays away had nothing to follow from
+ *     the first   its entry says how large the value is; what the page has of the value stays, and a checksum says
+ *     of a value  whether that is still it
  *
  * The database's own record says how many branches and leaves it has. As many have to be reached or found, or the page
  * is left alone: something else is damaged, too, or that page is not the one that is missing. As in env_patch.c it is
- * written only when all that the commit uses was gone over, and nothing else uses it.
+ * written only when all that the commit uses was gone over, and nothing else uses it. Entries that follow from others
+ * are made of a commit that is of one moment (env_view_whole).
  */
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "base/array.h"
+#include "disk/entry.h"
 #include "disk/env_lmdb.h"
 #include "disk/reach.h"
 #include "disk/waiting.h"
@@ -22,6 +28,13 @@
 #define CHILDREN_MAX 65536u
 #define ENTRIES_MAX 1024u /* of a page */
 #define PAGES_AT_ONCE 16u /* between two looks at the time */
+
+/* An entry of the leaf that is made, as LMDB is to have it. */
+typedef struct given {
+    uint32_t key_size;
+    uint32_t value_size;
+    uint8_t *at; /* the key, then the value; own memory */
+} given_t;
 
 /* An orphan that may hang from the page. */
 typedef struct child {
@@ -44,6 +57,10 @@ struct env_regrow {
     child_t *children;
     uint64_t count;
     uint64_t capacity;
+    env_supply_t supply;
+    given_t *given;
+    uint64_t given_count;
+    uint64_t given_capacity;
 };
 
 /* The disk may give it another time, with all that it has. */
@@ -58,13 +75,13 @@ static bool is_given(const env_regrow_t *regrow) {
     return !unread_covers(trees->watch, page, size);
 }
 
-status_t env_regrow_begin(env_t *env, uint64_t page, env_regrow_t **out) {
+status_t env_regrow_begin(env_t *env, uint64_t page, env_supply_t supply, env_regrow_t **out) {
     env_regrow_t *regrow = calloc(1, sizeof *regrow);
     *out = NULL;
     if (regrow == NULL) {
         return STATUS_NO_MEMORY;
     }
-    *regrow = (env_regrow_t){.env = env, .page = (size_t)page, .at = 2};
+    *regrow = (env_regrow_t){.env = env, .page = (size_t)page, .at = 2, .supply = supply};
     status_t status = env->memory || page < 2 ? STATUS_INVALID : env_view_open(env, &regrow->view);
     status = status == STATUS_OK && !is_given(regrow) ? STATUS_INVALID : status;
     status = status == STATUS_OK ? reach_open(env_view_trees(regrow->view), &regrow->reach) : status;
@@ -81,6 +98,10 @@ void env_regrow_end(env_regrow_t *regrow) {
     if (regrow != NULL) {
         reach_close(regrow->reach);
         env_view_close(regrow->view);
+        for (uint64_t i = 0; i < regrow->given_count; i++) {
+            free(regrow->given[i].at);
+        }
+        free(regrow->given);
         free(regrow->children);
     }
     free(regrow);
@@ -109,8 +130,12 @@ static const uint8_t *sound_page(const env_regrow_t *regrow, size_t number, bool
 
 /* What the page itself looks like: one that is sound as it stands is another's. */
 static bool looks_sound(const env_regrow_t *regrow) {
+    const trees_t *trees = env_view_trees(regrow->view);
+    uint32_t size = trees->meta.page_size, value_size = regrow->place.value_size;
+    const uint8_t *page = trees->map + regrow->page * (uint64_t)size;
     return sound_page(regrow, regrow->page, true, (page_bounds_t){0}) != NULL
-           || sound_page(regrow, regrow->page, false, (page_bounds_t){0}) != NULL;
+           || sound_page(regrow, regrow->page, false, (page_bounds_t){0}) != NULL
+           || (value_size > 0 && page_overflow_judge(page, size, regrow->page, value_size) == NULL);
 }
 
 /* ---- a branch ---------------------------------------------------------------------------------------------------- */
@@ -280,6 +305,124 @@ static status_t make_twin(env_regrow_t *regrow, uint8_t *made, const char **what
     return page_make(made, trees->meta.page_size, regrow->page, true, entries, count) ? STATUS_OK : STATUS_INVALID;
 }
 
+/* ---- a leaf whose entries are given ------------------------------------------------------------------------------ */
+
+/* Of the leaf's database; DB_COUNT: nobody knows from what its entries follow. */
+static store_db_t derived_db(const char *name) {
+    return strcmp(name, "heads") == 0      ? DB_HEADS
+           : strcmp(name, "ids") == 0      ? DB_IDS
+           : strcmp(name, "id_order") == 0 ? DB_ID_ORDER
+                                           : DB_COUNT;
+}
+
+env_view_t *env_regrow_view(const env_regrow_t *regrow) {
+    return regrow->view;
+}
+
+bool env_regrow_spans(const env_regrow_t *regrow, uint32_t stream) {
+    bytes_t low = low_of(regrow), high = high_of(regrow);
+    return (low.size < 4 || load_be32(low.at) <= stream) && (high.size < 4 || stream <= load_be32(high.at));
+}
+
+bool env_regrow_holds(const env_regrow_t *regrow, store_db_t db, bytes_t key) {
+    store_key_t room;
+    return in_bounds(regrow, env_stored_key(regrow->env, db, key, &room));
+}
+
+/* LMDB lays a larger entry on pages of its own. */
+static bool lies_in_leaf(const env_regrow_t *regrow, uint64_t key_size, uint64_t value_size) {
+    uint32_t size = env_view_trees(regrow->view)->meta.page_size;
+    return PAGE_NODE_HEAD + key_size + value_size <= (((size - PAGE_HEAD) / 2) & ~UINT64_C(1)) - 2;
+}
+
+status_t env_regrow_give(env_regrow_t *regrow, store_db_t db, bytes_t key, bytes_t value) {
+    const sealer_t *sealer = regrow->env->sealer;
+    bool sealed = entry_sealed(sealer, db);
+    store_key_t room;
+    bytes_t lmdb = env_stored_key(regrow->env, db, key, &room);
+    uint32_t size = sealed ? entry_size(sealer, db, key, value) : value.size;
+    if (regrow->given_count == ENTRIES_MAX || env_view_trees(regrow->view) == NULL
+        || !lies_in_leaf(regrow, lmdb.size, size)) {
+        return STATUS_FULL;
+    }
+    status_t status =
+        array_reserve(&regrow->given, &regrow->given_capacity, regrow->given_count + 1, CHILDREN_MIN, sizeof(given_t));
+    uint8_t *at = status == STATUS_OK ? malloc((size_t)lmdb.size + size) : NULL;
+    if (at == NULL) {
+        return STATUS_NO_MEMORY;
+    }
+    uint8_t *to = bytes_write(at, lmdb);
+    if (sealed) {
+        sealer_item_t item = entry_item(db, key, bytes_of(at, lmdb.size), value, to);
+        sealer->seal(sealer->context, SEALER_PLANE, &item, 1);
+    } else {
+        (void)bytes_write(to, value);
+    }
+    regrow->given[regrow->given_count++] = (given_t){.key_size = lmdb.size, .value_size = size, .at = at};
+    return STATUS_OK;
+}
+
+static int given_by_key(const void *a, const void *b) {
+    const given_t *left = a, *right = b;
+    return bytes_compare(bytes_of(left->at, left->key_size), bytes_of(right->at, right->key_size));
+}
+
+/* LMDB knows no leaf without an entry: one that proves nothing is there then, which is damage to who meets it. */
+static status_t make_given(env_regrow_t *regrow, uint8_t *made, const char **what) {
+    static const uint8_t nothing[VALUE_CRC_SIZE];
+    const trees_t *trees = env_view_trees(regrow->view);
+    page_entry_t entries[ENTRIES_MAX];
+    uint32_t count = (uint32_t)regrow->given_count;
+    if (count > 1) {
+        qsort(regrow->given, count, sizeof(given_t), given_by_key);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        const given_t *given = &regrow->given[i];
+        entries[i] = (page_entry_t){.key = bytes_of(given->at, given->key_size),
+                                    .value = bytes_of(given->at + given->key_size, given->value_size)};
+    }
+    if (count == 0 && regrow->place.low_size > 0) {
+        entries[count++] = (page_entry_t){.key = low_of(regrow), .value = bytes_of(nothing, sizeof nothing)};
+    }
+    *what = "of what its entries follow from";
+    return page_make(made, trees->meta.page_size, regrow->page, true, entries, count) ? STATUS_OK : STATUS_INVALID;
+}
+
+/* ---- the first page of a large value ----------------------------------------------------------------------------- */
+
+/* Whose message it is: the key says so in a database of messages. */
+static void tell_message(const env_regrow_t *regrow, env_regrown_t *regrown) {
+    bytes_t key = low_of(regrow);
+    bytes_t value = BYTES_NONE;
+    const char *name = regrow->place.name;
+    bool own = name[0] == 'm' && (strlen(name) == strlen("m00000001") || strcmp(name, "messages") == 0);
+    if (own && key.size == MESSAGE_KEY_SIZE) {
+        regrown->message = true;
+        regrown->stream = load_be32(key.at);
+        regrown->seq = load_be64(key.at + 4);
+        switch (env_view_get(regrow->view, DB_MESSAGES, key, &value)) {
+        case READ_UNKNOWN:
+        case READ_NONE: regrown->lost = true; break;
+        case READ_FOUND: regrown->lost = !value_sound(key, value); break;
+        }
+    }
+}
+
+static status_t regrow_large(env_regrow_t *regrow, uint8_t *made, env_regrown_t *regrown) {
+    const trees_t *trees = env_view_trees(regrow->view);
+    uint32_t size = trees->meta.page_size;
+    const uint8_t *page = trees->map + regrow->page * (uint64_t)size;
+    memcpy(made, page, size);
+    page_overflow_make(made, size, regrow->page, regrow->place.value_size);
+    env_patch_keep(regrow->env, regrow->page, page);
+    status_t status = env_patch_put(regrow->env, regrow->page, made, size);
+    if (status == STATUS_OK) {
+        regrown->how = "of its entry, as the first page of a large value";
+        tell_message(regrow, regrown);
+    }
+    return status;
+}
+
 /* ---- steps ------------------------------------------------------------------------------------------------------- */
 
 static status_t write_made(env_regrow_t *regrow, const uint8_t *made) {
@@ -293,15 +436,37 @@ static status_t write_made(env_regrow_t *regrow, const uint8_t *made) {
     return env_patch_put(regrow->env, regrow->page, made, size);
 }
 
-static status_t regrow_finish(env_regrow_t *regrow, const char **what) {
+static status_t regrow_finish(env_regrow_t *regrow, env_regrown_t *regrown) {
+    const reach_place_t *place = &regrow->place;
     uint8_t *made = calloc(1, env_view_trees(regrow->view)->meta.page_size);
+    status_t status;
     if (made == NULL) {
         return STATUS_NO_MEMORY;
     }
-    status_t status = regrow->place.below > 0 ? make_branch(regrow, made, what) : make_twin(regrow, made, what);
-    status = status == STATUS_OK ? write_made(regrow, made) : status;
+    if (place->value_size > 0) {
+        status = regrow_large(regrow, made, regrown);
+    } else {
+        status = place->below > 0                      ? make_branch(regrow, made, &regrown->how)
+                 : derived_db(place->name) != DB_COUNT ? make_given(regrow, made, &regrown->how)
+                                                       : make_twin(regrow, made, &regrown->how);
+        status = status == STATUS_OK ? write_made(regrow, made) : status;
+    }
     free(made);
     return status;
+}
+
+/* STATUS_OK: all entries are given, or none need be. */
+static status_t step_supply(env_regrow_t *regrow, int64_t until_ns) {
+    const reach_place_t *place = &regrow->place;
+    store_db_t db = place->below == 0 && place->value_size == 0 ? derived_db(place->name) : DB_COUNT;
+    if (db == DB_COUNT) {
+        return STATUS_OK;
+    }
+    if (!env_view_whole(regrow->view)) {
+        return STATUS_EXISTS;
+    }
+    status_t status = regrow->supply.step(regrow->supply.context, regrow, db, until_ns);
+    return status == STATUS_OK || status == STATUS_AGAIN ? status : STATUS_INVALID;
 }
 
 static status_t step_reach(env_regrow_t *regrow, int64_t until_ns) {
@@ -315,7 +480,7 @@ static status_t step_reach(env_regrow_t *regrow, int64_t until_ns) {
     return alone ? STATUS_AGAIN : STATUS_INVALID;
 }
 
-status_t env_regrow_step(env_regrow_t *regrow, int64_t until_ns, const char **what) {
+status_t env_regrow_step(env_regrow_t *regrow, int64_t until_ns, env_regrown_t *regrown) {
     const trees_t *trees = env_view_trees(regrow->view);
     if (trees == NULL) {
         return STATUS_INVALID; /* LMDB was opened again */
@@ -335,5 +500,6 @@ status_t env_regrow_step(env_regrow_t *regrow, int64_t until_ns, const char **wh
             return STATUS_AGAIN;
         }
     }
-    return regrow_finish(regrow, what);
+    status_t status = step_supply(regrow, until_ns);
+    return status == STATUS_OK ? regrow_finish(regrow, regrown) : status;
 }

@@ -19,6 +19,7 @@ struct env_view {
     env_t *env;
     MDB_txn *txn; /* NULL: LMDB was opened again since */
     trees_t trees;
+    bool whole;
     view_place_t places[DB_COUNT];
     env_view_t *next;
     env_view_t **place;
@@ -46,7 +47,9 @@ status_t env_view_open(env_t *env, env_view_t **out) {
         return view == NULL ? STATUS_NO_MEMORY : STATUS_IO;
     }
     view->env = env;
+    uint64_t wholes = atomic_load(&env->wholes);
     status_t status = env_read_code(mdb_txn_begin(env->env, NULL, MDB_RDONLY, &view->txn));
+    view->whole = wholes % 2 == 0 && atomic_load(&env->wholes) == wholes;
     if (status != STATUS_OK) {
         free(view);
         return status;
@@ -70,6 +73,18 @@ status_t env_view_open(env_t *env, env_view_t **out) {
     env->views = view;
     *out = view;
     return STATUS_OK;
+}
+
+void env_set_whole(env_t *env, bool whole) {
+    atomic_store(&env->wholes, whole ? 0 : 1);
+}
+
+void env_write_whole(env_t *env) {
+    env->makes_whole = true;
+}
+
+bool env_view_whole(const env_view_t *view) {
+    return view->whole;
 }
 
 trees_t *env_view_trees(env_view_t *view) {
@@ -97,10 +112,12 @@ static status_t place_of(env_view_t *view, store_db_t db, bytes_t key, view_plac
     if (view->txn == NULL) {
         return STATUS_IO;
     }
-    if (place->known) {
+    uint32_t index = env_index(env, &env->read_slots, db, key);
+    if (place->known && place->index == index) {
         return STATUS_OK;
     }
-    place->index = env_index(env, &env->read_slots, db, key);
+    place->index = index;
+    place->known = false;
     status_t status = env_find_root(env, &view->trees, place->index, &place->root, &large);
     place->known = status == STATUS_OK;
     return status;

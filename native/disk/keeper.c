@@ -96,6 +96,7 @@ status_t keeper_commit(env_t *env, uint64_t position, uint64_t number, uint32_t 
         env_write_abort(env);
         return status;
     }
+    env_write_whole(env);
     return env_write_commit(env);
 }
 

@@ -147,6 +147,14 @@ static void lay_head(uint8_t *made, size_t number, bool leaf, uint64_t lower, ui
     put_u16(made + PAGE_WORD + 6, (uint32_t)upper);
 }
 
+void page_overflow_make(uint8_t *page, uint32_t size, size_t number, uint32_t value_size) {
+    uint32_t count = (uint32_t)page_overflow_pages(value_size, size);
+    memset(page, 0, PAGE_HEAD);
+    memcpy(page, &number, PAGE_WORD);
+    put_u16(page + PAGE_WORD + 2, PAGE_OVERFLOW);
+    memcpy(page + PAGE_WORD + 4, &count, sizeof count);
+}
+
 /* An entry of the leaf to be made; node: NULL: it proves nothing. */
 typedef struct refilled {
     uint64_t number;

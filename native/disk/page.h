@@ -150,6 +150,8 @@ typedef struct page_entry {
 bool page_make(uint8_t *made, uint32_t size, size_t number, bool leaf, const page_entry_t *entries, uint32_t count);
 /* The first page of a large value. */
 const char *page_overflow_judge(const uint8_t *page, uint32_t size, size_t number, uint32_t value_size);
+/* Makes the head of such a page anew; what stands behind it stays. */
+void page_overflow_make(uint8_t *page, uint32_t size, size_t number, uint32_t value_size);
 /* One value of the free list: how many numbers, then the numbers, from the highest to the lowest. */
 const char *page_list_judge(bytes_t value, size_t last);
 

@@ -143,6 +143,15 @@ static void place_note(reach_t *reach, size_t number, unsigned below) {
     }
 }
 
+/* The first page of a large value: its entry says how large. */
+static void place_large(reach_t *reach, size_t first, const uint8_t *node) {
+    reach_place_t *place = &reach->place;
+    reach->placed = true;
+    place->page = first;
+    place->value_size = page_node_size(node);
+    place->low_size = place_key(place->low, page_node_key(node));
+}
+
 static void place_count(reach_t *reach, unsigned below, tree_kind_t kind) {
     if (of_database(kind) && (!reach->placed || reach->counts)) {
         reach->place.seen_branches += below > 0;
@@ -259,7 +268,13 @@ static void reach_list(reach_t *reach, bytes_t value) {
 static void reach_large(reach_t *reach, const uint8_t *node, tree_kind_t kind) {
     uint32_t size = page_node_size(node);
     size_t first = page_word(page_node_data(node));
-    if (reach_use(reach, first, page_overflow_pages(size, reach->meta.page_size)) && kind == TREE_LIST) {
+    if (!reach_use(reach, first, page_overflow_pages(size, reach->meta.page_size))) {
+        return;
+    }
+    if (kind != TREE_LIST && reach->expected != 0 && first == reach->expected) {
+        place_large(reach, first, node);
+    }
+    if (kind == TREE_LIST) {
         reach->looked = true;
         const uint8_t *page = reach->trees->map + first * (uint64_t)reach->meta.page_size;
         const char *wrong = page_overflow_judge(page, reach->meta.page_size, first, size);

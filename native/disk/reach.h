@@ -30,8 +30,9 @@ LEAF_MUST_USE status_t reach_step(reach_t *reach, int64_t until_ns);
 #define REACH_KEY_MAX 511u
 typedef struct reach_place {
     size_t page;
-    unsigned below;               /* levels; 0: a leaf */
-    char name[REACH_NAME_MAX];    /* of the database; empty: it is of another tree */
+    unsigned below;            /* levels; 0: a leaf */
+    uint32_t value_size;       /* it is the first page of a value of so many bytes, with the key `low`; 0: of a tree */
+    char name[REACH_NAME_MAX]; /* of the database; empty: it is of another tree */
     uint32_t low_size, high_size; /* bounds of its keys; 0: none */
     uint8_t low[REACH_KEY_MAX], high[REACH_KEY_MAX];
     uint64_t branches, leaves;           /* as the database says .. */

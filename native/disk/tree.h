@@ -29,6 +29,15 @@ typedef struct page_run {
     uint32_t crc; /* of those that were noted */
 } page_run_t;
 
+/* Rows of pages as they were, one behind the other. */
+typedef struct page_copies {
+    uint8_t *at; /* own memory */
+    uint64_t room;
+    page_run_t *runs; /* likewise */
+    uint64_t runs_room;
+    uint64_t count; /* 0: there is none */
+} page_copies_t;
+
 /* A leaf that is damaged, and the keys of the pages above between which its own lie, up to so many bytes of each. */
 #define TREE_LOST_KEY 16u
 typedef struct tree_lost {

@@ -511,6 +511,7 @@ static status_t opening_start(opening_t *opening) {
     if (status != STATUS_OK) {
         return opening_fail(opening, status, "cannot read the store in", 0);
     }
+    env_set_whole(store->env, !opening->no_room);
     status = store_run(store, checkpoint, end);
     return status == STATUS_OK ? status : opening_fail(opening, status, "cannot start the threads of", 0);
 }

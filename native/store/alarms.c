@@ -77,7 +77,7 @@ bool stream_is_shared(const store_stream_t *stream) {
 }
 
 /* A copy that is new may be damaged, too. */
-static void ask_for_copy(store_stream_t *stream) {
+void store_ask_for_copy(store_stream_t *stream) {
     store_t *store = stream->store;
     int64_t now = store->turn.now_mono;
     if (!stream_is_shared(stream) || (stream->copy_asked != 0 && now - stream->copy_asked < COPY_AGAIN_NS)) {
@@ -109,7 +109,7 @@ void store_corrupt(store_t *store, store_stream_t *stream, uint32_t stream_id, u
     if (stream != NULL) {
         stream->corrupt++; /* each time: a backup sees by it that it lacks something */
         if (seq != 0) {    /* an index entry is made anew of the messages here */
-            ask_for_copy(stream);
+            store_ask_for_copy(stream);
         }
     }
 }
@@ -128,7 +128,7 @@ void store_corrupt_record(store_t *store, bytes_t key) {
     store_stream_t *owner = record_is_copied(key) ? open_stream(store, stream_id) : NULL;
     note_corrupt(store, owner, stream_id, 0, "a stored record");
     if (owner != NULL) {
-        ask_for_copy(owner);
+        store_ask_for_copy(owner);
     }
 }
 

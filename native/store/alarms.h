@@ -41,5 +41,7 @@ void store_corrupt(store_t *store, store_stream_t *stream, uint32_t stream_id, u
 void store_corrupt_record(store_t *store, bytes_t key);
 /* Other servers have the stream, too: what is damaged here is copied from them. */
 bool stream_is_shared(const store_stream_t *stream);
+/* Such a stream is to be copied, once in a while at most. Any other is left alone. */
+void store_ask_for_copy(store_stream_t *stream);
 
 #endif

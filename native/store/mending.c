@@ -5,9 +5,14 @@
  *       .. that has each of its sequences   each other one is a damaged message from then on
  *       .. with messages removed            the others are lost, or had been removed: nobody knows which
  *     a branch, and a leaf of records       made anew of other pages, and nothing is lost (disk/env_regrow.c)
+ *     a leaf of heads, or of message ids    made anew of the entries that they follow from (derive.h), likewise
+ *     the first page of a large value       made anew of its entry; where the value does not prove itself any more its
+ *                                           message is damaged from then on
+ *     lists of pages and of databases       put right by the keeper, which has them in memory (disk/env_judge.c)
  *     any other page                        what is on it is not known until a start mends the store (recovery/mend.c);
  *                                           the start is asked for when writes or consumers stand before it
- *     streams that other servers have       a start, too: it makes this disk another one, and they copy it
+ *     .. of a stream that others have       likewise; then it is copied from them (alarms.h). With messages removed a
+ *                                           start makes this disk another one, and all of these are copied
  *
  * Whether each sequence had a message is what the stream's numbers say: as many messages as there are sequences from
  * the first to the last. Where some were removed from the middle, which ones is not known without their page, and what
@@ -122,8 +127,9 @@ static bool is_dense(const store_stream_t *stream) {
 static bool begin_patch(store_t *store, const env_wrong_t *wrong) {
     patching_t *patching = &store->patching;
     const store_stream_t *stream = stream_with(store, wrong->stream);
-    if (stream == NULL || store->options.memory || store->ledgers.count > LEDGERS_OWN || stream->log.stopped
-        || wrong->page + 1 == store->trouble.wrong_page) {
+    bool fit = stream != NULL && !store->options.memory && !stream->log.stopped
+               && (!stream_is_shared(stream) || is_dense(stream)) && wrong->page + 1 != store->trouble.wrong_page;
+    if (!fit) {
         return false;
     }
     status_t status = env_patch_begin(store->env, wrong, &patching->patch);
@@ -170,6 +176,9 @@ static status_t write_patch(store_t *store, const store_stream_t *stream, patche
     patched->from = number_least(patched->from, high - 1);
     patched->below = high;
     patched->each = is_dense(stream) && high <= stream->log.last_seq + 1;
+    if (stream_is_shared(stream) && !patched->each) {
+        return STATUS_CORRUPT; /* whoever leads it would leave out what is lost */
+    }
     return env_patch_write(patch, patched->from, high, patched->each, &patched->kept);
 }
 
@@ -205,6 +214,16 @@ static void tell_patched(store_t *store, uint32_t stream, const patched_t *patch
     }
 }
 
+/* What is lost comes from an origin, or from the other servers that have the stream; else it is counted. */
+static void make_up(store_stream_t *stream, const patched_t *patched) {
+    if (stream_is_shared(stream)) {
+        store_ask_for_copy(stream);
+    } else {
+        note_hole(stream, patched);
+        reckon_want(stream);
+    }
+}
+
 static void end_patch(store_t *store, status_t status) {
     patching_t *patching = &store->patching;
     store_stream_t *stream = stream_with(store, patching->stream);
@@ -216,19 +235,20 @@ static void end_patch(store_t *store, status_t status) {
         tell_wrong(store, patching->page, patching->what);
         return;
     }
-    store_damaged(store, 1);
+    store_damage_mended(store);
     tell_patched(store, stream->id, &patched);
     if (!patched.each || patched.kept < patched.below - patched.from) {
-        note_hole(stream, &patched);
-        reckon_want(stream);
+        make_up(stream, &patched);
     }
 }
 
 void mending_end(store_t *store) {
     env_patch_end(store->patching.patch);
     env_regrow_end(store->patching.regrow);
+    derive_free(store->patching.derive);
     store->patching.patch = NULL;
     store->patching.regrow = NULL;
+    store->patching.derive = NULL;
 }
 
 /* ---- another page ------------------------------------------------------------------------------------------------ */
@@ -241,20 +261,42 @@ static bool begin_regrow(store_t *store, const env_wrong_t *wrong) {
     }
     patching->page = wrong->page;
     patching->what = wrong->what;
-    return env_regrow_begin(store->env, wrong->page, &patching->regrow) == STATUS_OK;
+    patching->derive = derive_new(store);
+    if (patching->derive == NULL) {
+        return false;
+    }
+    status_t status = env_regrow_begin(store->env, wrong->page, derive_supply(patching->derive), &patching->regrow);
+    if (status != STATUS_OK) {
+        mending_end(store);
+    }
+    return status == STATUS_OK;
 }
 
-/* Streams that other servers have are as they were. */
-static void end_regrow(store_t *store, status_t status, const char *how) {
+/* The page was of a message's payload, which is lost. */
+static void lose_message(store_t *store, const env_regrown_t *regrown) {
+    store_stream_t *stream = stream_with(store, regrown->stream);
+    const patched_t patched = {.from = regrown->seq, .below = regrown->seq + 1, .each = true};
+    store_damage_mended(store);
+    tell_patched(store, regrown->stream, &patched);
+    if (stream != NULL && regrown->seq >= stream->log.first_seq) {
+        make_up(stream, &patched);
+    }
+}
+
+static void end_regrow(store_t *store, status_t status, const env_regrown_t *regrown) {
     const patching_t *patching = &store->patching;
     mending_end(store);
-    if (status != STATUS_OK) {
+    if (status == STATUS_EXISTS && !env_blocked(store->env)) {
+        store_checkpoint_want(store); /* whoever needs the page meets it again behind that */
+    } else if (status != STATUS_OK) {
         tell_wrong(store, patching->page, patching->what);
-        return;
+    } else if (regrown->lost) {
+        lose_message(store, regrown);
+    } else {
+        store_damage_mended(store);
+        store_alarm(store, ALARM_CORRUPT, 0, 0, "data.mdb, page %llu: %s: it was made anew %s, and nothing is lost",
+                    (unsigned long long)patching->page, patching->what, regrown->how);
     }
-    store_damage_mended(store);
-    store_alarm(store, ALARM_CORRUPT, 0, 0, "data.mdb, page %llu: %s: it was made anew %s, and nothing is lost",
-                (unsigned long long)patching->page, patching->what, how);
 }
 
 /* ---- each tick --------------------------------------------------------------------------------------------------- */
@@ -265,6 +307,12 @@ static bool take_wrong(store_t *store) {
     bool news = env_wrong(store->env, &store->trouble.wrongs, &wrong);
     if (LEAF_LIKELY(!news) || mending_runs(&store->patching)) {
         return false; /* another one is met again by who needs it */
+    }
+    if (wrong.right) {
+        store_damage_mended(store);
+        store_alarm(store, ALARM_CORRUPT, 0, 0, "data.mdb, page %llu: %s, and was put right: nothing is lost",
+                    (unsigned long long)wrong.page, wrong.what);
+        return false;
     }
     if (begin_patch(store, &wrong) || begin_regrow(store, &wrong)) {
         return false;
@@ -297,10 +345,10 @@ void mending_tick(store_t *store) {
         }
     }
     if (LEAF_UNLIKELY(store->patching.regrow != NULL)) {
-        const char *how = "";
-        status_t status = env_regrow_step(store->patching.regrow, thread_elapsed_ns() + PATCH_STEP_NS, &how);
+        env_regrown_t regrown = {0};
+        status_t status = env_regrow_step(store->patching.regrow, thread_elapsed_ns() + PATCH_STEP_NS, &regrown);
         if (status != STATUS_AGAIN) {
-            end_regrow(store, status, how);
+            end_regrow(store, status, &regrown);
         }
     }
     take_shared(store, wrong);

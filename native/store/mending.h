@@ -5,12 +5,14 @@
 #define LEAFD_STORE_MENDING_H
 
 #include "disk/env.h"
+#include "store/derive.h"
 #include "store/store.h"
 
 /* A damaged page that is being made anew. */
 typedef struct patching { /* only mending.c writes to it */
     env_patch_t *patch;   /* a leaf of messages; NULL: there is none */
-    env_regrow_t *regrow; /* another one, likewise */
+    env_regrow_t *regrow; /* another one, likewise .. */
+    derive_t *derive;     /* .. and what may belong on it */
     uint64_t page;
     const char *what;
     uint32_t stream;

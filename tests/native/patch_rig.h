@@ -81,6 +81,30 @@ static inline off_t page_of(uint64_t seq, unsigned above, uint64_t *from, uint64
     return at;
 }
 
+/* The tree's root page, and a page of it: below its root through so many first nodes. */
+static inline off_t page_below(const char *name, unsigned levels) {
+    char path[RIG_PATH];
+    uint8_t first[2 * PAGE], page[PAGE];
+    trees_t trees = {0};
+    page_db_t db;
+    uint64_t large;
+    read_first(first);
+    rig_path(&rig, "data.mdb", path);
+    int fd = open(path, O_RDONLY);
+    CHECK_EQ_I64(STATUS_OK, trees_open(&trees, fd, 64 << 20));
+    CHECK_EQ_I64(STATUS_OK, trees_renew(&trees, newest(first)));
+    CHECK_EQ_I64(STATUS_OK, trees_find(&trees, name, &db, &large));
+    size_t number = db.root;
+    CHECK(db.depth > levels);
+    for (unsigned i = 0; i < levels; i++) {
+        (void)rig_read_at(&rig, "data.mdb", page, PAGE, (off_t)number * PAGE);
+        number = page_node_child(page_node(page, PAGE, page_nodes(page) / 2, false));
+    }
+    trees_close(&trees);
+    close(fd);
+    return (off_t)number * PAGE;
+}
+
 typedef enum how { ZEROS, GARBAGE, HEAD, OFFSET, HOWS } how_t;
 
 static inline void spoil(off_t at, how_t how) {

@@ -4,30 +4,6 @@
  */
 #include "patch_rig.h"
 
-/* The tree's root page, and a page of it: below its root through so many first nodes. */
-static off_t page_below(const char *name, unsigned levels) {
-    char path[RIG_PATH];
-    uint8_t first[2 * PAGE], page[PAGE];
-    trees_t trees = {0};
-    page_db_t db;
-    uint64_t large;
-    read_first(first);
-    rig_path(&rig, "data.mdb", path);
-    int fd = open(path, O_RDONLY);
-    CHECK_EQ_I64(STATUS_OK, trees_open(&trees, fd, 64 << 20));
-    CHECK_EQ_I64(STATUS_OK, trees_renew(&trees, newest(first)));
-    CHECK_EQ_I64(STATUS_OK, trees_find(&trees, name, &db, &large));
-    size_t number = db.root;
-    CHECK(db.depth > levels);
-    for (unsigned i = 0; i < levels; i++) {
-        (void)rig_read_at(&rig, "data.mdb", page, PAGE, (off_t)number * PAGE);
-        number = page_node_child(page_node(page, PAGE, page_nodes(page) / 2, false));
-    }
-    trees_close(&trees);
-    close(fd);
-    return (off_t)number * PAGE;
-}
-
 static void nothing_is_lost(off_t at, const char *word, unsigned messages) {
     CHECK(is_lost_page(word));
     CHECK(!is_marked());

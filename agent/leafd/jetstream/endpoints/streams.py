@@ -100,8 +100,7 @@ async def put(context: Context, stream: Stream, *, stored: bytes = b"") -> t.Str
         republish=(republish.source, republish.destination) if republish is not None else ("", ""),
         loading=bool(stored),
     )
-    if stored:
-        stream.began_upto = state.last_seq
+    stream.began_upto = state.last_seq if stored else stream.began_upto
     return state
 
 
