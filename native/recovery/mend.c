@@ -40,6 +40,7 @@ typedef struct mending {
     store_audit_t audit;
     char findings[FINDINGS_ROOM];
     char reason[PLANE_REASON_SIZE];
+    uint8_t page[PAGES_SIZE_MAX];
 } mending_t;
 
 static bool mending_paths(mending_t *mending) {
@@ -71,9 +72,9 @@ static status_t mending_fill(mending_t *mending) {
 }
 
 /* True if the disk refuses more than a page or two. */
-static bool disk_fails(const mending_t *mending) {
+static bool disk_fails(mending_t *mending) {
     struct stat file;
-    uint64_t refused = mending->opening->accepted ? 0 : pages_refused(mending->lmdb, MENDED_MAX);
+    uint64_t refused = mending->opening->accepted ? 0 : pages_refused(mending->lmdb, MENDED_MAX, mending->page);
     bool much = refused > 0 && stat(mending->lmdb, &file) == 0 && refused > (uint64_t)file.st_size / PAGE_USUAL / 4;
     return refused > MENDED_MAX || much;
 }

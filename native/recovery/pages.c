@@ -334,17 +334,15 @@ static void pages_close(pages_t *pages) {
     free(pages->large);
 }
 
-uint64_t pages_refused(const char *path, uint64_t max) {
+uint64_t pages_refused(const char *path, uint64_t max, uint8_t page[PAGES_SIZE_MAX]) {
     pages_t pages;
     uint64_t refused = 0;
-    uint8_t *page = malloc(PAGES_SIZE_MAX);
-    bool opened = pages_open(&pages, path) && page != NULL;
+    bool opened = pages_open(&pages, path);
     uint32_t size = opened && metas_read(&pages) == STATUS_OK ? pages.size : (uint32_t)sysconf(_SC_PAGESIZE);
     for (uint64_t at = 0; opened && at < pages.there && refused <= max; at += size) {
         refused += read_tried(pages.fd, page, size, at) < 0;
     }
     pages_close(&pages);
-    free(page);
     return opened ? refused : max + 1;
 }
 

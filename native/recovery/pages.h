@@ -9,8 +9,9 @@
 #include "base/bytes.h"
 #include "base/status.h"
 
+#define PAGES_SIZE_MAX 65536
 /* How many pages of the file the disk refuses; stops counting behind max. */
-uint64_t pages_refused(const char *path, uint64_t max);
+uint64_t pages_refused(const char *path, uint64_t max, uint8_t page[PAGES_SIZE_MAX]); /* page: room for one */
 /* A file may be shorter than its newest commit says (pages at its end that were freed before they were written), or it
  * was cut off. */
 bool pages_cut_short(const char *path);
@@ -24,7 +25,6 @@ LEAF_MUST_USE status_t pages_check(const char *path, bool all, char *reason, siz
 LEAF_MUST_USE status_t pages_roots(const char *path, char *reason, size_t reason_size);
 
 /* The commit that the file shows first: what a copy of it begins with. */
-#define PAGES_SIZE_MAX 65536
 typedef struct pages_commit {
     uint64_t number;
     uint64_t last;                 /* page */
