@@ -449,17 +449,19 @@ static status_t group_begin(js_t *js, const stream_t *stream, uint64_t name, con
     uint8_t note[REPLICA_NOTE_SIZE];
     group_options_t options = options_of(js, stream, name, founders);
     status_t status = groups_load(js->groups, options, *js->now, &group);
-    bool makes = how == JOIN_FOUNDS ? founders->count > 0 : how == JOIN_WAITS && founders->count == 0;
-    if (status == STATUS_OK && group == NULL && !makes) {
-        return STATUS_NOT_FOUND;
+    if (status == STATUS_INVALID && how == JOIN_ALONE) { /* another disk's, and nobody else has it */
+        status = store_ledger_inherit(js->stores[STORE_FILE], options.number);
+        status = status == STATUS_OK ? groups_load(js->groups, options, *js->now, &group) : status;
     }
-    if (status == STATUS_OK && group == NULL) {
+    bool makes = how == JOIN_FOUNDS ? founders->count > 0 : how == JOIN_WAITS && founders->count == 0;
+    bool none = status == STATUS_OK && group == NULL;
+    if (none && makes) {
         options.grown = founders->count == 1; /* this server had the stream alone */
         options.note = options.grown ? replica_grown(replicated->replica, note, *js->now) : BYTES_NONE;
         status = groups_make(js->groups, options, *js->now, &group);
     }
-    if (status != STATUS_OK) {
-        return status;
+    if (status != STATUS_OK || group == NULL) {
+        return status == STATUS_OK ? STATUS_NOT_FOUND : status;
     }
     if (group_name(group) != name && how != JOIN_ALONE) {
         groups_leave(js->groups, group);
@@ -490,11 +492,11 @@ void stream_group(js_t *js, const plane_command_t *command, stream_t *stream) {
         status = replicated->group != NULL ? group_succeed(js, replicated->group, command->arg, command->arg2)
                                            : group_begin(js, stream, command->arg, &founders, command->arg2);
     }
-    if (status != STATUS_OK) {
-        js_done(js, command, status);
+    if (status == STATUS_OK) {
+        js_done_durable(js, command, STORE_FILE, 0, BYTES_NONE);
         return;
     }
-    js_done_durable(js, command, STORE_FILE, 0, BYTES_NONE);
+    js_done(js, command, status);
 }
 
 bool replicated_leads(const stream_t *stream) {

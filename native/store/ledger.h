@@ -175,6 +175,10 @@ LEAF_MUST_USE status_t store_ledger_remove(ledger_t *ledger);
 /* The same of one that is not open, as when its promise is another disk's. STATUS_OK: there is nothing of it any more;
  * STATUS_FULL: later; any other: it cannot be read, and stays. */
 LEAF_MUST_USE status_t store_ledger_forget(store_t *store, uint32_t group);
+/* The ledger of the disk that this one was before it lost something is this one's, and can be opened. Only where no
+ * other member counts on what that disk promised. STATUS_FULL, STATUS_AGAIN: later; any other: not all of it can be
+ * read, and it stays another disk's. */
+LEAF_MUST_USE status_t store_ledger_inherit(store_t *store, uint32_t group);
 
 /* Does the next tick begin a checkpoint? What is done may be removed from the journal before. */
 bool store_checkpoint_soon(const store_t *store, moment_t now);

@@ -245,3 +245,38 @@ def test_a_message_that_is_damaged_at_the_leader_is_copied_once_all_servers_are_
 
     with led(L, tmp_path) as made:
         asyncio.run(walk(made))
+
+
+def test_a_stream_that_is_left_with_one_server_goes_on_on_a_disk_that_has_lost_something(tmp_path: Path) -> None:
+    """Nobody else has it: what that disk has of it is all that there is. Others can be given copies again."""
+
+    async def walk(made: list[servers.Server]) -> None:
+        leader = await begun(made)
+        hurt = made[int(leader[1:])]
+        client = await connect(made[(int(leader[1:]) + 1) % 3])
+        shared = {"name": "U", **STREAMS["U"]}
+
+        async def kept_by(count: int) -> bool:
+            with contextlib.suppress(AssertionError, nats.errors.Error):
+                cluster = (await must(client, "$JS.API.STREAM.INFO.U"))["cluster"]
+                rows = cluster.get("replicas", [])
+                return len(rows) == count - 1 and all(row["current"] for row in rows) and bool(cluster.get("leader"))
+            return False
+
+        await leads(client, "U", leader)
+        await patiently(client, "STREAM.UPDATE.U", {**shared, "num_replicas": 1})
+        await until(lambda: kept_by(1), "it is not left with one server")
+        await until(lambda: sum("U" in counts(one) for one in made) == 1, "the others have not deleted it")
+        (hurt,) = (one for one in made if "U" in counts(one))
+        hurt.stop()
+        file_of(hurt, "journal").replace(file_of(hurt, "data.mdb").with_name("accept-loss"))
+        hurt.start()
+        await published(client, range(MESSAGES, MESSAGES + MORE))
+        assert "goes on" in hurt.log
+        await patiently(client, "STREAM.UPDATE.U", {**shared, "num_replicas": 3})
+        await until(lambda: kept_by(3), "it has no copies")
+        await level(made, MESSAGES + MORE)
+        await client.close()
+
+    with led(L, tmp_path) as made:
+        asyncio.run(walk(made))

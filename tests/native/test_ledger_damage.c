@@ -36,7 +36,16 @@ static void fill_up(ledger_t *ledger, uint32_t count) {
     }
 }
 
-typedef enum harm { SPOIL_ENTRY, LOSE_ENTRY, LOSE_ALL, SPOIL_PROMISE, SPOIL_APPLIED, SPOIL_DISK, HARMS } harm_t;
+typedef enum harm {
+    HARM_NONE,
+    SPOIL_ENTRY,
+    LOSE_ENTRY,
+    LOSE_ALL,
+    SPOIL_PROMISE,
+    SPOIL_APPLIED,
+    SPOIL_DISK,
+    HARMS
+} harm_t;
 
 /* with_id: and the disk's id goes, as it does where a start finds that something is lost. */
 static void harm(harm_t what, bool with_id) {
@@ -49,6 +58,7 @@ static void harm(harm_t what, bool with_id) {
     key_ledger(&end, 7, what == LOSE_ALL ? 100 : 6);
     if (what == SPOIL_ENTRY) {
         CHECK_EQ_I64(STATUS_OK, env_write_raw(env, DB_LEDGER, key_bytes(&key), text("spoiled, and long enough")));
+    } else if (what == HARM_NONE) {
     } else if (what <= LOSE_ALL) {
         CHECK_EQ_I64(STATUS_OK, env_write_delete_range(env, DB_LEDGER, key_bytes(&key), key_bytes(&end), 100, &done));
         CHECK_EQ_U64(what == LOSE_ALL ? 10 : 1, done);
@@ -87,6 +97,7 @@ static void harmed_of_another_disk(void) {
     for (harm_t what = SPOIL_ENTRY; what < SPOIL_PROMISE; what++) {
         ledger_t *ledger;
         begin_harmed(what, true);
+        CHECK_EQ_I64(STATUS_CORRUPT, store_ledger_inherit(rig.store, 7));
         CHECK_EQ_I64(STATUS_OK, store_ledger_open(rig.store, 7, ignore, NULL, &ledger));
         CHECK(ledger->foreign);
         CHECK_EQ_I64(STATUS_OK, store_ledger_remove(ledger));
@@ -94,6 +105,31 @@ static void harmed_of_another_disk(void) {
         CHECK_EQ_I64(STATUS_OK, store_ledger_make(rig.store, 7, 71, BYTES_NONE, &ledger));
         rig_close(&rig);
     }
+}
+
+/* What no other server has goes on with all that its log has, also after the next start. */
+static void inherited(void) {
+    ledger_t *ledger;
+    ledger_entry_t entry;
+    CHECK_EQ_I64(STATUS_OK, (begin_harmed(HARM_NONE, true), store_ledger_open(rig.store, 7, ignore, NULL, &ledger)));
+    CHECK(ledger->foreign);
+    CHECK_EQ_I64(STATUS_IN_USE, store_ledger_inherit(rig.store, 7));
+    store_ledger_close(ledger);
+    CHECK_EQ_I64(STATUS_INVALID, store_ledger_inherit(rig.store, 8));
+    CHECK_EQ_I64(STATUS_OK, store_ledger_inherit(rig.store, 7));
+    for (int start = 0; start < 2; start++) {
+        CHECK_EQ_I64(STATUS_OK, store_ledger_open(rig.store, 7, ignore, NULL, &ledger));
+        CHECK(!ledger->foreign);
+        CHECK_EQ_U64(3, ledger->promise.term);
+        CHECK_EQ_U64(3, ledger->applied);
+        CHECK_EQ_U64(10, ledger->last);
+        CHECK(store_ledger_get(ledger, 10, &entry) == READ_FOUND);
+        rig_checkpoint(&rig);
+        if (start == 0) {
+            rig_reopen(&rig);
+        }
+    }
+    rig_close(&rig);
 }
 
 static void harmed(void) {
@@ -306,6 +342,7 @@ static void met_while_it_leads(void) {
 int main(void) {
     RUN("what is damaged or missing is not taken for the end of the log nor for a new member", harmed);
     RUN("what is damaged of another disk's log is in nobody's way, and goes", harmed_of_another_disk);
+    RUN("what no other server has goes on on a disk of another id", inherited);
     RUN("what is there without a promise is no new member, and goes", promiseless);
     RUN("a disk that has lost a batch is a stranger from then on", lost_batch);
     RUN("a disk whose loss was accepted is a stranger", accepted_loss);

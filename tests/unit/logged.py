@@ -30,7 +30,7 @@ MADE: Final[dict[str, tuple[str, ...]]] = {
     "logins/clients.py:_refused": ("logins/refusals.py:_what",),
     "daemon/expiry.py:look": ("config/tls_files.py:expiring",),
     "host/log.py:follow": ("host/log.py:reopen",),
-    "daemon/placing.py:_warn_once": ("daemon/placing.py:_settle", "daemon/placing.py:_adopt"),
+    "daemon/placing.py:_warn_once": tuple(f"daemon/placing.py:{name}" for name in ("_settle", "_begin_anew", "_adopt")),
     "daemon/reload.py:_adopt": ("daemon/reload.py:merged",),
     "daemon/server.py:__init__": ("daemon/operator.py:compile_operator", "accounts/claims.py:_imports"),
     "daemon/opening.py:open_plane": ("host/memory.py:warning",),

@@ -180,8 +180,9 @@ def refill(row: StreamRow, wish: Wish, servers: Servers, count: int, *, leader: 
 
 def alone(row: StreamRow, disk: Disk, server: str, there: Collection[Disk]) -> StreamRow | str:
     """The row of a stream that one disk keeps on without the others, which delete what they have of it when they come
-    back; or why not. there: the disks that are there now."""
-    if disk not in row.members:
+    back; or why not. A server that keeps it alone may have another disk's id since. there: the disks that are there
+    now."""
+    if disk not in row.members and (row.peers != (disk[0],) or row.leaving):  # (what it lost, nobody else has)
         return "this server's disk is not one of those that keep it"
     count = sum(one in there for one in row.members)
     if 2 * count > len(row.members):

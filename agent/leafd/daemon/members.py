@@ -249,6 +249,16 @@ class Members:
                 short += after is not None and 0 < len(after.members) < len(row.members)
         return left, short
 
+    async def goes_on(self, row: StreamRow) -> bool:
+        """A stream that no other server has goes on with what this disk has of it, as another group. Whether that is
+        so. Raises ApiError."""
+        peer, disk = self._meta.disk
+        if row.peers != (peer,) or row.leaving:
+            return False
+        own = {"peer": peer, "disk": disk, "server": self._meta.named(peer), "group": row.group}
+        about = {"account": row.account, "name": row.name, "created": row.created}
+        return "refused" not in await self._ask({"op": "alone", **about, **own})
+
     async def begins_anew(self, row: StreamRow, stream: Stream) -> bool:
         """Whether the leader of the stream's group has let this server's disk in anew, which has another one's part."""
         if stream.group is None or stream.created != row.created or stream.group.name != row.group:

@@ -543,9 +543,8 @@ class Placing:
                     about = {"account": row.account, "name": row.name, "created": created}
                     await self._ask_leader({"op": "gone", "peer": self.own, **about})
             if row.config is not None and self.own in row.peers:
-                stands = partial(self._stands, row)
                 wanted = Stream(0, account, config_of(row), row.created, author=row.author, group=group_of(row))
-                made = await self._elsewhere.make(wanted, stands)
+                made = await self._elsewhere.make(wanted, partial(self._stands, row))
                 if made and wanted.group is None:
                     where = shown(row.account, row.name)
                     self._log.warning(f"{where} is placed on this server, which did not have it: made, empty")
@@ -561,14 +560,16 @@ class Placing:
         return own is None or own.group is None or row.config is None or own.config == config_of(row)
 
     async def _begin_anew(self, row: StreamRow, own: Stream, where: str) -> None:
-        """The stream goes here, and is made and copied from the others, if that loses nothing. Raises ApiError."""
-        if await self.members.begins_anew(row, own):
+        """The stream goes here, to be copied from others, if that loses nothing, or goes on. Raises ApiError."""
+        if await self.members.goes_on(row):
+            self._log.warning(f"{where} goes on with what this disk has of it, which has lost something")
+        elif await self.members.begins_anew(row, own):
             self._log.warning(f"{where} goes here, since this disk has lost something, and is copied from the others")
             await self._elsewhere.end(own.account, row.name, row.created, deleted=False)
             self._news.set()
-        elif (row.account, row.name) not in self._warned:
-            self._warned.add((row.account, row.name))
-            self._log.warning(f"{where} stands still here, since this disk has lost something: it waits for the others")
+        else:
+            text = f"{where} stands still here, since this disk has lost something: it waits for the others"
+            self._warn_once(row.account, row.name, text)
 
     def _stands(self, row: StreamRow) -> bool:
         return self.table.revision(row.account, row.name) == row.revision

@@ -270,6 +270,17 @@ def test_a_stream_whose_majority_is_there_or_that_is_elsewhere_is_not_rescued() 
         assert go_on_alone(row, disk, "s", ()) == "this server's disk is not one of those that keep it"
 
 
+def test_a_stream_that_no_other_server_has_goes_on_on_another_disk_of_its_server() -> None:
+    """Not while another one has still to go: that one's vote may have counted."""
+    row = replace(resized(alone(), 3), members=(OWN,), leaving=())
+    changed = go_on_alone(row, (A, 11), "s1", ((A, 11), (B, 20)))
+    assert isinstance(changed, StreamRow)
+    assert (changed.members, changed.founders, changed.peer) == (((A, 11),), ((A, 11),), A)
+    assert changed.group not in (0, row.group)
+    assert isinstance(go_on_alone(replace(row, leaving=(B,)), (A, 11), "s1", ()), str)
+    assert isinstance(go_on_alone(row, (B, 20), "s2", ()), str)
+
+
 def test_as_many_as_there_are_take_the_places_of_the_lost() -> None:
     """Who has yet to delete what it had is not among them."""
     row = go_on_alone(resized(alone(), 3), OWN, "s1", ())
