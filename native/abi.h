@@ -161,7 +161,7 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 
 /* Commands: connections. Listening sockets and dialled sockets are made by Python and handed over. */
 /* target = listener id (caller's), arg = fd, arg2 = CONN_* [| LISTEN_SECURE] [| LISTEN_WEB] [| LISTEN_PROXIED]. A
- * listener that is there: arg does not count, arg2 is that of who comes from now on */
+ * listener that is there: arg does not count, arg2 is that of connections from now on */
 #define COMMAND_LISTEN 1
 #define COMMAND_UNLISTEN 2 /* target = listener id */
 /* arg = fd of a connected socket, arg2 as of LISTEN, no client; completion: arg = connection id */
@@ -226,12 +226,12 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 #define COMMAND_BUDGET 33     /* target = leaf, body = budget_t */
 
 /* target = listener, body = secure_t (context 0: plain text), extra = strings: INFO, what is said behind a handshake
- * that comes first; with GREETING_CONNECTION and GREETING_ADDRESS where the connection's number and address stand. Who
- * comes from now on gets that without control being asked (EVENT_OPENED, arg2). INFO "": no more */
+ * that comes first; with GREETING_CONNECTION and GREETING_ADDRESS where the connection's number and address stand.
+ * Connections from now on get that without control being asked (EVENT_OPENED, arg2). INFO "": no more */
 #define COMMAND_GREET 18
-/* account; body = conn_verdict_t, extra = strings: a CONNECT's JSON, then as in ADMIT, after_pong as in GREET. Who
- * came by a greeting and sends this is admitted so without control being asked (EVENT_LINE, arg). arg = CONN_*, and
- * KNOWN_WEB of who comes over WebSocket */
+/* account; body = conn_verdict_t, extra = strings: a CONNECT's JSON, then as in ADMIT, after_pong as in GREET. A
+ * greeted connection that sends this is admitted so without control being asked (EVENT_LINE, arg). arg = CONN_*, and
+ * KNOWN_WEB of a connection over WebSocket */
 #define COMMAND_REMEMBER 19
 #define KNOWN_WEB 256
 #define COMMAND_FORGET 29 /* a REMEMBER: arg and the first string as there; all where it is "" */
@@ -239,7 +239,7 @@ const plane_event_row_t *plane_event_row(uint32_t index);
  * ADMIT_LEAF */
 #define COMMAND_AUTHOR 30
 #define COMMAND_AUTHORS_FORGET 31 /* all of AUTHOR: others may do other things now */
-#define COMMAND_MQTT 37 /* body = mqtt_limits_t: of who comes by MQTT from now on, extra = strings: its domain */
+#define COMMAND_MQTT 37 /* body = mqtt_limits_t: of MQTT connections from now on, extra = strings: its domain */
 
 /* Commands: accounts. */
 #define COMMAND_ACCOUNT 20 /* account, arg = ACCOUNT_* flags, extra = strings: name, domain */
@@ -361,14 +361,14 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 #define SUBSCRIBE_API 1 /* skip $JS.API.CONSUMER.MSG.NEXT.> and $JS.API.DIRECT.GET.>: C answers these itself */
 /* a stream template's: ALONE, and comes only with what no stream of the account takes */
 #define SUBSCRIBE_TEMPLATE 2
-#define SUBSCRIBE_ALONE 4 /* whoever sends a message for it is not read until it is repaid: the next comes behind it */
+#define SUBSCRIBE_ALONE 4 /* its sender is not read until it is repaid: the next comes behind it */
 
 #define IMPORT_STREAM 1  /* what is published at the exporter's comes to the importer's subscriptions */
 #define IMPORT_SERVICE 2 /* what is published at the importer's comes to the exporter's subscriptions */
 
 /* flags */
 #define IMPORT_TRACED 1   /* traces of messages go on at the other side */
-#define IMPORT_DETAILED 2 /* a service is told everything of who asks */
+#define IMPORT_DETAILED 2 /* a service is told everything of the requestor */
 #define IMPORT_PLACED 4   /* or its server and cluster */
 #define IMPORT_MEASURED 8 /* EVENT_LATENCY tells how long the service takes */
 
@@ -438,8 +438,8 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 #define EVENT_MESSAGE_TRACE 15
 
 /* a request over an IMPORT_MEASURED has ended; account = the exporter, code = the status (200: answered), arg = CONN_*
- * of who answered, subject = where it is to be told, reply = the exporter's reply subject, header = lines of the fields
- * that asked for it, payload = latency_t, then JSON objects of who asked and who answered */
+ * of the responder, subject = where it is to be told, reply = the exporter's reply subject, header = lines of the
+ * fields that asked for it, payload = latency_t, then JSON objects of requestor and responder */
 #define EVENT_LATENCY 16
 /* a client has answered a request that came over a link and that the server there measures; target = connection,
  * account, subject = the request's reply, arg = ns since the request came, arg2 = the client's round-trip time */
@@ -472,8 +472,8 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 #define DOUBT_FIRST 3    /* nothing that is sent arrives, a first full packet among it: an outage, or as DOUBT_LARGE */
 
 /* a handshake is over; target = connection, code = SECURED_*, arg = version (0x0303: TLS 1.2), arg2 = bytes of the
- * handshake on the wire, subject = cipher suite, payload = the peer's certificate, DER, header = of who dialled those
- * that vouch for it, up to one that is trusted; none where the session is an earlier one */
+ * handshake on the wire, subject = cipher suite, payload = the peer's certificate, DER, header = of an end that dialled
+ * those that vouch for it, up to one that is trusted; none where the session is an earlier one */
 #define EVENT_SECURED 14
 
 /* the PROXY protocol's header has come; target = connection, subject = "host:port" that the proxy speaks for, or
@@ -490,7 +490,7 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 #define WEB_DEFLATE 4  /* permessage-deflate */
 #define WEB_SMALL 8    /* frames of at most 4 KiB */
 #define WEB_WHOLE 16   /* but not of compressed messages */
-#define WEB_KNOWN 32   /* of MQTT: its request says nothing of who comes, so a login may be known */
+#define WEB_KNOWN 32   /* of MQTT: its request says nothing of its user, so a login may be known */
 
 #define SECURED_RESUMED 1
 #define SECURED_PLAIN 2 /* SECURE_OPTIONAL: it speaks plain text, and there was no handshake */

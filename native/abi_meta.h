@@ -50,7 +50,8 @@
  * arg = the consumer to go on behind, 0: that was all. STATUS_CORRUPT: some cannot be read */
 #define COMMAND_CONSUMERS_STORED 137
 /* arg = PLACED_*, extra = strings: with PLACED_STREAM its account, name and subjects (none: it is no more). Another
- * server of the cluster has that stream, or several. Who waits until a message is on disk waits for it, too */
+ * server of the cluster has that stream, or several. A publisher that waits until its message is on disk waits for it,
+ * too */
 #define COMMAND_PLACED 135
 #define PLACED_STREAM 0
 #define PLACED_UNKNOWN 1 /* more will be said: until then nobody can be told that a message is on disk */

@@ -74,8 +74,8 @@ typedef struct mqtt_limits {
 
 #define MQTT_VERSION_3 1 /* 3.1.1 */
 #define MQTT_VERSION_5 2
-#define MQTT_REJECT_QOS2 4    /* who publishes with QoS 2 is closed */
-#define MQTT_DOWNGRADE_QOS2 8 /* who subscribes with QoS 2 gets QoS 1 */
+#define MQTT_REJECT_QOS2 4    /* a publisher with QoS 2 is closed */
+#define MQTT_DOWNGRADE_QOS2 8 /* a subscription with QoS 2 gets QoS 1 */
 
 /* Flags of plane_limits_t. */
 #define CLUSTERED_ROUTES 1   /* there may be routes */
@@ -85,7 +85,7 @@ typedef struct mqtt_limits {
 typedef struct secure {
     uint32_t context; /* its number */
     uint32_t flags;   /* SECURE_* */
-    int64_t wait_ns;  /* SECURE_FIRST: who does not speak for so long hears us first; 0: it has to */
+    int64_t wait_ns;  /* SECURE_FIRST: a peer that is silent for so long hears us first; 0: it has to */
 } secure_t;
 
 #define SECURE_FIRST 1
@@ -180,7 +180,7 @@ typedef struct stream_config {
 #define STREAM_ALLOW_SCHEDULES 2048
 #define STREAM_ALLOW_ATOMIC 4096
 #define STREAM_COMPRESS 8192          /* on the disk, where it makes a message smaller */
-#define STREAM_GRANTS_SCHEDULES 32768 /* who may publish a schedule may name all subjects of the stream in it */
+#define STREAM_GRANTS_SCHEDULES 32768 /* a schedule's publisher may name all subjects of the stream in it */
 #define STREAM_COUNTER 16384          /* its messages are counters: Nats-Incr */
 #define STREAM_REPLICATED 65536       /* several servers keep it: COMMAND_STREAM_GROUP follows */
 

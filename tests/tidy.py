@@ -520,6 +520,9 @@ def plain_sentences(tree: list[Source]) -> Iterator[Complaint]:
             yield from (Complaint(source.path, number, text) for number, text in words.faults(source.text))
         elif source.path.startswith(("agent/", "deploy/", "packaging/")) and source.path.endswith(".py"):
             yield from (Complaint(source.path, number, text) for number, text in words.hanging(source.text))
+        if source.path.startswith(("native/", "agent/")) and not source.path.endswith(".md"):
+            for first, text in comments(source):
+                yield from (Complaint(source.path, first + line, fault) for line, fault in words.unnamed(text))
 
 
 RULES: list[Rule] = [

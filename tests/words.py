@@ -28,6 +28,10 @@ SENTENCE_WORDS_MAX: Final = 40  # people read 25 at a breath; lists and conditio
 HANGING: Final = re.compile(
     r"(?:What|Who|Whoever|Which|Where|That|Those|It|None|Nobody|Everything|Nothing|Of|By)\b", re.ASCII
 )
+# A person without a noun: the reader has to find out which client, server or caller that is.
+UNNAMED: Final = re.compile(
+    r"\b[Ww]hoever\b|\b(?:for|of|by|to|from|than) who\b|(?:^|[.!?] |/\* |\* |# |\"{3})Who [^:.?]*[.;,]", re.MULTILINE
+)
 RIDDLES: Final = re.compile(
     r"\b(?:is|are|was|were) none\b(?! of)|\bwithout a word\b|\b(?:is|are) nobody's\b", re.IGNORECASE
 )
@@ -71,6 +75,14 @@ def hanging(text: str) -> Iterator[tuple[int, str]]:
             continue
         if found := HANGING.match(ast.get_docstring(node) or ""):
             yield node.body[0].lineno, f"the description begins with {found[0]}: begin with the thing"
+
+
+def unnamed(comment: str) -> Iterator[tuple[int, str]]:
+    """Line within a comment or docstring, and complaint: where "who" stands for a noun. "Who asks: append.c" names a
+    file."""
+    for found in UNNAMED.finditer(comment):
+        turn = " ".join(found[0].strip('/*#" ').split()[:4])
+        yield comment.count("\n", 0, found.start()), f"{turn}: say which client, server or caller"
 
 
 def _attributes(node: ast.AST) -> Iterator[tuple[int, str]]:

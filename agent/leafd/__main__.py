@@ -149,8 +149,8 @@ def _found_or_nothing(loaded: Loaded, file: Path, monitor: Monitor | None) -> di
 
 
 def _found(loaded: Loaded, file: Path, monitor: Monitor | None) -> dict[str, dict[str, PresentStream]]:
-    """The streams of that daemon; without one, of whoever has the store open, and of the store itself where nobody has
-    or tells. None, where there is no store yet. Raises LeafdError."""
+    """The streams of that daemon; without one, of the process that has the store open, and of the store itself where
+    nobody has or tells. None, where there is no store yet. Raises LeafdError."""
     from leafd.cli.pages import find
     from leafd.cli.store import JOURNAL, LMDB, locked, look_at
     from leafd.declared.inventory import REPORT, of_records, of_report

@@ -4,11 +4,11 @@
     begin(group, asker)      -->  at work at once, where nobody waits; then done()
 
 API requests wait like this (accounts and their connections), and passwords to be checked (addresses and user names). An
-asker's items stay in their order, unless asked otherwise. Whoever asks at full speed waits behind himself; whoever asks
+asker's items stay in their order, unless asked otherwise. An asker at full speed waits behind himself; one that asks
 little is served next. At most at_work are at work, and of one asker at_work_each. Where these differ, places are kept
 for newcomers, too: a group takes no more of them than it leaves free, and an asker no more than his group could still
-take. Not here: what an item is, and how much may wait, which is the business of who puts it in (the
-plane's credit for each connection) or of `outdated`.
+take. Not here: what an item is, and how much may wait, which is the business of the code that puts it in (the plane's
+credit for each connection) or of `outdated`.
 """
 
 from __future__ import annotations

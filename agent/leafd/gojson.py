@@ -430,7 +430,7 @@ _OPENING: Final = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\Z)|[\[\]{}]', re.DOTALL)
 
 
 def _check_depth(text: str) -> None:
-    """Raises JsonError for text that is nested too deeply for whoever reads it."""
+    """Raises JsonError for text that is nested too deeply for its reader."""
     if text.count("[") + text.count("{") <= DEPTH_MAX:
         return
     depth = 0

@@ -8,8 +8,8 @@
 
 An exception that nobody foresaw is a fault of this program, and it ends what it happened in and nothing else: a box in
 the field has nobody to restart it. What must end the process (a store that cannot be opened, a wrong configuration at
-start) happens outside of any guard. Cancellation passes through. Not here: the answer to whoever asked,
-which differs from place to place.
+start) happens outside of any guard. Cancellation passes through. Not here: the answer to the asker, which differs from
+place to place.
 """
 
 from __future__ import annotations

@@ -2,10 +2,10 @@
 what has come in parts and is not whole yet.
 
     async with holding.take(bytes):     waits, in the order of asking, until there is room
-    contested.hold(holder, bytes)       so much he has now; who has the most gives way to the others
+    contested.hold(holder, bytes)       so much he has now; the holder of the most gives way to the others
 
 One alone may take more than the share: what has to be made at all is made alone then, or beside small ones. The sizes
-are estimates of whoever asks. Not here: how large the shares are (native/plane/memory.c).
+are the askers' estimates. Not here: how large the shares are (native/plane/memory.c).
 """
 
 from __future__ import annotations
@@ -61,9 +61,9 @@ class Holder(Protocol):
 
 
 class Contested:
-    """A share whose holders grow bit by bit: they cannot wait for each other, so whoever has the most gives way as soon
-    as the others have more than all of it. What is needed for a moment only is not counted: one at a time has it, in
-    its turn. alone: what a holder should have at most of what it can do without. 0: no bound."""
+    """A share whose holders grow bit by bit: they cannot wait for each other, so the one with the most gives way as
+    soon as the others have more than all of it. What is needed for a moment only is not counted: one at a time has it,
+    in its turn. alone: what a holder should have at most of what it can do without. 0: no bound."""
 
     def __init__(self, limit: int = 0, *, alone: int = 0) -> None:
         self.limit = limit

@@ -80,8 +80,8 @@ class Connections(Submits):
         permissions: t.Permissions,
         after_pong: bytes,
     ) -> None:
-        """As admit(), for all of that kind that were greeted and send this CONNECT, until forget_logins(). Of MQTT: who
-        say the same of their user. kind: ConnKind, with KNOWN_WEB of who comes over WebSocket."""
+        """As admit(), for all of that kind that were greeted and send this CONNECT, until forget_logins(). Of MQTT:
+        those that say the same of their user. kind: ConnKind, with KNOWN_WEB over WebSocket."""
         strings = {"connect": connect, "after_pong": after_pong} | permission_strings(permissions)
         self._submit("REMEMBER", account=account, arg=kind, body=verdict, strings=strings)
 
@@ -96,7 +96,7 @@ class Connections(Submits):
     def tell_author(
         self, ticket: int, verdict: t.ConnVerdict, permissions: t.Permissions | None, *, link: bool
     ) -> None:
-        """The answer to an Author event: what it may do, as who logs in with that; None: nothing."""
+        """The answer to an Author event: what it may do, as a client that logs in with that; None: nothing."""
         lists = permissions or t.Permissions()
         strings = permission_lists(lists) | {"mapped_deny": lists.mapped_deny}
         rights = (abi.AUTHOR_MAY if permissions is not None else 0) | (abi.AUTHOR_LINK if link else 0)

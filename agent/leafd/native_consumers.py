@@ -74,7 +74,7 @@ class Consumers(Submits):
         await self._request("CONSUMER_BEGIN", "beginning to deliver", target=stream, arg=consumer)
 
     async def consumer_spare(self, stream: int, consumer: int, interval_ns: int) -> None:
-        """Has its idle heartbeats come so seldom for as long as somebody subscribes, who is told of its removal."""
+        """Has its idle heartbeats come so seldom for as long as there is a subscriber, which is told of its removal."""
         await self._request("CONSUMER_SPARE", "sparing heartbeats", target=stream, arg=consumer, arg2=interval_ns)
 
     async def consumer_unpin(self, stream: int, consumer: int) -> None:

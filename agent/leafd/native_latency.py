@@ -20,7 +20,7 @@ class Description:
 @dataclass(frozen=True, slots=True)
 class Latency:
     """A request over an import that is measured has ended. account: the exporter; responder: the kind of connection
-    that answered, 0: none did; measured: latency_t, and who asked and who answered as JSON."""
+    that answered, 0: none did; measured: latency_t, and requestor and responder as JSON."""
 
     account: int
     status: int

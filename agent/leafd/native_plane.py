@@ -213,7 +213,7 @@ class Plane(Commands):
             began = time.perf_counter()
             for event in decoded:
                 if isinstance(event, Completion):
-                    event.done.set()  # in its place: whoever waits for it finds what came before it handled
+                    event.done.set()  # in its place: its waiter finds what came before it handled
                 elif event is not None:
                     self._handle(event, handler)
                 if time.perf_counter() - began > SLICE_S:
@@ -297,7 +297,7 @@ class Plane(Commands):
         if len(self._unsent) >= _UNSENT_MAX:
             raise PlaneError(Status.FULL, f"{_UNSENT_MAX} commands wait for the plane: it does not keep up")
         parts = (command_rows()[op].op, account, target, token, arg, arg2, body, extra)
-        # Written into the struct at once even if it has to wait: what does not fit is refused to whoever asked for it.
+        # Written into the struct at once even if it has to wait: what does not fit is refused to its caller.
         taken = self._offer(parts, wait=bool(self._unsent))
         if not taken:
             self._unsent.append(parts)

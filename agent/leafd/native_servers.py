@@ -67,7 +67,8 @@ class Servers(Submits):
         self._submit("META_SEND", arg=peer, body=letter)
 
     def meta_ways(self, ways: Iterable[tuple[int, int, int]]) -> None:
-        """The servers of other clusters: each with its cluster, and who of this one hands on to it; 0: nobody."""
+        """The servers of other clusters: each with its cluster, and the server of this one that hands on to it; 0:
+        none."""
         self._submit("META_WAYS", body=b"".join(struct.pack("=QQQ", *way) for way in ways))
 
     async def meta_look(self) -> bytes:

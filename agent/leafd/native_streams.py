@@ -89,7 +89,7 @@ class Streams(Submits):
         return done.arg
 
     async def stream_group(self, stream: int, name: int, members: Sequence[tuple[int, int]]) -> None:
-        """Joins the group that keeps a stream which several servers keep. members: servers and their disks, who found
+        """Joins the group that keeps a stream which several servers keep. members: servers and their disks, which found
         it, if it is not on this disk yet; none: it waits until its leader lets it in. Raises PlaneError."""
         body = b"".join(struct.pack("=QQ", *member) for member in members)
         how = FOUNDS if members else WAITS

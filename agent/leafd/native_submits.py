@@ -21,7 +21,7 @@ class Done:
         self._event: trio.Event | None = None
 
     def set(self) -> None:
-        """Wakes whoever waits."""
+        """Wakes the waiters."""
         self._set = True
         if self._event is not None:
             self._event.set()
@@ -79,4 +79,4 @@ class Submits(ABC):
     @abstractmethod
     async def _each(self, op: str, what: str, targets: Sequence[int], args: Iterable[int]) -> list[Completion]:
         """Submits the same for each target and its `arg` at once, and waits for all completions. Both threads have one
-        turn for it in place of one for each; who asks looks at the statuses."""
+        turn for it in place of one for each; the caller looks at the statuses."""

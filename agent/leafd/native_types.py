@@ -419,7 +419,7 @@ def subscription_rows(payload: bytes) -> Iterator[SubscriptionRow]:
 @dataclass(frozen=True, slots=True)
 class Secured:
     """A connection's handshake is over. flags: SecuredFlag; version: 0x0303 is TLS 1.2; size: the handshake's bytes on
-    the wire; certificate: what the peer showed, DER; chain: who vouches for it, one behind the other."""
+    the wire; certificate: what the peer showed, DER; chain: those that vouch for it, one behind the other."""
 
     connection: int
     flags: int
@@ -578,7 +578,7 @@ class ConsumerGone:
 @dataclass(frozen=True, slots=True)
 class Led:
     """News of a stream that several servers keep, by code: this server leads it now, or no more; a consumer that it
-    takes over with the lead; a new definition of the stream, whoever leads it."""
+    takes over with the lead; a new definition of the stream, whichever server leads it."""
 
     stream: int
     code: int

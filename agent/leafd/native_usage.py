@@ -63,7 +63,7 @@ class Usage(Submits):
         return done.payload[: layout("consumer_state_t").size]
 
     async def consumers_count(self, streams: Sequence[int]) -> list[int | None]:
-        """How many consumers this disk has of each stream, whoever leads it. None: that cannot be read."""
+        """How many consumers this disk has of each stream, whichever server leads it. None: that cannot be read."""
         found: list[int | None] = []
         while len(found) < len(streams):
             some = streams[len(found) : len(found) + abi.USAGE_STATES_MAX]
@@ -76,7 +76,7 @@ class Usage(Submits):
         return found
 
     async def consumers_stored(self, stream: int) -> list[tuple[t.StoredConsumer, bytes]]:
-        """The consumers that this disk has of a stream, whoever leads it, each with its definition. Raises
+        """The consumers that this disk has of a stream, whichever server leads it, each with its definition. Raises
         PlaneError."""
         found: list[tuple[t.StoredConsumer, bytes]] = []
         size, after = layout("stored_consumer_t").size, 0

@@ -8,8 +8,8 @@
     await trio.sleep_until(beat(now, 1)) tasks that wake each second wake together: a sleeping processor costs most
 
 The worker thread is one, so that large requests queue behind each other and not before small ones; the interpreter
-switches between it and the control thread every SWITCH_S. Whoever pauses goes to the end of one line, of which one goes
-on at a time: ten long listings cost a newcomer as much as one. Not here: who measures that it is so
+switches between it and the control thread every SWITCH_S. A request that pauses goes to the end of one line, of which
+one goes on at a time: ten long listings cost a newcomer as much as one. Not here: who measures that it is so
 (host/gauge.py), work that waits instead of computing (passwords: logins/guesses.py).
 """
 

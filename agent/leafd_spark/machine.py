@@ -1,6 +1,6 @@
 """The data source's machine code (native/spark_module.c), or None: a wheel without it, or a machine that it is not for.
 
-Whoever uses it has the same in Python beside it.
+Its users have the same in Python beside it.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ JetStream API (`fetch`), ranges (`reader`), acknowledgements of publishes (`publ
 Why not the official client: a task reads one range front to back and has nothing to do meanwhile, so an event loop
 buys nothing, and a Python object a message costs more than everything else in the pipeline together.
 
-One connection has one owner and no lock. Whoever sees a `WireError` closes it and dials anew:
+One connection has one owner and no lock. On a `WireError` the owner closes it and dials anew:
 a connection that timed out in the midst of a batch has answers on their way that belong to nobody.
 """
 
@@ -233,7 +233,7 @@ class Connection:
     # -- the slow lane ----------------------------------------------------
 
     def next_message(self) -> Message:
-        """The next message, whoever it is for. Control lines are dealt with on the way."""
+        """The next message, for any receiver. Control lines are dealt with on the way."""
         while not isinstance(found := self._intake.next(), Message):
             self._control(found)
         return found

@@ -1,5 +1,5 @@
 /* holders.h: a share of memory whose oldest things may be given up. When it is full, the holder with the most in it
- * gives up its oldest, until there is room: whoever makes the daemon remember much loses it first.
+ * gives up its oldest, until there is room: the user that makes the daemon remember most loses it first.
  *
  * The one with the most is known while holders only grow. When things go, it is looked for among the last one that was
  * known and some others, which take turns, so that a full share costs the same however many holders there are.

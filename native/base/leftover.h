@@ -3,8 +3,8 @@
  *
  *     end --> leftovers_add --> leftovers_step, leftovers_step, ... --> its step() frees it
  *
- * In the order in which they came. Who owns a list calls leftovers_step in each turn, does not sleep while it is not
- * empty, and ends it with leftovers_finish.
+ * In the order in which they came. The owner of a list calls leftovers_step in each turn, does not sleep while it is
+ * not empty, and ends it with leftovers_finish.
  */
 #ifndef LEAFD_BASE_LEFTOVER_H
 #define LEAFD_BASE_LEFTOVER_H

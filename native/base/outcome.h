@@ -2,10 +2,10 @@
  * message, a record), which may also be there without its bytes being what was stored; those of a list, which may lack
  * some; those of a look for one among many, which may also take further turns; and those of a step of a look at much:
  * it was the last one, there are more, or it got no further. A switch without a default judges them, so that the
- * compiler finds who forgot one; they are never compared (tests/tidy.py). READ_UNKNOWN, ENTRY_UNKNOWN, LIST_UNKNOWN,
- * SEEK_UNKNOWN and STEP_UNKNOWN never reach a write, a removal, a limit, a "not found" or a "done": what asked waits,
- * is tried again, or is refused. No status says of what was read that it is not there: STATUS_NOT_FOUND is for who was
- * asked to do something to it. Not here: why a read failed (status.h).
+ * compiler finds a switch that lacks one; they are never compared (tests/tidy.py). READ_UNKNOWN, ENTRY_UNKNOWN,
+ * LIST_UNKNOWN, SEEK_UNKNOWN and STEP_UNKNOWN never reach a write, a removal, a limit, a "not found" or a "done": what
+ * asked waits, is tried again, or is refused. No status says of what was read that it is not there: STATUS_NOT_FOUND is
+ * for what was asked to do something to it. Not here: why a read failed (status.h).
  */
 #ifndef LEAFD_BASE_OUTCOME_H
 #define LEAFD_BASE_OUTCOME_H
@@ -18,7 +18,7 @@ typedef enum read_outcome { READ_FOUND, READ_NONE, READ_UNKNOWN } read_outcome_t
 
 typedef enum entry_outcome { ENTRY_FOUND, ENTRY_NONE, ENTRY_DAMAGED, ENTRY_UNKNOWN } entry_outcome_t;
 
-/* For who hands it up. */
+/* For a caller that hands it up. */
 static inline status_t entry_status(entry_outcome_t outcome) {
     switch (outcome) {
     case ENTRY_FOUND: return STATUS_OK;

@@ -14,7 +14,7 @@
 #include "base/bytes.h"
 #include "plane/plane.h"
 
-/* The kind of who comes to the listener, for peer_new: greeted where it has a greeting, and where none is needed. A
+/* The kind of a listener's connections, for peer_new: greeted where it has a greeting, and where none is needed. A
  * client of MQTT begins itself, so control need not hear of it before its CONNECT. */
 uint32_t greeting_kind(const plane_listener_t *listener);
 /* The place where a client is, which every INFO for it names. address: as in EVENT_OPENED or EVENT_PROXIED. */

@@ -133,7 +133,7 @@ void consumer_ack(consumer_t *consumer, uint64_t stream_seq, uint64_t consumer_s
 /* A publish on $JS.FC.<stream>.<consumer>.<id>; header may carry Nats-Last-Stream (ack policy flow_control). */
 void consumer_flow_reply(consumer_t *consumer, bytes_t id, bytes_t header, moment_t now);
 void consumer_pause(consumer_t *consumer, int64_t until_wall_ns, moment_t now);
-/* The client that is pinned is so no longer; who pulls next is. */
+/* The client that is pinned is so no longer; the next client that pulls is. */
 void consumer_unpin(consumer_t *consumer, moment_t now);
 /* A copy at the other end of a link wants heartbeats only so often, ns, and is told when the consumer is removed. */
 void consumer_spare(consumer_t *consumer, int64_t interval_ns, moment_t now);

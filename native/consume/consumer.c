@@ -12,7 +12,7 @@
 #include "consume/state.h"
 
 #define RESET_STEP 4096             /* deleted messages that a reset goes over */
-#define HELD_NS (5 * NS_PER_SECOND) /* whoever answers for a new consumer may need that long */
+#define HELD_NS (5 * NS_PER_SECOND) /* the answer for a new consumer may take that long */
 
 /* ---- setup ------------------------------------------------------------------------------------------------------- */
 
@@ -432,7 +432,7 @@ static status_t reset_allowed(consumer_t *consumer, uint64_t seq) {
     case DELIVER_ALL: return STATUS_OK;
     case DELIVER_BY_START_SEQUENCE: return seq >= consumer->setup.config.opt_start_seq ? STATUS_OK : STATUS_INVALID;
     case DELIVER_BY_START_TIME:
-        /* Nothing is that new, or much is deleted before it: whoever asks has seen that it is not below the next
+        /* Nothing is that new, or much is deleted before it: the caller has seen that it is not below the next
          * message. */
         switch (store_seq_at_time(consumer->stream, consumer->setup.config.opt_start_ts, RESET_STEP, &start)) {
         case SEEK_UNKNOWN: return STATUS_IO;
@@ -502,8 +502,8 @@ status_t consumer_reset(consumer_t *consumer, uint64_t seq, moment_t now, uint64
 
 /* ---- time -------------------------------------------------------------------------------------------------------- */
 
-/* A consumer is there for whoever has made it and asks for it at once, however short its threshold: in the reference,
- * which looks some time after it, it is for a quarter of a second and more. */
+/* A consumer is there for the client that has made it and asks for it at once, however short its threshold: in the
+ * reference, which looks some time after it, it is for a quarter of a second and more. */
 #define INACTIVE_MIN_NS 250000000
 
 /* When to look at the inactivity again; NEVER: not now. */

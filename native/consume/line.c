@@ -1,4 +1,4 @@
-/* line.c: the order of waiting pull requests: two rings, unsorted (whoever was served goes to the end) or sorted by
+/* line.c: the order of waiting pull requests: two rings, unsorted (a served request goes to the end) or sorted by
  * level. Nothing is searched: a sorted ring knows the last request of each level. */
 #include "consume/line.h"
 

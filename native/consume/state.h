@@ -54,7 +54,7 @@ bool state_orphan(consumer_t *consumer, uint64_t seq);
 void state_row_gone(consumer_t *consumer, uint32_t row); /* before pending_remove */
 bool state_flush(consumer_t *consumer);
 bool state_flush_orphans(consume_t *consume);
-void state_drop_orphans(consume_t *consume, uint32_t stream_id); /* whoever loads them next removes them */
+void state_drop_orphans(consume_t *consume, uint32_t stream_id); /* the next load removes them */
 LEAF_MUST_USE status_t state_load(consumer_t *consumer, bool *found);
 void state_delete(consumer_t *consumer, bool definition_too);
 

@@ -8,7 +8,7 @@
 #include "base/check.h"
 #include "base/crc.h"
 
-/* A mapping that is moved takes the place of another in one step for whoever reads that just now. */
+/* A mapping that is moved takes the place of another in one step for a thread that reads it just now. */
 static bool map_at(const batches_t *batches, uint64_t place, uint64_t offset, uint64_t size) {
     void *piece = mmap(NULL, (size_t)size, PROT_READ | PROT_WRITE, MAP_SHARED, batches->fd, (off_t)offset);
     if (piece == MAP_FAILED) {

@@ -36,7 +36,7 @@
  * Effects are absolute: applying a batch twice, or a tail of batches again, ends in the same state.
  *
  * What an op shares is not freed before it, and is applied and replayed with it: no checkpoint ends between the two.
- * Who writes one sees to that (store/sharing.h).
+ * The writer of one sees to that (store/sharing.h).
  */
 #ifndef LEAFD_DISK_BATCH_H
 #define LEAFD_DISK_BATCH_H

@@ -27,9 +27,10 @@
  * of 200 bytes 1.03 to 1.16 us, the same work by poly1305.c and chacha20.c 0.42 to 0.46, and 0.23 to 0.26 where 16
  * share.
  *
- * OpenSSL's libcrypto is loaded by the first cipher_open: who has no key neither loads nor pays for it. A process with
- * a key writes no core dump: it would put on the disk in plain what the store keeps from it, and the key beside it.
- * Keys lie in locked memory that is overwritten at the end, but for AES's, which OpenSSL has, and overwrites.
+ * OpenSSL's libcrypto is loaded by the first cipher_open: a process without a key neither loads nor pays for it. A
+ * process with a key writes no core dump: it would put on the disk in plain what the store keeps from it, and the key
+ * beside it. Keys lie in locked memory that is overwritten at the end, but for AES's, which OpenSSL has, and
+ * overwrites.
  */
 #ifndef LEAFD_DISK_CIPHER_H
 #define LEAFD_DISK_CIPHER_H

@@ -86,7 +86,7 @@ status_t entry_open_older(unsealed_t *unsealed, const sealer_t *sealer, store_db
         return status == STATUS_OK ? without_text(unsealed, db, lmdb, key, value) : status;
     }
     if (!sealer->older_plain || !value_sound(lmdb, plain)) {
-        return STATUS_OK; /* damaged: whoever reads it is told */
+        return STATUS_OK; /* damaged: its reader is told */
     }
     uint8_t *copy = unsealed_room(unsealed, sealed.size);
     if (copy == NULL) {

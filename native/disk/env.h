@@ -52,7 +52,7 @@ void env_judge_again(env_t *env);
  */
 void env_forget(env_t *env);
 LEAF_MUST_USE read_outcome_t env_get(env_t *env, store_db_t db, bytes_t key, bytes_t *value);
-/* The same from where it is kept a second time, for who could not use the first. */
+/* The same from where it is kept a second time, where the first could not be used. */
 LEAF_MUST_USE read_outcome_t env_get_twin(env_t *env, store_db_t db, bytes_t key, bytes_t *value);
 /* Right behind an env_get that found nothing: does the entry stand there under another key, which damage made of its
  * own? Then its value proves itself under this one. Where keys still stand in their order, no page shows that. With a
@@ -143,7 +143,8 @@ bool env_hides(const env_t *env);
 
 /* ---- keeper thread (and the opening thread before it) ------------------------------------------------------------ */
 LEAF_MUST_USE status_t env_write_begin(env_t *env);
-/* The same for who only looks (env_write_get) and ends it with env_write_abort. The list of free pages is left out. */
+/* The same for a caller that only looks (env_write_get) and ends it with env_write_abort. The list of free pages is
+ * left out. */
 LEAF_MUST_USE status_t env_write_look(env_t *env);
 /* Is the list of free pages true? Until that is known, what is written makes the file grow. Goes on with it until then
  * (thread_elapsed_ns), or to its end. STATUS_AGAIN: there is more to do. STATUS_CORRUPT: it is not, and the store is to
@@ -173,7 +174,7 @@ LEAF_MUST_USE status_t env_write_delete(env_t *env, store_db_t db, bytes_t key);
  * text. */
 LEAF_MUST_USE status_t env_write_delete_range(env_t *env, store_db_t db, bytes_t from, bytes_t to, uint64_t limit,
                                               uint64_t *done);
-/* Why the last env_write_get or env_write_seek of READ_UNKNOWN was so: for who hands it up. Never STATUS_OK. */
+/* Why the last env_write_get or env_write_seek was READ_UNKNOWN, to be handed up. Never STATUS_OK. */
 LEAF_MUST_USE status_t env_write_why(const env_t *env);
 /* The value lives until the next call of this or the next write. */
 LEAF_MUST_USE read_outcome_t env_write_get(env_t *env, store_db_t db, bytes_t key, bytes_t *value);

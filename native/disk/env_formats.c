@@ -51,7 +51,7 @@ static status_t formats_write(env_t *env, const uint8_t id[STORE_ID_SIZE], uint3
 status_t env_formats_put(env_t *env, const uint8_t id[STORE_ID_SIZE], bool sealed) {
     uint32_t kept = 0;
     switch (formats_find(env)) {
-    case READ_UNKNOWN: kept = STORE_FORMAT_KEPT; break; /* it may have all: who knows less is kept out */
+    case READ_UNKNOWN: kept = STORE_FORMAT_KEPT; break; /* it may have all: a leafd that knows less is kept out */
     case READ_NONE: break;
     case READ_FOUND: kept = formats_of(env) & STORE_FORMAT_KEPT; break;
     }

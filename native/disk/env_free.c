@@ -1,4 +1,5 @@
-/* env_free.c: LMDB's free pages, for who gives their blocks back to the file system (holes.h). See env_lmdb.h.
+/* env_free.c: LMDB's free pages, for the code that gives their blocks back to the file system (holes.h). See
+ * env_lmdb.h.
  *
  *     database 0 of LMDB    key: the transaction that freed them     value: how many, then their numbers, descending
  *

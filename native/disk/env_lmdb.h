@@ -73,7 +73,7 @@ typedef struct judging {
     int64_t at_ns;       /* when spans began to be judged */
 } judging_t;
 
-/* The last damage, for who tells of it. */
+/* The last damage, for the alarm. */
 typedef struct wrong {
     atomic_uint_fast64_t count;
     atomic_uint_fast64_t page;

@@ -1,6 +1,6 @@
 /* env_names.c: what each stream and durable consumer is called, in a tree of its own beside the definition, which is
  * kept twice (env_twins.c). Where damage takes both copies, the name tells whose they were: it is not given to another,
- * and whoever asks for it hears why (store/lost.c). See env_lmdb.h.
+ * and a request for it is answered with the reason (store/lost.c). See env_lmdb.h.
  *
  *     names       RECORD_NAME 1, the record's key    crc 4, {"account":..,"name":..}
  *

@@ -4,8 +4,9 @@
  *     made anew   | 812 | 813 | x | x | .. | x |         what was still there, and x, a value that proves nothing
  *
  * From then on LMDB has a sound page, and x is what damage of a single message is: it is alarmed when it is asked for,
- * not served, and everybody goes on behind it. Counts, heads and links stay as they are. Who knows that each sequence
- * had a message is the caller (store/mending.c); where some had been removed, what is not there any more gets no entry.
+ * not served, and everybody goes on behind it. Counts, heads and links stay as they are. That each sequence had a
+ * message is for the caller to know (store/mending.c); where some had been removed, what is not there any more gets no
+ * entry.
  *
  * The pages above say which page it is, and a number there may have become another one. So the page is written only
  * when all that the commit uses was gone over (reach.h) and nothing else uses it, nor is it on the list of free pages.

@@ -6,7 +6,7 @@
 #include "disk/entry.h"
 #include "disk/env_lmdb.h"
 
-/* A damaged page is no entry whose checksum fails (ENTRY_DAMAGED, by who looks at it): what lies on it is not known. */
+/* A damaged page is no entry whose checksum fails (ENTRY_DAMAGED): what lies on it is not known. */
 static void note_unknown(env_t *env, uint32_t index) {
     env_note_unread(env);
     env_tell_wrong(env, &env->reading, index);

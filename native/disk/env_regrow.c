@@ -5,8 +5,8 @@
  *                 it: their first keys and numbers are what it had
  *     a leaf of   the twin has the same entries under the same keys: those between the keys of the pages above are
  *     records     what it had
- *     .. heads,   follow from the messages, and each of the tables of ids from the other one: whoever knows how gives
- *     or ids      the entries (store/derive.c). An entry that stays away had nothing to follow from
+ *     .. heads,   follow from the messages, and each of the tables of ids from the other one: store/derive.c gives the
+ *     or ids      entries. An entry that stays away had nothing to follow from
  *     the first   its entry says how large the value is; what the page has of the value stays, and a checksum says
  *     of a value  whether that is still it
  *
@@ -367,7 +367,7 @@ static int given_by_key(const void *a, const void *b) {
     return bytes_compare(bytes_of(left->at, left->key_size), bytes_of(right->at, right->key_size));
 }
 
-/* LMDB knows no leaf without an entry: one that proves nothing is there then, which is damage to who meets it. */
+/* LMDB knows no leaf without an entry: one that proves nothing is there then, which its reader takes for damage. */
 static status_t make_given(env_regrow_t *regrow, uint8_t *made, const char **what) {
     static const uint8_t nothing[VALUE_CRC_SIZE];
     const trees_t *trees = env_view_trees(regrow->view);

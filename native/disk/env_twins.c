@@ -57,7 +57,7 @@ typedef struct leveling {
     uint64_t changed;
 } leveling_t;
 
-/* A sealed one proves itself only to who has the key, and then when it is read. */
+/* A sealed one proves itself only with the key, and then when it is read. */
 static bool twin_sound(const env_t *env, bytes_t key, bytes_t value, store_db_t db) {
     return (env->sealer != NULL && db == DB_RECORDS) || value_sound(key, value);
 }

@@ -1,8 +1,8 @@
-/* env_view.c: snapshots of LMDB that stay while the plane's own moves on: for who reads much of one commit, in steps.
+/* env_view.c: snapshots of LMDB that stay while the plane's own moves on: for reading much of one commit, in steps.
  * See env.h.
  *
  * A view has a read transaction and its own trees. While it is open LMDB uses none of the pages again that it may
- * read, so the file grows by what is written meanwhile: whoever opens one bounds how long.
+ * read, so the file grows by what is written meanwhile: its owner bounds how long.
  */
 #include <stdlib.h>
 

@@ -37,7 +37,7 @@
  *   gone by now: a chain ends where it goes below the head's `first`, and a message deleted out of the middle leaves a
  *   GONE record (no subject, no payload) that keeps its link. So "the last N of a subject" needs no further index.
  * - LEDGER comes to LMDB with a store's first entry. Its keys begin with a byte that no other key begins with: bytes of
- *   an entry come from others, and whoever names entries by their form (look.c) takes none for a message.
+ *   an entry come from others, and code that names entries by their form (look.c) takes none for a message.
  * - head.first is a lower bound: nothing of the subject lies below it. last and count are exact.
  */
 #ifndef LEAFD_DISK_KEYS_H
@@ -117,7 +117,7 @@ typedef enum store_db {
 #define MESSAGE_NEVER 2    /* exempt from max_age */
 #define MESSAGE_SCHEDULE 4 /* has a schedule */
 #define MESSAGE_PACK 8     /* LMDB is to have it compressed .. */
-#define MESSAGE_PACKED 16  /* .. and has: see packing.h. Nobody but env.c and who reads LMDB's file sees such a value */
+#define MESSAGE_PACKED 16  /* .. and has: see packing.h. Only env.c and readers of LMDB's file see such a value */
 #define MESSAGE_PRIMED 32  /* .. behind a dictionary of the stream's */
 #define MESSAGE_FILLED 64  /* written when newer ones were there: fill.c */
 #define MESSAGE_BRIEF 128  /* its numbers are short. A record to be written: where they can be */

@@ -164,7 +164,7 @@ static status_t habit_learn(packer_t *packer, env_t *env, uint32_t stream, habit
     return status;
 }
 
-/* The place for another encoder: that of nobody, or of who has not come for longest. NULL: no memory. */
+/* The place for another encoder: a free one, or that of the stream that has not come for longest. NULL: no memory. */
 static primed_t *primed_place(packer_t *packer) {
     primed_t *oldest = &packer->primed[0];
     for (uint32_t i = 1; i < PACKER_PRIMED && oldest->slot != 0; i++) {

@@ -5,7 +5,7 @@
  *     journal.c  each batch: its header stays as it is, its ops are sealed as the batch is written, opened at replay
  *
  * Sealing makes `overhead` bytes more of any plain text, whatever its length; a batch reserves them behind its ops
- * (batches_t.overhead). Two rules for whoever writes a sealer:
+ * (batches_t.overhead). Two rules for the author of a sealer:
  *
  *   - seal is a function: the same place, name and plain text give the same bytes. The journal seals a batch again when
  *     the disk has refused it, and the checksum of the first time stands in the header of the next batch. An AEAD

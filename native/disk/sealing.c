@@ -5,10 +5,10 @@
  * keys themselves are nowhere on the disk: they follow from what the operator gave and the store's id, which the
  * journal's first block has, too.
  *
- * What META says is sealed by nobody else, and whoever has the disk in his hands writes checksums as well as leafd.
- * What he could gain is that entries in plain are believed, his own. So they are believed in two cases only: the tag
- * proves that a change from no key goes on, or no entry at all opens with the keys. Version 1 had 16 bytes of "key" and
- * no tag: it is believed but where it says such a change.
+ * What META says is sealed by nobody else, and an attacker with the disk in his hands writes checksums as well as
+ * leafd. What he could gain is that entries in plain are believed, his own. So they are believed in two cases only: the
+ * tag proves that a change from no key goes on, or no entry at all opens with the keys. Version 1 had 16 bytes of "key"
+ * and no tag: it is believed but where it says such a change.
  */
 #include "disk/sealing.h"
 

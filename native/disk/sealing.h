@@ -50,7 +50,7 @@ typedef struct sealing {
 LEAF_MUST_USE status_t sealing_begin(sealing_t *sealing, env_t *env, const uint8_t id[CIPHER_SALT_SIZE], char *why,
                                      size_t why_size);
 /* One that is there. sealed: what its format says. Writes nothing. STATUS_INVALID: the keys that were given are not the
- * store's. Where the record is destroyed, or is not the word of who has the key, the entries tell: all of them have to
+ * store's. Where the record is destroyed, or was not written with the key, the entries tell: all of them have to
  * open with the keys that were given, unless the loss of the others is accepted. They tell as well where the format
  * says that nothing is sealed: what is in plain beside one that opens is not the store's. */
 LEAF_MUST_USE status_t sealing_resume(sealing_t *sealing, env_t *env, const uint8_t id[CIPHER_SALT_SIZE], bool sealed,

@@ -62,7 +62,7 @@ static inline read_outcome_t known_read(trees_t *trees, uint64_t before, read_ou
     return LEAF_LIKELY(known(trees, before, STATUS_OK) == STATUS_OK) ? outcome : READ_UNKNOWN;
 }
 
-/* The same for who moves a cursor. */
+/* The same for a move of a cursor. */
 static inline read_outcome_t stood(trees_t *trees, tree_cursor_t *cursor, uint64_t before, read_outcome_t outcome) {
     outcome = known_read(trees, before, outcome);
     switch (outcome) {
@@ -339,7 +339,7 @@ static read_outcome_t turn(trees_t *trees, tree_cursor_t *cursor, bool back) {
 
 /* ---- entries ----------------------------------------------------------------------------------------------------- */
 
-/* A large value is handed out whole: what the disk does not give of it is met here, and not by who reads it. */
+/* A large value is handed out whole: what the disk does not give of it is met here, and not by its reader. */
 static void touch(const trees_t *trees, bytes_t value) {
     for (uint64_t at = 0; value.size > trees->meta.page_size && at < value.size; at += PAGE_TOUCHED) {
         (void)*(const volatile uint8_t *)(value.at + at);

@@ -6,9 +6,9 @@
  * without it.
  *
  * Judged is: the head, that its entries lie within it and fill it, the order of its keys, between the keys of the page
- * above, that children and large values can be (page.h). Who has judged a page knows its checksum, and asks for no more
- * while that is the same. No page of a commit changes: of those that were noted right behind it one that does is
- * damaged, however sound it looks (trees_compare).
+ * above, that children and large values can be (page.h). The checksum of a page that was judged is known, and nothing
+ * more is asked while that is the same. No page of a commit changes: of those that were noted right behind it one that
+ * does is damaged, however sound it looks (trees_compare).
  *
  * Knows no LMDB: the commit, which LMDB keeps readable for a reader, is the caller's.
  */
@@ -111,9 +111,9 @@ LEAF_MUST_USE read_outcome_t tree_last(trees_t *trees, page_db_t db, tree_cursor
 /* The one behind, or before. */
 LEAF_MUST_USE read_outcome_t tree_step(trees_t *trees, tree_cursor_t *cursor, bool back, tree_entry_t *found);
 
-/* For who lets LMDB write: are the pages sound that a change at key reads or joins, the way down and the neighbours? */
+/* Before LMDB writes: are the pages sound that a change at key reads or joins, the way down and the neighbours? */
 LEAF_MUST_USE status_t tree_judge(trees_t *trees, page_db_t db, bytes_t key, page_bounds_t *span);
-/* For who puts behind the last entry: the way there, which is all that LMDB reads then. last: its key; empty: there is
+/* Before a put behind the last entry: the way there, which is all that LMDB reads then. last: its key; empty: there is
  * no entry. */
 LEAF_MUST_USE status_t tree_judge_end(trees_t *trees, page_db_t db, bytes_t *last);
 /* All pages of a tree, but for leaves where `leaves` is not set. */

@@ -1,7 +1,7 @@
 /* unread.h: a page of a mapped file that the disk does not give. The kernel answers a read of it with SIGBUS, which
  * ends a process; on a worn SD card that is one bad block among a million good ones. So who maps a file watches the map
  * here: the handler lays a page of zeros over the failing one, notes it, and the read goes on. Zeros are no page of
- * LMDB's, and whoever reads asks here before the answer is believed:
+ * LMDB's, and a reader asks here before the answer is believed:
  *
  *     before = unread_count(watch)
  *     ... reads in the map ...

@@ -212,8 +212,8 @@ static void ready_one(plane_t *plane, const loop_ready_t *ready) {
     /* A store's completion: store_tick takes it. */
 }
 
-/* Each of 256 may be costly (a connection comes, or goes, or publishes to a thousand): who is not reached in time is
- * reported again. Where that is so, a turn does not begin with those whom the one before began with. */
+/* Each of 256 may be costly (a connection comes, or goes, or publishes to a thousand): a connection that is not reached
+ * in time is reported again. Where that is so, a turn does not begin with those whom the one before began with. */
 static void handle_ready(plane_t *plane, const loop_ready_t *ready, uint32_t count) {
     static const uint64_t no_steps = 0;
     uint32_t first = plane->ready_cut && count != 0 ? (uint32_t)(random_next(&plane->random) % count) : 0;
@@ -301,8 +301,8 @@ static plane_t *open_failed(plane_t *plane, status_t status, int32_t *out) {
 
 /* Large buffers come from the system and go back to it at once: glibc would raise the size from which it does so to
  * that of the first one that was freed, and keep the others in heaps with holes. Small ones are joined with their
- * neighbours when they are freed: glibc would gather them, and whoever asked for a larger block next, a connection that
- * comes, joined all that hundreds of thousands of subscriptions had left: 13 ms of one turn. */
+ * neighbours when they are freed: glibc would gather them, and the next larger block, for a connection that came,
+ * joined all that hundreds of thousands of subscriptions had left: 13 ms of one turn. */
 static void freed_blocks_go_back(void) {
 #ifdef __GLIBC__
     (void)mallopt(M_MXFAST, 0);

@@ -41,7 +41,7 @@ struct event_entry {
     uint64_t size;
     uint64_t batch; /* of a completion that waits for the disk: held.h */
     uint32_t token; /* of the ring of messages: its debt; 0 = of the other ring */
-    bool alone;     /* likewise: whoever sent it waits until it is repaid */
+    bool alone;     /* likewise: its sender waits until it is repaid */
     uint8_t bytes[];
 };
 

@@ -19,7 +19,7 @@ typedef struct held_entry {
     void *event;   /* event_entry_t of a completion; NULL: a message */
     uint32_t size; /* of the entry with all behind it, rounded up */
     uint32_t account;
-    uint32_t flags; /* of who publishes it when it leaves */
+    uint32_t flags; /* of its publication when it leaves */
     uint32_t subject_size;
     uint32_t reply_size;
     uint32_t header_size;

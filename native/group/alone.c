@@ -3,9 +3,10 @@
  *     settle   it hears nothing any more, and all of its log counts as committed: it may have been answered
  *     alone    when that is applied, the log begins anew behind it: under another name, with this disk as a lone member
  *
- * What the state is stays as it is: it is the state behind an entry that nobody has, so whoever is let in gets a copy.
- * Those of the old group that come back know the old name alone: nothing that they say is for this one. Both is one
- * operation of the open batch, so that a disk has the old group or the new one. Not here: whether that is to be done.
+ * What the state is stays as it is: it is the state behind an entry that nobody has, so a server that is let in gets a
+ * copy. Those of the old group that come back know the old name alone: nothing that they say is for this one. Both is
+ * one operation of the open batch, so that a disk has the old group or the new one. Not here: whether that is to be
+ * done.
  */
 #include "base/check.h"
 #include "group/private.h"

@@ -120,7 +120,8 @@ static raft_index_t had_by_all(group_t *group, moment_t now) {
             all = has < all ? has : all;
         }
     }
-    /* What is gone here is kept nowhere, also when there is room again: others would wait for who needs a copy. */
+    /* What is gone here is kept nowhere, also when there is room again: others would wait for the member that needs a
+     * copy. */
     return all < group->ledger->floor ? group->ledger->floor : all;
 }
 

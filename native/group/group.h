@@ -21,7 +21,7 @@
  * - The floor stays below what some member lacks: the leader says with its entries what all have. When all ledgers
  *   together take more than half of their budget it is not kept for a member that lacks what was there a second ago:
  *   that one has to have a copy of the state (copy.c). For one that is less slow, publishers wait. What a leader's
- *   floor has passed is kept by nobody, whoever lacks it.
+ *   floor has passed is kept by nobody, whichever member lacks it.
  * - What cannot be read is not passed over: the group stands still (GROUP_UNREADABLE) until it can be read. A member
  *   whose promise cannot be read, or is that of another disk, does not start: it votes for nobody.
  */
@@ -95,7 +95,7 @@ typedef struct group_options {
     const raft_config_t *founders;
     bool at_once; /* the first of them leads as soon as a majority is there, and not after an election's time */
     /* There is a state already, which is that of no log: it is taken for the one after a first entry that nobody has,
-     * so that whoever joins gets a copy. note: of it (group_note). Of this disk alone. */
+     * so that a member that joins gets a copy. note: of it (group_note). Of this disk alone. */
     bool grown;
     bytes_t note;
 } group_options_t;

@@ -5,7 +5,7 @@
  *     groups_receive(peer, frame) --> by its name --------+-- group
  *
  * - Which server sent a frame is for the network to say: one that names another sender is dropped and counted, as is
- *   one for another disk. Whoever may write to the network between servers could do anything in their name.
+ *   one for another disk. A program that may write to the network between servers could do anything in their name.
  * - One beat a pair of servers stands for those of all groups at rest (pairs.c).
  * - Nothing waits for a way: a frame that cannot be delivered is lost, and raft says it again.
  * - A turn goes to the groups in which something happens, and to those that are due, at most each 10 ms; before a

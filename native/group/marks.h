@@ -11,8 +11,9 @@
  *                               sent_ns -1 - n    I have heard of n of your disk
  *
  * - Only what is synced is told, so that a disk which keeps what it syncs has never told too much.
- * - An older leafd takes such a frame for an empty one. Who is not answered for a while goes on.
- * - Who is told too little tells that by itself: it is also found where a machine was put back with its memory.
+ * - An older leafd takes such a frame for an empty one. A member without an answer goes on after a while.
+ * - A member that is told too little finds that by itself: it is also found where a machine was put back with its
+ *   memory.
  * - Not noticed: what was promised in the last 2 s, and a disk of which all others have heard nothing since they
  *   started.
  */

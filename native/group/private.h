@@ -57,7 +57,7 @@ struct group {
     bool half;                  /* its state is that of no index */
     bool deaf;                  /* its log is carried out without the others: alone.c */
     bool news;                  /* for its owner */
-    bool was_current;           /* .. who knows that it is */
+    bool was_current;           /* .. which knows that it is */
     int64_t led_wall_ns;        /* since when it leads, 0: it does not; for reports */
     buffer_t applying; /* an entry's bytes, while what it asks for is written; a copy, while it is put into a frame */
     waiting_t *waiting;

@@ -42,14 +42,14 @@
  *   refused if that is not so (APPEND_OUT_OF_ORDER). So nothing is stored behind what was refused, and nothing twice.
  * - A counter's entry has what is added. Each member adds it to what its stream has then (hooks.count).
  * - Consumers are their leader's. What it would store of them it collects (replica_change), and proposes what there is
- *   once a tick, or at once where a client waits for it. Who leads next has the records.
+ *   once a tick, or at once where a client waits for it. The next leader has the records.
  *
  * - A definition is applied when the owner of the replica has the stream like that (replica_defined), and nothing is
  *   until then. So limits are the same at all members for each entry. For the same reason a copy begins with it.
  *
- * - A schedule that is due asks its owner, at each member, with TIME, and again a second later. Who leads proposes what
- *   it does (FIRE), with its next time: clocks, zones and rights are one server's. It does that once, since its time is
- *   another one then. One that has no next time goes with the message that it made, and stays without one.
+ * - A schedule that is due asks its owner, at each member, with TIME, and again a second later. The leader proposes
+ *   what it does (FIRE), with its next time: clocks, zones and rights are one server's. It does that once, since its
+ *   time is another one then. One that has no next time goes with the message that it made, and stays without one.
  */
 #ifndef LEAFD_GROUP_REPLICA_H
 #define LEAFD_GROUP_REPLICA_H
@@ -152,7 +152,7 @@ uint64_t replica_coming(const replica_t *replica);
 LEAF_MUST_USE status_t replica_propose_changes(replica_t *replica, uint64_t token, moment_t now);
 #define REPLICA_NO_TOKEN (UINT64_MAX - 1)
 bool replica_changes(const replica_t *replica); /* there are some */
-/* It leads no more: who leads next begins with what was committed. */
+/* It leads no more: the next leader begins with what was committed. */
 void replica_forget_changes(replica_t *replica);
 /* A leader's: says what time it is when something is due by it. After its group's turns. */
 void replica_turn(replica_t *replica, moment_t now);

@@ -8,7 +8,7 @@
 
 #define ENTRY_HEAD 18u
 #define ENTRY_NUMBERS 9
-#define ENTRY_TIME_MAX (UINT64_MAX >> 3) /* whoever says more lies: no sum of times overflows */
+#define ENTRY_TIME_MAX (UINT64_MAX >> 3) /* more is no true time: no sum of times overflows */
 #define SOURCE_KEY_MAX 500u              /* as it is in jetstream/progress.h */
 
 typedef struct entry_numbers {

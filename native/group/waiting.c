@@ -1,5 +1,5 @@
-/* waiting.c: who waits at a member for what becomes of an entry that it has proposed (group.h): in the order of the
- * entries, each answered once, when it is applied or can no longer be.
+/* waiting.c: requests that wait at a member for the fate of an entry that it has proposed (group.h): in the order of
+ * the entries, each answered once, when it is applied or can no longer be.
  */
 #include "base/array.h"
 #include "group/private.h"

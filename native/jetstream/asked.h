@@ -1,4 +1,4 @@
-/* asked.h: who waits for the log of a stream that several servers keep, in the order in which it was asked.
+/* asked.h: requests that wait for the log of a stream that several servers keep, in the order in which it was asked.
  *
  *     asked_put --> token --> proposed --> the log answers that token --> asked_take: this one, and its riders
  *

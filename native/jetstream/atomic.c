@@ -254,7 +254,7 @@ static const refusal_t *commit_try(js_t *js, const commit_job_t *commit, atomic_
     status_t status =
         replicated_batch(js, batch->open.stream, packed, open_batch_id(&batch->open), batch->count, commit->reply);
     room->waits = status == STATUS_AGAIN;
-    /* Who leads no more answers nobody. */
+    /* A former leader answers nobody. */
     return status == STATUS_AGAIN ? &refused_space : status == STATUS_INVALID ? &refused_size : NULL;
 }
 

@@ -6,7 +6,7 @@
  *                                          says that nothing waits
  *
  * Each is as of the moment when it was sent. Nothing is known before the first of them, and nothing of what was known
- * is made up meanwhile: who reads it is told how old it is. Pure; what arrives is ingest.c's.
+ * is made up meanwhile: a report says how old it is. Pure; what arrives is ingest.c's.
  */
 #ifndef LEAFD_JETSTREAM_BEHIND_H
 #define LEAFD_JETSTREAM_BEHIND_H

@@ -12,7 +12,8 @@
  * An answer is made in steps, and what is not ready with the first one is a job (jobs.c). As of when:
  *     single      the last step: nothing that matches and is nearer has been there since
  *     batch       Nats-Num-Pending is the number when the counting ended, less what was sent since; uncounted (a field
- *                 of ours: who reads many parts would have each of them counted to the end): 1 while there may be more
+ *                 of ours: a reader of many parts would have each of them counted to the end): 1 while there may be
+ *                 more
  *     multi_last  up_to is fixed at the first step, so what comes meanwhile is not looked at; what leaves meanwhile is
  *                 not sent, as in the reference, which reads messages after it has selected them
  */

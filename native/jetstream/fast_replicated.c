@@ -219,7 +219,7 @@ void js_fast_applied(js_t *js, stream_t *stream, bytes_t bytes, const appended_t
     fast_settle(js, batch, &word, reply, &result);
 }
 
-/* ---- other members, and who leads next --------------------------------------------------------------------------- */
+/* ---- other members, and the next leader -------------------------------------------------------------------------- */
 
 /* Nothing of it is on its way. */
 static void fast_rest(fast_batch_t *batch) {

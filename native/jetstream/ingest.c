@@ -114,7 +114,7 @@ static span_time_t span_clock(const js_t *js, const ingest_t *ingest) {
     return (span_time_t){js->now->mono_ns, js->host->heard(js->plane, ingest->link)};
 }
 
-/* Held, too. Whoever delivers chose the subject: it leads to that very consumer, and to no other one. */
+/* Held, too. The sender chose the subject: it leads to that very consumer, and to no other one. */
 static void ingest_ack(js_t *js, ingest_t *ingest, bytes_t subject, const ack_reply_t *ack) {
     if (bytes_equal(ack->stream, ingest->origin_stream) && subject_storable(subject)) {
         ingest_say(js, ingest, subject, BYTES_NONE);

@@ -1,6 +1,6 @@
 /* intake.c: see intake.h. The "Nats-" fields of a header block, read once; nothing else of it is looked at, but for the
  * expiry that a device gives its message (Nmqtt-Expiry). Where the stream allows Nats-TTL it is stored as that, too: so
- * whoever reads, mirrors or copies the stream has it in the form that NATS knows.
+ * readers, mirrors and copies of the stream have it in the form that NATS knows.
  *
  * Features that this daemon does not have are refused with the reference's own "disabled" errors. Not here: what only
  * the store knows (store/append.c), schedules (schedule.c).

@@ -108,7 +108,7 @@ void js_close(js_t *js);
 void js_settle_stores(js_t *js);
 /* interest_changed: somebody subscribed or went; unblocked: a receiver that was full has room. */
 void js_settle_consumers(js_t *js, bool interest_changed, bool unblocked);
-/* No room for more in the store's ring, or for the answers that wait for its disk: who publishes has to wait. */
+/* No room for more in the store's ring, or for the answers that wait for its disk: publishers have to wait. */
 static inline bool js_lagging(const js_t *js, uint32_t which_store) {
     const store_t *store = js->stores[which_store];
     return store != NULL && (!store_room(store) || js->held[which_store].bytes > js->held_max);

@@ -182,7 +182,7 @@ bytes_t js_transformed(js_t *js, const transform_t *transform, bytes_t subject, 
 
 /* Holds a message until the stream's open batch is on disk (memory streams: until the tick ends). */
 void js_hold(js_t *js, const stream_t *stream, bytes_t subject, bytes_t header, bytes_t payload);
-/* The same for who has to know when there was no memory for it. */
+/* The same for a caller that has to know when there was no memory for it. */
 LEAF_MUST_USE status_t js_try_hold(js_t *js, const stream_t *stream, bytes_t subject, bytes_t payload);
 /* The same of what the stream publishes again. */
 void js_hold_republished(js_t *js, const stream_t *stream, bytes_t subject, bytes_t header, bytes_t payload);

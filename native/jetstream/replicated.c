@@ -125,8 +125,8 @@ static void answer_one(js_t *js, const replicated_t *replicated, const asked_t *
     }
 }
 
-/* What is stored is published again by who leads when it applies it. A leader that dies may have done so, and the next
- * one does, too, or neither: nobody has promised it. */
+/* A stored message is published again by the leader when it applies it. A leader that dies may have done so, and the
+ * next one does, too, or neither: nobody has promised it. */
 static appended_t replicated_append(void *context, const append_t *append, bool grouped) {
     replicated_t *replicated = context;
     store_stream_t *store = replicated->stream->store;

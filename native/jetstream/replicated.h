@@ -16,7 +16,7 @@
  * for such an entry waits for room, too.
  *
  * A mirror or source takes in at the leader alone (ingest.c). What it brings is proposed in its order, waits for room
- * in the log, and is acknowledged to its origin when it is committed. Who leads next goes on behind the positions that
+ * in the log, and is acknowledged to its origin when it is committed. The next leader goes on behind the positions that
  * its own disk has.
  *
  * Which messages no consumer needs is found at the leader, too, and their removal goes into the log with what the

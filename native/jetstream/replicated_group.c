@@ -32,13 +32,13 @@ void stream_group_look(js_t *js, const plane_command_t *command, stream_t *strea
     buffer_free(&shown);
 }
 
-/* A lead that is handed to whoever is away comes to nothing, and stops the stream for an election's time. */
+/* A lead that is handed to a server that is away comes to nothing, and stops the stream for an election's time. */
 static bool may_inherit(const group_member_t *member, moment_t now) {
     return member->member.voter && !member->self && member->heard_ns != 0
            && now.mono_ns - member->heard_ns < HEIR_HEARD_NS;
 }
 
-/* Who is to lead: the one that is asked for, or another voter, of those the one that lacks least. */
+/* The member that is to lead: the one that is asked for, or another voter, of those the one that lacks least. */
 static bool heir_of(const group_look_t *look, uint64_t peer, moment_t now, raft_disk_t *to) {
     const group_member_t *best = NULL;
     for (uint32_t i = 0; i < look->count; i++) {
@@ -89,8 +89,8 @@ void stream_group_alter(js_t *js, const plane_command_t *command, stream_t *stre
         return;
     }
     if (command->arg == META_LEARN && group_floor(replicated->group) == 0) {
-        /* The definition that the stream was made with is in no entry: who joins gets a copy, which begins with it, and
-         * not the log from its first entry on. */
+        /* The definition that the stream was made with is in no entry: a member that joins gets a copy, which begins
+         * with it, and not the log from its first entry on. */
         store_checkpoint_want(js->stores[STORE_FILE]);
         groups_stir(js->groups, replicated->group);
         js_done(js, command, STATUS_AGAIN);

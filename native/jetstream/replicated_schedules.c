@@ -31,7 +31,7 @@ void replicated_ripe(stream_t *stream, uint64_t seq, int64_t due_ts) {
     for (uint64_t at = 0; at < ripe->size; at += sizeof other) {
         memcpy(&other, ripe->at + at, sizeof other);
         if (other.seq == seq) {
-            return; /* it waits for who was asked */
+            return; /* it waits for the answer */
         }
     }
     if (buffer_append(ripe, &one, sizeof one) == STATUS_OK) { /* else a second later */

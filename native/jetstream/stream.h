@@ -34,7 +34,7 @@ typedef struct consumer_binding {
     sink_t *flow[2];
     event_entry_t *farewell; /* EVENT_CONSUMER_GONE, made with the binding, so that it cannot fail */
     bool direct;             /* made by a mirror or source: no client is told of it */
-    void *receiver;          /* the host's, who gets what it delivers; NULL: whoever subscribes to its subject */
+    void *receiver;          /* the host's, which gets what it delivers; NULL: subscribers of its subject do */
     struct consumer_binding *next_binding;
     struct consumer_binding **place; /* what points to it in its stream's list */
 } consumer_binding_t;

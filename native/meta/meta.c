@@ -310,7 +310,8 @@ status_t meta_anew(plane_t *plane, uint64_t name, bool alone, uint64_t index) {
     }
     status_t status = meta->group != NULL ? STATUS_OK : meta_found(plane, name, &disk, alone ? 1 : 0);
     if (status == STATUS_OK && alone && group_floor(meta->group) == 0 && group_last(meta->group) < index) {
-        /* The rows stay as they are: they are the state as of that index, which whoever is let in gets a copy of. */
+        /* The rows stay as they are: they are the state as of that index, which a server that is let in gets a copy
+         * of. */
         const group_said_t said = {.index = index,
                                    .members = {.index = index, .count = 1, .at = {{.id = self, .voter = true}}}};
         if (!group_restore(meta->group, &said, nothing_written, NULL, plane->now)) {

@@ -9,7 +9,7 @@
  *          `$LR.<server>` in the system account, over one link, or over a few (ways.h)
  *
  * - What comes as `$LR.` over a route or a gateway is the servers' own (verbs/): no subscription gets it, and neither
- *   takes anything else there, whoever published it (PUBLICATION_MAIL). It is believed of a server that has said that
+ *   takes anything else there, from any publisher (PUBLICATION_MAIL). It is believed of a server that has said that
  *   it lets nobody else write letters: nats-server's clients can, those in its system account.
  * - A frame begins with "LRF1" and is the groups'; anything else is a letter for control: founding, requests.
  * - A link on which more than QUEUED_MAX waits takes nothing: what is said there is lost, and said again.

@@ -21,7 +21,7 @@ typedef struct listener {
     uint64_t refused; /* connections closed for want of descriptors */
 } listener_t;
 
-/* Takes over a listening socket (makes it non-blocking). Address reuse was set by whoever bound it. */
+/* Takes over a listening socket (makes it non-blocking). Address reuse was set where it was bound. */
 LEAF_MUST_USE status_t listener_open(listener_t *listener, int fd);
 void listener_close(listener_t *listener);
 

@@ -72,7 +72,7 @@ void loop_buffered(loop_t *loop, loop_buffered_t *buffered, bool in) {
     loop->buffered_count--;
 }
 
-/* At most half of the room: descriptors have theirs, too. Who is reported is the last one of the next time. */
+/* At most half of the room: descriptors have theirs, too. A reported one is the last of the next time. */
 static uint32_t report_buffered(loop_t *loop, loop_ready_t *ready, uint32_t max) {
     uint32_t most = max - max / 2;
     uint32_t count = loop->buffered_count < most ? loop->buffered_count : most;

@@ -16,7 +16,7 @@
  *
  * Urgent frames (outq_urgent): PING, PONG, INFO, -ERR. With no backlog, that is, when everything from before this tick
  * is written, they are put in order behind the data, so a client that flushes sees what it saw with the reference: MSG,
- * then PONG. Only when the peer reads too slowly do they overtake. Whoever sends a PONG after an UNSUB must send it
+ * then PONG. Only when the peer reads too slowly do they overtake. A PONG after an UNSUB must be sent
  * with outq_ordered(): clients drain a subscription by UNSUB and PING and take the PONG for the end of its messages.
  *
  * Not here: sockets (conn.c) and any knowledge of what the frames mean.

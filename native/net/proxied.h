@@ -7,7 +7,7 @@
  *     > DONE, or FAILED
  *
  * Not a byte behind the header is taken from the socket, since TLS looks for its first record there. What is sent is
- * not changed: a server speaks first. With DONE it has nothing left to do, and whoever put it there takes it away. Not
+ * not changed: a server speaks first. With DONE it has nothing left to do, and its owner takes it away. Not
  * here: who may send such a header (control), and for how long it is waited for (command/proxied.c).
  */
 #ifndef LEAFD_NET_PROXIED_H
@@ -43,7 +43,7 @@ typedef struct proxied {
     uint32_t skip;                  /* bytes to come that nobody looks at */
     char address[LISTEN_PEER_SIZE]; /* whom the proxy speaks for; "": nobody else, or there was no header */
     const char *fault;              /* of FAILED */
-    /* Kept for whoever put it there: TLS that waits for the header's end, and until when that may be. */
+    /* Kept for its owner: TLS that waits for the header's end, and until when that may be. */
     bool secures;
     secure_t secure;
     bytes_t behind; /* own copy */

@@ -28,7 +28,7 @@ bool tcp_look(int fd, tcp_look_t *out);
 /* A number for the address of the other end, whatever its port. 0: not known. */
 uint64_t tcp_place(int fd);
 /* A connection over which nothing is heard is asked for a sign of life after half of that time, which costs two
- * packets. Who asks for it has to end the connection: the kernel does so after a day. It counts from the first packet
+ * packets. The caller has to end the connection: the kernel does so after a day. It counts from the first packet
  * of a row of losses that was sent again, whatever has arrived since. A busy line that loses 5 % has such a row for a
  * minute, at 20 % for an hour, and then one packet that is lost twice would end a connection that lives. */
 void tcp_expect_life(int fd, int64_t patience_ns);

@@ -10,8 +10,8 @@
  *
  * A handshake costs processor time and memory before anybody knows who is there, so it is bounded: a connection has
  * none of OpenSSL's memory before its first record is whole; no more shake hands at a time than there are seats, of
- * which memory is the bound (others stand in line, and get the seat of whoever has been silent for longer than
- * his round trip explains); those of one turn end when they have taken TLS_TURN_NS, the others go on in the next turn.
+ * which memory is the bound (others stand in line, and get the seat of a peer that has been silent for longer than its
+ * round trip explains); those of one turn end when they have taken TLS_TURN_NS, the others go on in the next turn.
  *
  * The files tls*.c are the only ones that know OpenSSL: tls_context.c makes what many connections share, tls_shake.c
  * does all of the above, tls_seats.c says whose turn it is, tls.c does the records of an open connection, tls_reason.c
@@ -54,7 +54,7 @@ typedef struct tls_material {
     uint32_t certificate_count; /* twice the number of pairs */
 } tls_material_t;
 
-/* In any thread, since it takes long (parsing a bundle of authorities); whoever has it then is its owner. reason: what
+/* In any thread, since it takes long (parsing a bundle of authorities); the caller is its owner then. reason: what
  * is wrong, when it fails. */
 LEAF_MUST_USE status_t tls_context_new(const tls_settings_t *settings, const tls_material_t *material,
                                        tls_context_t **out, char reason[TLS_REASON_SIZE]);
@@ -85,7 +85,7 @@ typedef struct tls_wish {
     bytes_t before;        /* said in plain text before the handshake, but with SECURE_FIRST */
     bytes_t name;          /* as a client: the host whose certificate is expected */
     share_t *share;        /* of records that the socket did not take; NULL: nowhere */
-    void *tag;             /* of whoever waits (tls_desk_next) */
+    void *tag;             /* of the connection that waits (tls_desk_next) */
     int64_t round_trip_ns; /* as far as TCP knows it */
 } tls_wish_t;
 

@@ -67,7 +67,7 @@ struct tls_desk {
     uint32_t updates;                   /* of a peer's keys, in this call */
     uint32_t seats;                     /* so many may shake hands */
     tls_list_t waiting;                 /* for the peer's first word */
-    tls_list_t shaking[TLS_PATIENCES];  /* by patience; who was silent longest comes first */
+    tls_list_t shaking[TLS_PATIENCES];  /* by patience; the longest silent one comes first */
     tls_list_t standing[TLS_PATIENCES]; /* in line for a seat; who came first is the first */
     int64_t now_ns;
     int64_t spent_ns;

@@ -10,9 +10,9 @@
  * Nobody is put out while all move on. The line costs nothing of OpenSSL's memory: what came lies in the sockets, which
  * report no more of it.
  *
- * In the line whoever has less patience goes first, unless the other one's has begun so much earlier: a stranger who
- * pretends to be far away keeps his seat for longer, and those nearby are to pass by him. Connections that we make need
- * no seat, since their number is the configuration's. Not here: what is done in a seat (tls_shake.c).
+ * In the line the connection with less patience goes first, unless the other one's has begun so much earlier: a
+ * stranger that pretends to be far away keeps its seat for longer, and those nearby are to pass it. Connections that we
+ * make need no seat, since their number is the configuration's. Not here: what is done in a seat (tls_shake.c).
  */
 #include "net/tls_private.h"
 
@@ -114,7 +114,7 @@ void tls_sit(tls_t *tls) {
     }
 }
 
-/* Whether there is a seat for one more, if need be that of whoever was silent for too long. */
+/* Whether there is a seat for one more, if need be that of a peer that was silent for too long. */
 static bool make_seat(tls_desk_t *desk) {
     if (tls_desk_shaking(desk) < desk->seats) {
         return true;

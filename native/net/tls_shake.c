@@ -22,7 +22,7 @@
 #define HANDSHAKE_RECORD 0x16u
 #define RECORD_LENGTH_MAX (TLS_RECORD_MAX + 256u)
 #define SHOWN_MAX 12
-#define LINE_BYTES (2 * TLS_RECORD_MAX) /* of who stands in line: more than it has to say before we have answered */
+#define LINE_BYTES (2 * TLS_RECORD_MAX) /* of a connection in line: more than it has to say before it is answered */
 
 /* ---- the end ----------------------------------------------------------------------------------------------------- */
 

@@ -297,7 +297,7 @@ static status_t send_from_desk(websocket_t *websocket, int fd, source_t source, 
 }
 
 /* One frame for all that is there, which goes out from where it is: the transport below gets a head and the caller's
- * bytes. What it does not take of these stays the caller's, who comes again with them: frame_left of them need no
+ * bytes. What it does not take of these stays the caller's, which comes again with them: frame_left of them need no
  * head. */
 static status_t send_in_place(websocket_t *websocket, int fd, source_t source, size_t size, size_t *taken) {
     uint8_t head[2 + CONTROL_MAX + FRAME_HEAD_MAX], key[4], *end = head;

@@ -50,7 +50,7 @@ struct websocket_desk {
     uint8_t *out;         /* DESK_OUT_SIZE: frames on their way */
     uint8_t *packed;      /* likewise: one compressed message */
     deflater_t *deflater; /* made when first needed */
-    inflater_t *spare;    /* of who needed one last */
+    inflater_t *spare;    /* of the connection that needed one last */
     uint64_t strangers;   /* bytes of inflaters that strangers have */
 };
 

@@ -16,7 +16,7 @@ typedef struct peer peer_t;
 #define AGAIN_TIME_NS (4 * NS_PER_MS)
 
 void peer_again(plane_t *plane, peer_t *peer);
-void again_yield(plane_t *plane, peer_t *peer); /* says so; who is held back for another reason comes by peer_again */
+void again_yield(plane_t *plane, peer_t *peer); /* says so; a peer held back for another reason comes by peer_again */
 void again_run(plane_t *plane);
 void again_forget(plane_t *plane, peer_t *peer); /* it goes */
 

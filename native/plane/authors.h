@@ -5,8 +5,8 @@
  *     it fires --author_right--> YES | NO | ASKED: tried again by the store very soon | UNKNOWN: in a second
  *     EVENT_AUTHOR --> control --COMMAND_AUTHOR--> kept        a reload, an account's JWT: COMMAND_AUTHORS_FORGET
  *
- * Who the author is stands in the stored header Nats-Schedule-Author, which judge.c writes. Not here:
- * who that is (control), what becomes of a schedule that may not fire (jetstream/schedule.c).
+ * The author's name stands in the stored header Nats-Schedule-Author, which judge.c writes. Not here:
+ * an author's user (control), what becomes of a schedule that may not fire (jetstream/schedule.c).
  */
 #ifndef LEAFD_PLANE_AUTHORS_H
 #define LEAFD_PLANE_AUTHORS_H

@@ -58,7 +58,7 @@ void peer_undescribe(peer_t *peer) {
     peer->description = NULL;
 }
 
-/* How much is told of who asks: the first import that a request crosses decides about all of it, each about the
+/* How much is told of the requestor: the first import that a request crosses decides about all of it, each about the
  * server. */
 static uint32_t told_flags(const publication_t *publication, const import_t *import) {
     uint32_t flags = publication->flags & (PUBLICATION_SHARED | PUBLICATION_PLACED);
@@ -68,7 +68,7 @@ static uint32_t told_flags(const publication_t *publication, const import_t *imp
     return (import->row.flags & IMPORT_PLACED) != 0 ? flags | PUBLICATION_PLACED : flags;
 }
 
-/* The header block with who asks. */
+/* The header block with the requestor. */
 static status_t header_with_info(plane_t *plane, const publication_t *publication, const import_t *import,
                                  const requester_t *requester, bytes_t *out) {
     buffer_t *buffer = &plane->crossing_headers[plane->crossing_depth - 1];
@@ -233,7 +233,7 @@ static uint32_t cross_reply(plane_t *plane, const publication_t *publication) {
     crossing.message.subject = text_bytes(&subject);
     crossing.flags = (publication->flags & PUBLICATION_DEFER) | PUBLICATION_SERVICE | PUBLICATION_UNJUDGED;
     crossing.queue_count = 0;
-    /* An answer may itself want one: its way back leads to whoever answers here. */
+    /* An answer may itself want one: its way back leads to the responder here. */
     uint8_t back[REPLY_SUBJECT_MAX];
     if (!keeps_its_reply(publication->message.reply)) {
         const reply_t *further = reply_new(plane, reply->import, reply->responder, reply->requester,

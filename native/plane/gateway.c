@@ -134,7 +134,7 @@ status_t gateway_joined(plane_t *plane, peer_t *peer, gateway_link_t *link, byte
     return publish_reserve_links(plane, 0);
 }
 
-/* The longest of all: an answer comes by whichever gateway is nearest to who answers. */
+/* The longest of all: an answer comes by whichever gateway is nearest to the responder. */
 static void note_far(gateways_t *gateways) {
     const peer_t *lists[] = {gateways->outbound, gateways->inbound};
     gateways->far_ns = 0;

@@ -1,4 +1,4 @@
-/* gateway.h: other clusters: who this server is for them, which connections there are, which messages go by them.
+/* gateway.h: other clusters: this server's name for them, which connections there are, which messages go by them.
  * Reference: tests/wire/gateway.md.
  *
  *     outbound   we dialled: our messages go by it, and the peer says what its cluster wants: subscriptions of

@@ -54,7 +54,7 @@ static uint32_t young_ticks(const plane_t *plane) {
     return all ? UINT32_MAX : (uint32_t)((uint64_t)young_ns(plane) >> GATEWAY_TICK_SHIFT);
 }
 
-/* When whoever listens there began to; false: nobody asks by it. */
+/* When the subscription there began; false: nobody asks by it. */
 static bool target_born(const route_target_t *target, uint32_t *born) {
     switch ((target_kind_t)target->kind) {
     case TARGET_CLIENT:

@@ -267,8 +267,8 @@ static uint64_t seen_by(plane_t *plane, peer_t *peer, const question_t *question
 /* Answers to another cluster, which come up from leafs under their whole names (gateway_reply.h). */
 static const bytes_t whole_names = {(const uint8_t *)"_GR_.>", 6};
 
-/* Loops are found by our own $LDS, which each leaf hears. That of another leaf is a subject like others: who is told of
- * it could say it in turn, and that leaf would take our link for a loop and stay away. */
+/* Loops are found by our own $LDS, which each leaf hears. That of another leaf is a subject like others: a leaf that is
+ * told of it could say it in turn, and that leaf would take our link for a loop and stay away. */
 static bool may_ask(const peer_t *peer, bytes_t subject) {
     return peer->permissions == NULL || bytes_equal(subject, peer->link->lds) || bytes_equal(subject, whole_names)
            || bytes_starts(subject, BYTES_LITERAL("_R_.")) || permissions_leaf_ask(peer->permissions, subject);
@@ -302,7 +302,7 @@ static bool is_for_others(const hearing_t *hearing, const interest_entry_t *entr
     return entry->aim != 0 && hearing->aim != 0 && entry->aim != hearing->aim && !hearing->leads_on;
 }
 
-/* The entry is as it stands without the weight that changes. Who changes it is told nothing. */
+/* The entry is as it stands without the weight that changes. The link that changes it is told nothing. */
 static void tell_change(plane_t *plane, peer_t *peer, const question_t *question, uint32_t before, uint32_t after) {
     const interest_entry_t *entry = question->entry;
     const peer_t *origin = question->changing;
@@ -530,7 +530,7 @@ void interest_tell(plane_t *plane) {
             plane->more = true;
             return;
         }
-        /* whoever is slow to take it holds nobody up, and goes on when it is drained */
+        /* a slow link holds nobody up, and goes on when it is drained */
         if (peer_is_full(plane, peer)) {
             at = &peer->link->hearing.next_newcomer;
         } else if (tell_more(plane, peer, &budget)) {

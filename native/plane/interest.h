@@ -1,4 +1,4 @@
-/* interest.h: what leaf links are told of who wants what in an account, and how far each has been told.
+/* interest.h: what leaf links are told of interest in an account, and how far each has been told.
  */
 #ifndef LEAFD_PLANE_INTEREST_H
 #define LEAFD_PLANE_INTEREST_H

@@ -17,7 +17,7 @@ static void family_subject(text_t *subject, const account_t *account, uint32_t i
     text_add_literal(subject, families[i]);
 }
 
-/* One weight for JetStream itself, beside those of whoever subscribes to the same subjects. */
+/* One weight for JetStream itself, beside those of subscribers of the same subjects. */
 static void domain_change(plane_t *plane, account_t *account, uint32_t before, uint32_t after) {
     text_t subject;
     for (uint32_t i = 0; i < FAMILY_COUNT; i++) {

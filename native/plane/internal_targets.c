@@ -41,7 +41,7 @@ static __attribute__((noinline)) void publish_judged(plane_t *plane, const sink_
     note_producer(plane, publication, which_store);
 }
 
-/* The stream's answer goes to who wants to know that it has it, and not to the message's reply. */
+/* The stream's answer goes to the sink that wants to know that it has it, and not to the message's reply. */
 static __attribute__((noinline)) void publish_told(plane_t *plane, const sink_t *sink,
                                                    const publication_t *publication) {
     publication_t told = *publication;
@@ -88,7 +88,7 @@ void inside_mqtt(plane_t *plane, const sink_t *sink, const publication_t *public
     }
 }
 
-/* A pull from another cluster may wait for long: it goes by its bare name, whose interest ends with whoever asked,
+/* A pull from another cluster may wait for long: it goes by its bare name, whose interest ends with its requestor,
  * unless that interest is still on its way here. */
 void inside_next(plane_t *plane, const sink_t *sink, const publication_t *publication) {
     message_t message = publication->message;

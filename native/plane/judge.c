@@ -1,4 +1,4 @@
-/* judge.c: judges by the permissions of who sent a message the further names that it carries.
+/* judge.c: judges the further names that a message carries, by its sender's permissions.
  */
 #include "plane/judge.h"
 

@@ -32,7 +32,7 @@ judged_t judge_publish(plane_t *plane, const peer_t *peer, bytes_t subject);
 /* The judged name of a delivery that comes over a link, or of another publication. */
 judged_t judge_shown(plane_t *plane, const publication_t *publication);
 /* May a copy store under that name what the peer delivers (NULL: this server)? The names of `origin`, the connection
- * that answered for the copy's origin, are what its owner asked for; whoever else delivers has its own rights. */
+ * that answered for the copy's origin, are what its owner asked for; other peers have their own rights. */
 bool judge_copied(plane_t *plane, const peer_t *peer, uint64_t origin, bytes_t named);
 /* The judged name of a delivery of one of our consumers: the stored subject, which was judged when it was stored. */
 judged_t judged_stored(bytes_t stored);

@@ -33,7 +33,7 @@ typedef struct line {
     lane_t *first;
     lane_t *last;
     uint64_t bytes;
-    uint64_t had;  /* by the lane that was served last: who joins begins there */
+    uint64_t had;  /* by the lane that was served last: a new lane begins there */
     uint64_t owed; /* of what went before it */
 } line_t;
 

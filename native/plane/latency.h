@@ -47,7 +47,7 @@ void latency_begin(plane_t *plane, reply_t *reply, const publication_t *publicat
 void latency_refused(plane_t *plane, const import_t *import, const publication_t *publication, bytes_t fields);
 /* Notes the answer to a measured request. Of answers that we gave ourselves nothing is told. */
 void latency_answered(plane_t *plane, const reply_t *reply, peer_t *responder);
-/* requester: who is leaving, else NULL. */
+/* requester: the peer that is leaving, else NULL. */
 void latency_ended(plane_t *plane, const reply_t *reply, peer_t *requester, uint32_t status);
 /* Notes that a request's threshold passed: silence, unless the requester had gone before that was noticed. */
 void latency_expired(plane_t *plane, const reply_t *reply);

@@ -1,4 +1,4 @@
-/* links_out.c: see links_out.h; and what goes over links without the search for who else wants it: publish_untold(),
+/* links_out.c: see links_out.h; and what goes over links without the search for other receivers: publish_untold(),
  * publish_over_link(), publish_answer().
  */
 #include <stdlib.h>

@@ -13,7 +13,7 @@
  * much again as the share: beyond it who has begun something and is silent is closed, clients before links, and until
  * somebody is that silent nothing more is read.
  *
- * Replies. Whoever asks a service gets the answer that it can still be given: the oldest requests go first, and of the
+ * Replies. A requestor gets the answer that it can still be given: the oldest requests go first, and of the
  * one that has most of them (base/holders.h). A small reply costs 300 bytes: half of two parts is 1,700 requests that
  * are outstanding at once, at the smallest limit. The parts are those that the index of messages did without: its cache
  * alone is held to the share.
@@ -22,10 +22,10 @@
  * made alone.
  *
  * Interest. Subscriptions live as long as their connection, so what is over their share is refused, as beyond
- * max_subscriptions. A connection may have INTEREST_FEW of them in any case: whoever comes later can still ask and be
- * answered. They have seven parts, 4,400 subscriptions of three tokens at the smallest limit, and of a large limit all
- * that shares with a bound of their own leave: most of it, on a hub. The parts come from shares that are queues: the
- * rings (7 MB at the smallest limit do for publishers that wait for the disk), output, control, batches.
+ * max_subscriptions. A connection may have INTEREST_FEW of them in any case: a later one can still ask and be answered.
+ * They have seven parts, 4,400 subscriptions of three tokens at the smallest limit, and of a large limit all that
+ * shares with a bound of their own leave: most of it, on a hub. The parts come from shares that are queues: the rings
+ * (7 MB at the smallest limit do for publishers that wait for the disk), output, control, batches.
  *
  * Archives. What has come of restores and is not stored yet. One part: few are restored at a time, and one alone may
  * have more (jetstream/backup/restoring.py). It is one that interest did without.
@@ -202,7 +202,7 @@ static bool make_output_room(void *context, const buffer_t *buffer, uint64_t mor
     while (!share_has(share, more) && (buffer == NULL || buffer->capacity - buffer->size < more)) {
         peer_t *peer = slowest_reader(plane);
         if (peer == NULL || waits_in(peer, buffer)) {
-            return false; /* who asks is the slowest: the frame does not fit, which ends its connection */
+            return false; /* the peer itself is the slowest: the frame does not fit, which ends its connection */
         }
         uint64_t waiting = waits_for(peer);
         peer_emit_failed(plane, peer, STATUS_FULL);

@@ -1,7 +1,7 @@
 /* memory.h: what the process may take beyond what it has at rest, shared out: the table of shares, and how large each
  * is.
  *
- * `memory_limit` of the configuration is divided by the table in memory.c; the parts come to the whole. Who holds
+ * `memory_limit` of the configuration is divided by the table in memory.c; the parts come to the whole. A holder of
  * memory that clients can make grow draws on one share and has a bound from it, so that one kind of load cannot take
  * another's. A full share is back-pressure, or a documented refusal, or the end of the connection that holds most:
  * memory.c says which.
@@ -34,7 +34,7 @@ typedef struct memory {
     uint64_t oldest;          /* whose message was begun first, when last asked, and since when it is the one */
     int64_t oldest_since_ns;
     uint64_t oldest_bytes; /* that it had sent then */
-    int64_t looked_ns;     /* for who has begun something and is silent */
+    int64_t looked_ns;     /* for peers that have begun something and are silent */
 } memory_t;
 
 /* A share's bytes, by the limit. limit 0: no bound. */

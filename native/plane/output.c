@@ -5,12 +5,12 @@
  *                 does not wait for what goes to a thousand
  *             --> much waits:   first | ... | last     OUTPUT_PIECE of the first, OUTPUT_TURN of all in one turn
  *
- * A message to many may be hundreds of megabytes of writes. So who has much waiting takes turns with others like it,
- * and a turn of the loop writes a bounded number of bytes for them; who has little waiting (answers, PONGs) is written
- * in each turn. Nobody is passed over: the line is first come, first served.
+ * A message to many may be hundreds of megabytes of writes. So a peer with much waiting takes turns with others like
+ * it, and a turn of the loop writes a bounded number of bytes for them; one with little waiting (answers, PONGs) is
+ * written in each turn. Nobody is passed over: the line is first come, first served.
  *
  * A round is over when all of its members have been written what waited when they joined the line, or their sockets
- * took no more. Back-pressure: who publishes to a receiver that has much waiting pauses (peer_stall) until a round is
+ * took no more. Back-pressure: a publisher to a receiver that has much waiting pauses (peer_stall) until a round is
  * over, so that a publisher is no faster than its messages can be written. Many publishers may each have one
  * message on its way; when these come to a quarter of the share of output, further large messages are not acted on
  * yet (output_holds). So healthy receivers do not fill the share, and it is those that do not read who are closed
@@ -38,7 +38,7 @@
 
 #define LAG_PART 4u /* of the share of output */
 #define DELIVERY_LOW_WATER (256u * 1024u)
-#define PACE_OVER_BYTES (256u * 1024u) /* who waits for a receiver goes on before its time is up */
+#define PACE_OVER_BYTES (256u * 1024u) /* a publisher that waits for a receiver goes on before its time is up */
 
 /* ---- large messages ---------------------------------------------------------------------------------------------- */
 

@@ -40,7 +40,7 @@
 #define INPUT_WORK_MAX 4096u      /* of one connection in one turn, some milliseconds: peer.c .. */
 #define INPUT_WORK_MIN 2048u      /* .. and among many that are ready */
 #define INPUT_CHANGES_MAX 256u    /* subscriptions that come or go: of others nobody waits for thousands */
-/* subscriptions of who has left or begins anew, removed in one turn: leave.c */
+/* subscriptions of peers that have left or begin anew, removed in one turn: leave.c */
 #define SWEEP_MAX 1024u
 #define SWEEP_CLOSE 2048u      /* closing a socket whose queue is full counts as so many */
 #define SWEEP_PEER 16u         /* closing any other */
@@ -92,7 +92,7 @@ struct peer {
     buffer_t rows_at_end;       /* the first of them */
     account_t *account;         /* NULL: not admitted yet, or a route or gateway */
     permissions_t *permissions; /* NULL: everything is allowed */
-    bytes_t author;             /* own copy: who it is, for schedules that it stores; empty: nobody logs in */
+    bytes_t author;             /* own copy: its user, for schedules that it stores; empty: nobody logs in */
     map_t *table;               /* its subscriptions */
     description_t *description; /* own copy; NULL where its account shares and measures nothing: cross.c */
     bytes_t after_pong;         /* own copy; sent once, behind the first PONG */
@@ -177,7 +177,7 @@ void peer_release(plane_t *plane, peer_t *peer, peer_waits_t reason);
 /* Sets the kind of a peer that has spoken HTTP so far (LISTEN_WEB) and now says which protocol it speaks. */
 LEAF_MUST_USE status_t peer_becomes(plane_t *plane, peer_t *peer, uint32_t kind);
 peer_t *peer_find(plane_t *plane, uint64_t id);
-/* Posts what control is told of it and need not act on: of who was greeted, later, with what else there is. */
+/* Posts what control is told of it and need not act on: of a greeted peer, later, with what else there is. */
 void peer_tell(plane_t *plane, const peer_t *peer, event_entry_t *entry);
 /* Parses and acts on as much of input as it can; returns how much it used. */
 uint32_t peer_input(plane_t *plane, peer_t *peer, bytes_t input);
@@ -207,7 +207,7 @@ void peer_wait(plane_t *plane, peer_t *peer); /* there is no memory for its inpu
 void peer_unstall(plane_t *plane);            /* those whose moment is over */
 /* Begins a peer's new introduction: entry, its CONNECT, goes to control when its subscriptions are gone. It waits. */
 void peer_shed(plane_t *plane, peer_t *peer, event_entry_t *entry);
-void peer_sweep_begin(plane_t *plane);        /* of a turn: who was leaving goes on with it */
+void peer_sweep_begin(plane_t *plane);        /* of a turn: peers that were leaving go on with it */
 void peer_sweep(plane_t *plane);              /* closes what is doomed */
 void peer_want(plane_t *plane, peer_t *peer); /* tells the loop what the state says */
 static inline void peer_touch(plane_t *plane, peer_t *peer) {

@@ -65,9 +65,9 @@ typedef struct plane_listener {
     listener_t listener;
     uint64_t id;
     uint32_t kind;
-    bool secure;          /* who comes is not read before its SECURE */
-    bool proxied;         /* who comes may begin with a header of the PROXY protocol */
-    greeting_t *greeting; /* who comes gets it at once; NULL: control says what */
+    bool secure;          /* a new peer is not read before its SECURE */
+    bool proxied;         /* a new peer may begin with a header of the PROXY protocol */
+    greeting_t *greeting; /* a new peer gets it at once; NULL: control says what */
     uint32_t marker;      /* tells a listener's tag from a peer's */
     struct plane_listener *next;
 } plane_listener_t;
@@ -90,7 +90,7 @@ struct plane {
     peer_t *doomed;
     peer_t *leaving; /* doomed, and go in their turn: not all of thousands in one */
     peer_t *leaving_last;
-    peer_t *shedding;      /* who introduces itself anew, and has some of the old ones left */
+    peer_t *shedding;      /* peers that introduce themselves anew, and have some of the old ones left */
     leftovers_t leftovers; /* of imports that a reload took away */
     uint32_t sweep_left;   /* of SWEEP_MAX, in this turn */
     peer_t *again;         /* again.c: the line of those whose input waits for its turn */
@@ -111,7 +111,7 @@ struct plane {
     plane_listener_t *listeners;
     uint64_t next_peer;
     uint64_t publication;  /* counts routed messages */
-    route_watch_t advised; /* who may hear what JetStream says of itself, in all accounts; in a cluster never 0 */
+    route_watch_t advised; /* interest in what JetStream says of itself, in all accounts; in a cluster never 0 */
     trace_t *trace;        /* trace.c: kept for the next one */
     peer_t **links_room;   /* for the links that a message is routed to, see chosen_t */
     uint32_t links_room_max;
@@ -185,7 +185,7 @@ struct plane {
     uint32_t links;              /* of its connections; the others are clients */
     plane_stats_t stats;         /* the plane's own view; published once a tick */
     _Atomic uint64_t published[sizeof(plane_stats_t) / sizeof(uint64_t)];
-    histogram_t disk_took[HISTOGRAMS]; /* the store's threads add to it, and whoever wants to reads it */
+    histogram_t disk_took[HISTOGRAMS]; /* the store's threads add to it, any thread reads it */
 
     /* the driver's */
     loop_t loop;

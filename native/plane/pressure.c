@@ -4,16 +4,16 @@
  *
  * Credit. A connection that owes all of its credit is not read until half of that is paid: its next requests stay in
  * its socket, nothing of them is lost, and what it is sent goes out as always. While its account, or all together, owe
- * much, the credit is one message, which nobody notices who waits for his answers. Whom a message came through
- * (imports, mappings) does not matter: the connection owes. Who is held back owes something, so there is always a
- * payment yet to come that lets him go.
+ * much, the credit is one message, which a client that waits for its answers does not notice. The way by which a
+ * message came (imports, mappings) does not matter: the connection owes. A connection that is held back owes something,
+ * so there is always a payment yet to come that lets it go.
  *
  * Room. An account owes no more than what all others leave free, so that there is always some for an account that owes
  * nothing. The same holds for what no connection sent (advisories). Messages without room are refused: nobody took
  * them, their senders are told.
  *
- * Alone. Who publishes what a stream is still to be made for waits until control is done with that message: so his next
- * one does not overtake it. A link waits its flood_ns at most.
+ * Alone. A publisher of what a stream is still to be made for waits until control is done with that message: so its
+ * next one does not overtake it. A link waits its flood_ns at most.
  *
  * A leaf link speaks for many, carries more than requests, and is cut by a server at its other end that cannot write
  * for long. So its credit is larger, and one that floods without a pause for its flood_ns is read again: its requests

@@ -113,7 +113,7 @@ uint32_t publish_traced(plane_t *plane, publication_t *publication);
 uint32_t publish_untold(plane_t *plane, peer_t *peer, const publication_t *publication);
 /* A client's answer, under its whole name (gateway_reply.h): over our hubs, and over the gateway that it names. */
 uint32_t publish_answer(plane_t *plane, const publication_t *publication);
-/* Over that link, whoever wants it. */
+/* Over that link, whatever its interest. */
 void publish_over_link(plane_t *plane, peer_t *peer, const publication_t *publication);
 uint32_t publish_inside(plane_t *plane, account_t *account, bytes_t subject, bytes_t reply, bytes_t header,
                         bytes_t payload);

@@ -529,7 +529,7 @@ void routed_tell(plane_t *plane) {
         lacks_ask_again(plane);
     }
     for (peer_t *peer = plane->routes; peer != NULL; peer = peer->route->next_route) {
-        /* whoever is slow to take it holds nobody up, and goes on when it is drained */
+        /* a slow link holds nobody up, and goes on when it is drained */
         const route_link_t *link = peer->route;
         bool over = link->told_all && link->regrant == REGRANT_NONE;
         if (over || peer->state == PEER_DOOMED || peer_is_full(plane, peer)) {

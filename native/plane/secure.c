@@ -1,5 +1,5 @@
-/* secure.c: TLS for connections: the contexts that control made, who gets one, and what a handshake's end means for a
- * peer.
+/* secure.c: TLS for connections: the contexts that control made, the connections that get one, and what a handshake's
+ * end means for a peer.
  *
  *     LISTEN_SECURE > peer is not read > SECURE > transport_tls > EVENT_SECURED > greeting
  *                                                              > EVENT_CLOSED with the reason

@@ -1,5 +1,5 @@
-/* trace.h: what became of one message on this server, for whoever asked for it (Nats-Trace-Dest): an event to control,
- * which tells it in the reference's words.
+/* trace.h: what became of one message on this server, for the sender that asked for it (Nats-Trace-Dest): an event to
+ * control, which tells it in the reference's words.
  *
  *   dispatch > trace_begin > publish_traced > trace_egress ... > trace_end > EVENT_MESSAGE_TRACE
  *

@@ -27,7 +27,7 @@ bool vouch_concerns(const peer_t *link, const publication_t *publication) {
            && (bytes_starts(header, VOUCH_LINE) || headers_has_prefix(header, BYTES_LITERAL("Nats-Schedule")));
 }
 
-/* What is behind the preface and such lines; the first one's value. Whoever forges one may have written several: the
+/* What is behind the preface and such lines; the first one's value. A forger may have written several: the
  * next one would stand in front. */
 static bytes_t behind_lines(bytes_t header, bytes_t *value) {
     bytes_t rest = bytes_after(header, PREFACE.size);

@@ -1,6 +1,6 @@
-/* vouch.h: who stores a schedule at another server of ours. Rights are known where the sender is connected, and what a
- * stream takes is known where it is led: so the one tells the other, in front of the message's other headers, by a line
- * that goes from server to server alone.
+/* vouch.h: the author of a schedule that is stored at another server of ours. Rights are known where the sender is
+ * connected, and what a stream takes is known where it is led: so the one tells the other, in front of the message's
+ * other headers, by a line that goes from server to server alone.
  *
  *     a client publishes > link_send: vouch_for adds the line > link_take_in: vouch_take takes it off > judge_schedule
  *

@@ -30,7 +30,7 @@ static uint32_t head_end(bytes_t input) {
     return end == NULL ? 0 : (uint32_t)(end - input.at) + 4;
 }
 
-/* A head is text: a record of TLS or MQTT's CONNECT is not, and whoever sends it waits for an answer. */
+/* A head is text: a record of TLS or MQTT's CONNECT is not, and its sender waits for an answer. */
 static bool is_text(bytes_t input) {
     return input.size == 0 || input.at[0] >= ' ' || input.at[0] == '\r' || input.at[0] == '\n';
 }

@@ -163,7 +163,7 @@ static uint32_t doubt_of(const plane_t *plane, const peer_t *peer) {
 }
 
 /* Tells control of a link that we dialled, which may dial another one beside it; and of one that stands at its first
- * full packet, whoever dialled. */
+ * full packet, whichever end dialled. */
 static void tell_doubt(plane_t *plane, peer_t *peer) {
     window_t *window = &peer->link->window;
     if (peer->state != PEER_ADMITTED) {

@@ -199,7 +199,7 @@ uint64_t window_gives(window_t *window, const tcp_look_t *look, uint64_t waiting
 /* Until when the bytes that wait are held for others to go with them: a time in the past when they are not. */
 int64_t window_gathers_until(const window_t *window, uint64_t waiting);
 /* True when it is time to spare the link BBR's look for a shorter round trip (net/tcp.h), which the window makes
- * itself. Sooner where nothing is being sent again: who begins anew in that state forgets how much was under way. */
+ * itself. Sooner where nothing is being sent again: a beginning in that state would forget how much was under way. */
 bool window_spares(window_t *window, bool waiting, int64_t mono_ns);
 
 /* The bytes that a link with a pace may be sent now, of so many that wait. A quarter of a second's, or two packets, may
@@ -209,8 +209,8 @@ uint64_t window_saved(window_t *window, uint64_t waiting, int64_t mono_ns);
 /* ---- the window of a link ---------------------------------------------------------------------------------------- */
 
 void window_admitted(plane_t *plane, peer_t *peer);
-/* Notes which links a leaf link has its line together with. whole: what is at the other end, as a number; 0: who
- * knows. */
+/* Notes which links a leaf link has its line together with. whole: what is at the other end, as a number; 0: not
+ * known. */
 void window_beside(plane_t *plane, peer_t *peer, uint64_t whole);
 void window_chores(plane_t *plane, peer_t *peer);
 /* The bytes that the socket of a link with lanes may be given now, which are in conn.out then; 0: none, and it is

@@ -74,7 +74,7 @@ void raft_count_votes(raft_t *raft, raft_outputs_t *out, int64_t now_ns) {
     }
 }
 
-/* How far the others are, who asks must find out by itself: a vote counts in its time alone. */
+/* A candidate must find out by itself how far the others are: a vote counts in its time alone. */
 static void note_trip(raft_t *raft, const raft_message_t *message, int64_t now_ns) {
     if (message->stamp_ns <= 0 || message->stamp_ns > now_ns || raft->role == RAFT_LEADER) return;
     uint8_t before = raft->patience;

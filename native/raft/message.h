@@ -35,7 +35,7 @@ typedef struct raft_config {
 } raft_config_t;
 
 typedef enum raft_subject {
-    RAFT_PREVOTE = 1, /* index, log_term: the last entry of who asks; term: the one that it would begin; stamp_ns */
+    RAFT_PREVOTE = 1, /* index, log_term: the candidate's last entry; term: the one that it would begin; stamp_ns */
     RAFT_PREVOTED,    /* granted; stamp_ns: of PREVOTE, 0 of an earlier version */
     RAFT_VOTE,        /* as PREVOTE; handover: its leader wants it */
     RAFT_VOTED,       /* as PREVOTED */
@@ -45,7 +45,7 @@ typedef enum raft_subject {
      * knows of none */
     RAFT_TAKEN,
     RAFT_HANDOVER, /* begin an election now */
-    RAFT_STATE,    /* a copy of the state up to index, of log_term: the caller's, who calls raft_copied() */
+    RAFT_STATE,    /* a copy of the state up to index, of log_term: the caller's, which calls raft_copied() */
     RAFT_PAIR,     /* the caller's, in place of the beats of many groups: rest.h */
     RAFT_PAIRED,   /* .. and the answer to that */
 } raft_subject_t;
@@ -60,7 +60,7 @@ typedef struct raft_message {
     raft_term_t entry_term;
     uint32_t count;
     uint8_t patience; /* ENTRIES: how often times are doubled; to those alone that know of it */
-    bool far;         /* ENTRIES: to who is farther away than the majority: it need not ask for votes so soon */
+    bool far;         /* ENTRIES: to a member farther away than the majority: it need not ask for votes so soon */
     bool granted;
     bool handover;
     bool rests; /* ENTRIES: what stands for the beats of many groups speaks for this one, too: rest.h */

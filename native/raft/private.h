@@ -24,7 +24,7 @@ typedef enum raft_rule {
     RULE_ONE_CHANGE,      /* one change of members at a time */
     RULE_CHANGE_BEHIND,   /* and behind an entry of the own term */
     RULE_CHANGE_BACK,     /* members go back with the entry that changed them */
-    RULE_LIVE_LEADER,     /* who hears a leader grants no vote */
+    RULE_LIVE_LEADER,     /* a member that hears a leader grants no vote */
     RULE_QUIET_START,     /* nor who has just started */
     RULE_QUORUM,          /* a lease is from a majority */
     RULE_NO_LEASE_BEHIND, /* nor is there one behind a handover, which may arrive late */
@@ -32,7 +32,7 @@ typedef enum raft_rule {
     RULE_COPY_KEEPS,      /* a copy takes away nothing that fits */
     RULE_MEMBERS_COUNT,   /* only members count */
     RULE_REST_SINCE,      /* an answer is for what was named when it was asked for */
-    RULE_REST_FOLLOWS,    /* and from who follows still */
+    RULE_REST_FOLLOWS,    /* and from a member that follows still */
     RULE_REST_PATIENCE,   /* and for as long as it was named to promise */
     RULE_LEASE_PROMISED,  /* a lease is for as long as was promised, not as was asked for */
     RULE_PROMISE_LASTS,   /* a promise is not shortened by a later one */
@@ -55,7 +55,7 @@ void raft_save(raft_t *raft, raft_outputs_t *out);
 void raft_note_write(raft_t *raft, uint64_t write);
 void raft_tell_role(raft_outputs_t *out);
 void raft_set_due(raft_t *raft, int64_t now_ns);
-/* Who has lost its leader's way asks within so long, after its promise; 0: it has not, or the members are far. */
+/* A member without its leader's way asks within so long after its promise; 0: it has the way, or members are far. */
 int64_t raft_soon_ns(const raft_t *raft);
 /* How far that is: answers took so long. Times become longer at once, shorter by `down` alone, a step at a time. */
 void raft_adapt(raft_t *raft, int64_t trip_ns, bool down);

@@ -10,8 +10,8 @@
 /* The other founders have the group a moment later: a first one's tries are an eighth of a beat apart, then a quarter
  * and a half. */
 #define FIRST_SOONER 3u
-/* Who has lost its leader's way asks in a part of an election's time, which is enough for two not to ask at once where
- * round trips are short, and again: the others' promises end by a beat later than its own, or sooner. */
+/* A member that has lost its leader's way asks in a part of an election's time, which is enough for two not to ask at
+ * once where round trips are short, and again: the others' promises end by a beat later than its own, or sooner. */
 #define SOON_PART 4
 #define SOON_TRIES 8u
 /* Where a round trip takes longer than an election's time, a beat that is lost once comes later than that. Its own
@@ -207,7 +207,7 @@ void raft_tick(raft_t *raft, raft_outputs_t *out, int64_t now_ns) {
     raft->tries += raft->tries < FIRST_SOONER;
 }
 
-/* An older term: who sent it is to learn of ours, so that a leader of it steps down. */
+/* An older term: its sender is to learn of ours, so that a leader of it steps down. */
 static void answer_old(raft_t *raft, raft_outputs_t *out, const raft_message_t *message) {
     if (message->subject == RAFT_ENTRIES) {
         (void)raft_say(raft, out, RAFT_TAKEN, message->from, 0);

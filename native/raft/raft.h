@@ -2,7 +2,7 @@
  * of members, pre-vote, transfer and leases).
  *
  * Members that are far from each other go slower: all times are doubled as often as the leader's `patience` says, which
- * follows the round trips of a majority. Who asks for votes takes its own from how long the answers took.
+ * follows the round trips of a majority. A candidate takes its own from how long the answers took.
  *
  *     leader   ENTRIES, patience ------> promises not to vote, and waits, for election_ns << patience; on its disk
  *              lease_ns << patience <--- TAKEN, entry_term: 1 + patience, for what was sent at its stamp
@@ -23,7 +23,7 @@
  *         ^     (pre-vote: nobody's term changes)                      |                                |
  *         '---- a leader of this term, or a higher term, is heard -----+---- no majority heard ---------'
  *
- * Rules that hold here, whoever calls:
+ * Rules that hold here, whatever the caller does:
  * - A leader counts only entries of its own term to commit (5.4.2), its own when they are on its disk.
  * - Its first entry is empty, and it changes no members before that one is committed; one change at a time.
  * - A leader that has not heard a majority for an election time is one no longer. A member that hears a leader grants
@@ -176,7 +176,7 @@ typedef struct raft_start {
     raft_times_t times;
     uint64_t seed; /* not 0 */
     /* This disk has never been a member before: it has heard no leader that could count on it, so it need not be quiet
-     * for a while, as whoever starts again is. */
+     * for a while, as a member that starts again is. */
     bool fresh;
     bool first; /* .. and it asks for votes at once, and again within a beat, until somebody has led */
 } raft_start_t;

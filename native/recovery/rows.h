@@ -1,4 +1,4 @@
-/* rows.h: the messages and heads that LMDB has, for who brings a journal into it one by one (rebuild.c). Inside the
+/* rows.h: the messages and heads that LMDB has, read while a journal is brought into it (rebuild.c). Inside the
  * keeper's write transaction; a read that is READ_UNKNOWN or ENTRY_UNKNOWN has its reason in env_write_why.
  */
 #ifndef LEAFD_RECOVERY_ROWS_H

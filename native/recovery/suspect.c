@@ -162,5 +162,5 @@ status_t suspect_look(opening_t *opening) {
     if (status == STATUS_OK) {
         (void)unlink(mark);
     }
-    return STATUS_OK; /* what else is wrong is said by who opens it */
+    return STATUS_OK; /* what else is wrong is said where it is opened */
 }

@@ -16,8 +16,8 @@
  * requests and PubAcks are asked for once and never again. When they got places, they evicted everything else from the
  * table, and the table from the processor's cache (a fifth of the plane's time with unique reply subjects). What was
  * asked for lately is known by a small table, in which subjects that come in turn overwrite each other for ever: four
- * of ten at a thousand. So by chance, one in LUCKY gets a place that was not known there. Whoever was asked for again
- * since it came keeps its place once.
+ * of ten at a thousand. So by chance, one in LUCKY gets a place that was not known there. A subject that was asked for
+ * again since it came keeps its place once.
  */
 #include "route/route.h"
 
@@ -347,7 +347,7 @@ static uint64_t pair_of(uint32_t size, uint64_t hash) {
     return (hash & (size / CACHE_WAYS - 1)) * CACHE_WAYS;
 }
 
-/* The place of a pair for another subject; NULL: whoever has one was asked for again, and has to be once more. */
+/* The place of a pair for another subject; NULL: those that have one were asked for again, and have to be once more. */
 static cache_entry_t *cache_victim(const route_t *route, cache_entry_t *pair) {
     for (uint32_t i = 0; i < CACHE_WAYS; i++) {
         if (pair[i].generation != route->generation) {

@@ -1,5 +1,5 @@
 /* kept.h: a session that outlives its connection: what is remembered of it while its client is away, and as bytes of a
- * record. Sans-IO: where records are, and who delivers what waits, is the caller's.
+ * record. Sans-IO: where records are, and how what waits is delivered, is the caller's.
  *
  *     kept_t      who it is, until when it is kept
  *       filters   its subscriptions
@@ -61,7 +61,7 @@ typedef struct kept {
     struct session *session; /* NULL: its client is away */
     void *shared;            /* the caller's: what all sessions share .. */
     void *keeper;            /* .. what those of its account do .. */
-    void *binding;           /* .. and who delivers what it wants; NULL: it wants nothing */
+    void *binding;           /* .. and that delivers what it wants; NULL: it wants nothing */
     uint64_t stamp;          /* the caller's: of the connection that had it last */
     uint64_t doubtful;       /* messages up to this sequence may have been sent before it was loaded */
     uint64_t cost;           /* of memory, for the caller */

@@ -29,7 +29,7 @@ typedef struct alarms {                 /* only alarms.c writes to it */
 
 void store_alarm(store_t *store, uint32_t code, uint32_t stream, uint64_t seq, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
-/* The stream has a hole from now on (fill.h), for who fetches again what was there. Nothing is logged. */
+/* The stream has a hole from now on (fill.h), so that what was there is fetched again. Nothing is logged. */
 void store_tell_hole(store_t *store, uint32_t stream, const struct hole *hole);
 /* So much damage was met, whatever is said of it. */
 void store_damaged(store_t *store, uint64_t count);

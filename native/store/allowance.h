@@ -21,7 +21,7 @@
 #include "base/bytes.h"
 #include "base/number.h"
 
-/* The owner's, who keeps it as long as the store is open. Begun by allowance_begin. */
+/* The owner's, which keeps it as long as the store is open. Begun by allowance_begin. */
 typedef struct allowance {
     uint64_t bytes;     /* the sum over its streams, the open batch included */
     uint64_t elsewhere; /* of streams that other stores have, as its owner was told */

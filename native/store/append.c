@@ -53,7 +53,7 @@ static step_outcome_t newest_expected(store_stream_t *stream, const append_t *ap
     return step;
 }
 
-/* What the message needs is not known. A damaged head is counted again, and who may wait for that does. */
+/* What the message needs is not known. A damaged head is counted again, and a publisher that may wait for that does. */
 static append_verdict_t not_known(const store_stream_t *stream, const append_t *append, const append_group_t *group) {
     return recount_runs(stream) && (append->waits || !group->alone) ? APPEND_LATER : APPEND_NO_SPACE;
 }

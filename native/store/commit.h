@@ -16,8 +16,8 @@
 typedef struct commit_rule {
     void *context;
     /* The batch up to which what the stream promised is true; stream NULL: what all streams promised. The disk has
-     * everything up to `durable`; a larger answer counts as that. Answers never go back. Asked at each tick: whoever
-     * moves an answer sees to it that there is one. */
+     * everything up to `durable`; a larger answer counts as that. Answers never go back. Asked at each tick: the code
+     * that moves an answer sees to it that there is one. */
     uint64_t (*upto)(void *context, const store_stream_t *stream, uint64_t durable);
 } commit_rule_t;
 
@@ -26,7 +26,7 @@ void store_set_commit(store_t *store, const commit_rule_t *rule);
 
 uint64_t commit_watermark(const store_stream_t *stream);
 /* The watermark of all streams together, for messages that are held in the order of their batches. It is the open batch
- * when nothing came into that one and all before it are true: who promises something then has nothing to wait for. */
+ * when nothing came into that one and all before it are true: a promise made then has nothing to wait for. */
 uint64_t commit_watermark_all(const store_t *store);
 
 #endif

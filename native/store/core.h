@@ -186,7 +186,7 @@ struct store {               /* only lifecycle.c writes to it */
     lazy_t lazy;
     alarms_t alarms;
     uint64_t replayed; /* only open.c, salvage.c */
-    bool closed;       /* only open.c: LMDB says that whoever had the store before closed it in order */
+    bool closed;       /* only open.c: LMDB says that the store was closed in order */
 };
 
 /* Notes a change of the stream's state: it goes into the batch when that closes. */

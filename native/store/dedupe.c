@@ -68,7 +68,7 @@ static read_outcome_t id_find(store_stream_t *stream, bytes_t id, uint64_t *seq,
     switch (overlay_get(stream->store, DB_IDS, key_bytes(&key), &value)) {
     case ENTRY_UNKNOWN: return READ_UNKNOWN;
     case ENTRY_NONE:
-    case ENTRY_DAMAGED: return READ_NONE; /* of one that was alarmed: whoever publishes it again is not refused */
+    case ENTRY_DAMAGED: return READ_NONE; /* of one that was alarmed: publishing it again is not refused */
     case ENTRY_FOUND: break;
     }
     bytes_t whole = bytes_of(value.at - VALUE_CRC_SIZE, value.size + VALUE_CRC_SIZE);

@@ -1,5 +1,5 @@
-/* gaps.h: long rows of sequences that no message has any more, as they were met by who went over them. What is gone
- * never comes back, so a row that was gone over once is jumped over from then on. In memory only, the longest few.
+/* gaps.h: long rows of sequences that no message has any more, as they were met by those that went over them. What is
+ * gone never comes back, so a row that was gone over once is jumped over from then on. In memory only, the longest few.
  */
 #ifndef LEAFD_STORE_GAPS_H
 #define LEAFD_STORE_GAPS_H

@@ -5,7 +5,7 @@
  *     journal   | entry 1 | what 1 did, entry 2 | ..              .. and for one
  *
  * What an entry did is shown to consumers when it is applied, since a majority has the entry: see
- * store_stream_visible. Whoever holds an answer until the open batch is on the disk says so (store_hurry).
+ * store_stream_visible. Code that holds an answer until the open batch is on the disk says so (store_hurry).
  */
 #ifndef LEAFD_STORE_LAZY_H
 #define LEAFD_STORE_LAZY_H

@@ -77,8 +77,8 @@ static seek_outcome_t newest_back(store_stream_t *stream, bytes_t subject, uint6
     return SEEK_NONE;
 }
 
-/* Through the stream, since damage broke the chain. How far that is is kept for one message at a time; who wants to
- * remove another such message meanwhile waits, unless nobody goes on with the first one. */
+/* Through the stream, since damage broke the chain. How far that is is kept for one message at a time; another such
+ * removal meanwhile waits, unless nobody goes on with the first one. */
 static status_t newest_by_search(store_stream_t *stream, const message_row_t *found, uint64_t floor, uint32_t *steps,
                                  uint64_t *seq) {
     if (stream->limits.seek_of != found->seq) {
@@ -103,7 +103,7 @@ static status_t newest_by_search(store_stream_t *stream, const message_row_t *fo
 }
 
 /* The newest message of the subject below the one that goes. The chain knows; where damage broke it, the stream is
- * searched. Who deletes from the newest down leaves a link for each: when there are very many, the nearest one is made
+ * searched. Deleting from the newest down leaves a link for each: when there are very many, the nearest one is made
  * to lead over those that were gone over, and STATUS_AGAIN says so. */
 static status_t newest_below(store_stream_t *stream, const message_row_t *found, head_t head, uint32_t *steps,
                              uint64_t *seq) {

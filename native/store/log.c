@@ -1,5 +1,5 @@
-/* log.c: see log.h. Which message is first is asked of read.c, ops go into the overlay. Who appends is append.c, who
- * removes limits.c.
+/* log.c: see log.h. Which message is first is asked of read.c, ops go into the overlay. append.c appends, limits.c
+ * removes.
  */
 #include "store/log.h"
 

@@ -1,6 +1,6 @@
 /* markers.c: subject delete markers. Where time takes the last message of a subject (max_age, or the message's own time
- * to live) and the stream asks for it, an empty message with a reason takes its place, so that whoever watches the
- * subject hears of it:
+ * to live) and the stream asks for it, an empty message with a reason takes its place, so that a watcher of the subject
+ * hears of it:
  *
  *     Nats-Marker-Reason: MaxAge        Nats-TTL: the marker's own time to live        Nats-Rollup: sub
  *

@@ -177,7 +177,7 @@ static status_t write_patch(store_t *store, const store_stream_t *stream, patche
     patched->below = high;
     patched->each = is_dense(stream) && high <= stream->log.last_seq + 1;
     if (stream_is_shared(stream) && !patched->each) {
-        return STATUS_CORRUPT; /* whoever leads it would leave out what is lost */
+        return STATUS_CORRUPT; /* its leader would leave out what is lost */
     }
     return env_patch_write(patch, patched->from, high, patched->each, &patched->kept);
 }
@@ -287,7 +287,7 @@ static void end_regrow(store_t *store, status_t status, const env_regrown_t *reg
     const patching_t *patching = &store->patching;
     mending_end(store);
     if (status == STATUS_EXISTS && !env_blocked(store->env)) {
-        store_checkpoint_want(store); /* whoever needs the page meets it again behind that */
+        store_checkpoint_want(store); /* the page is met again behind that */
     } else if (status != STATUS_OK) {
         tell_wrong(store, patching->page, patching->what);
     } else if (regrown->lost) {
@@ -306,7 +306,7 @@ static bool take_wrong(store_t *store) {
     env_wrong_t wrong;
     bool news = env_wrong(store->env, &store->trouble.wrongs, &wrong);
     if (LEAF_LIKELY(!news) || mending_runs(&store->patching)) {
-        return false; /* another one is met again by who needs it */
+        return false; /* another one is met again by what needs it */
     }
     if (wrong.right) {
         store_damage_mended(store);
@@ -321,8 +321,8 @@ static bool take_wrong(store_t *store) {
     return true;
 }
 
-/* Streams of groups are whole at other servers. Who leads one of them must not stand still before what it cannot read,
- * nor leave it out. What is damaged in a stream alone is copied from there without a start (ALARM_SHARED). */
+/* Streams of groups are whole at other servers. The leader of one of them must not stand still before what it cannot
+ * read, nor leave it out. What is damaged in a stream alone is copied from there without a start (ALARM_SHARED). */
 static void take_shared(store_t *store, bool wrong) {
     uint64_t damage = store->alarms.damage - store->alarms.owned;
     bool met = wrong || damage != store->trouble.damage;

@@ -15,7 +15,7 @@ struct message_row {
 };
 /* Finds the message stored at seq, GONE links too. verify: look at the checksum. */
 LEAF_MUST_USE read_outcome_t message_find(store_stream_t *stream, uint64_t seq, bool verify, message_row_t *found);
-/* The same for who wants no more than its stamp and its link: of a large one, the checksum is not looked at. */
+/* The same for its stamp and its link alone: of a large one, the checksum is not looked at. */
 LEAF_MUST_USE read_outcome_t message_link(store_stream_t *stream, uint64_t seq, message_row_t *found);
 /* The first one alive at or after *from, up to upto. SEEK_MORE with *from moved on when *budget steps (over deleted
  * ones, too) were not enough. */
@@ -41,7 +41,7 @@ static inline entry_outcome_t message_judge(read_outcome_t outcome, const messag
     }
     return found->sound ? ENTRY_FOUND : ENTRY_DAMAGED;
 }
-/* For who can use no other. */
+/* For a caller that can use no other. */
 static inline bool message_usable(read_outcome_t outcome, const message_row_t *found) {
     switch (outcome) {
     case READ_UNKNOWN:

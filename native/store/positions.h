@@ -1,5 +1,5 @@
-/* positions.h: where the newest entries of a ledger lie in the batches' ring, by their index: whoever reads one back
- * need not look for its key. An entry that is in LMDB alone has none here. Knows indexes and positions; reads nothing.
+/* positions.h: where the newest entries of a ledger lie in the batches' ring, by their index: reading one back takes no
+ * look for its key. An entry that is in LMDB alone has none here. Knows indexes and positions; reads nothing.
  *
  *     LMDB has these   first          first + count
  *     ---------------+--------------+

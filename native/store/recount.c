@@ -252,7 +252,7 @@ void recount_step(store_stream_t *stream, uint32_t *steps) {
         step_outcome_t step = recount->phase == RECOUNT_SEEK ? recount_seek(stream, recount, steps)
                                                              : recount_count(stream, recount, steps);
         switch (step) {
-        case STEP_UNKNOWN: recount_end(stream); return; /* what is not known is not counted; who asks begins anew */
+        case STEP_UNKNOWN: recount_end(stream); return; /* the unknown is not counted; the next look begins anew */
         case STEP_MORE: break;
         case STEP_OVER: goes_on = recount_done(stream, recount) && recount->phase != RECOUNT_OVER; break;
         }

@@ -124,7 +124,7 @@ status_t store_schedule(store_stream_t *stream, uint64_t seq, int64_t due_ts, mo
     }
     check(overlay_reserve(stream->store, 4) == STATUS_OK);
     schedule_forget(stream, seq); /* the room was promised before the hook was called */
-    /* Later than now in any case: who asks again and again for what has passed does not hold up the tick. */
+    /* Later than now in any case: times that have passed, set again and again, do not hold up the tick. */
     schedule_write(stream, seq, due_ts > now.wall_ns ? due_ts : now.wall_ns + 1, now.wall_ns);
     return STATUS_OK;
 }

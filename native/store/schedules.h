@@ -1,5 +1,5 @@
-/* schedules.h: the times of messages that are to do something (schedules.c): asked for, set and ended by who carries
- * out what store_hooks_t.due tells of. A first time comes with the message (append.h).
+/* schedules.h: the times of messages that are to do something (schedules.c): asked for, set and ended by the code that
+ * carries out what store_hooks_t.due tells of. A first time comes with the message (append.h).
  */
 #ifndef LEAFD_STORE_SCHEDULES_H
 #define LEAFD_STORE_SCHEDULES_H

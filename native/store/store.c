@@ -321,8 +321,8 @@ static uint64_t checkpoint_bytes(const store_t *store) {
     return number_least(number_most(part, CHECKPOINT_MIN), usual);
 }
 
-/* Whoever is written to has all of the ring empty now and then, right behind a checkpoint: it rests only when there was
- * no batch for a while. */
+/* A store that is written to has all of the ring empty now and then, right behind a checkpoint: it rests only when
+ * there was no batch for a while. */
 static int64_t rest_at(const store_t *store) {
     return room_trim_pays(store) ? store->pipeline.gather.sealed_at + REST_NS : INT64_MAX;
 }

@@ -87,7 +87,7 @@ bool store_gathers(const store_t *store);          /* the open batch waits for m
 uint64_t store_batch(const store_t *store);        /* number of the open batch */
 bool store_batch_empty(const store_t *store);
 uint64_t store_durable(const store_t *store); /* every batch up to this number is on disk */
-uint64_t store_unknown(const store_t *store); /* questions without an answer: who sees it grow asks later */
+uint64_t store_unknown(const store_t *store); /* questions without an answer: where it has grown, ask later */
 void store_note_waiting(store_t *store);      /* a consumer gets no further before what it could not read just now */
 bool store_room(const store_t *store);        /* false: the journal lags; stop reading from publishers */
 /* Streams whose visible end moved since the last call to this; NULL when no more. */
@@ -186,9 +186,9 @@ LEAF_MUST_USE entry_outcome_t store_read(store_stream_t *stream, uint64_t seq, s
  * that was not enough, SEEK_NONE when there is none up to `upto`. Damaged ones are stepped over (alarmed). */
 LEAF_MUST_USE seek_outcome_t store_next(store_stream_t *stream, filters_t filters, uint64_t *from, uint64_t upto,
                                         uint32_t budget, stored_message_t *out);
-/* The same for who goes on and on from where it was; faster where the messages of the filters' subjects, which are few,
- * lie far apart. Begun with zeros, for one stream and its filters; 3 KB of memory while that helps; ended before the
- * stream goes, and when the filters are others. */
+/* The same for a caller that goes on and on from where it was; faster where the messages of the filters' subjects,
+ * which are few, lie far apart. Begun with zeros, for one stream and its filters; 3 KB of memory while that helps;
+ * ended before the stream goes, and when the filters are others. */
 typedef struct store_ahead {
     struct store_ahead_list *list;
     uint64_t read_upto; /* up to here store_next does it */

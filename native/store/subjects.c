@@ -230,7 +230,7 @@ seek_outcome_t store_newest_of(store_stream_t *stream, bytes_t subject, uint64_t
         message_row_t found;
         --*budget;
         if (*at == head.last && *at <= upto) {
-            return SEEK_FOUND; /* whatever its checksum says: whoever reads it is told */
+            return SEEK_FOUND; /* whatever its checksum says: its reader is told */
         }
         read_outcome_t outcome =
             *at < head.first || *at < stream->log.first_seq ? READ_NONE : message_link(stream, *at, &found);

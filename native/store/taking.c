@@ -9,7 +9,7 @@
 #include "store/record.h"
 
 #define TAKE_STEPS 1024u               /* records, or messages that go, of one call */
-#define TAKE_TIME_MAX (INT64_MAX >> 2) /* whoever says more lies: no sum of times overflows */
+#define TAKE_TIME_MAX (INT64_MAX >> 2) /* more is no true time: no sum of times overflows */
 #define TAKE_HEAD 38u                  /* of a message, before its texts */
 
 typedef struct taken_message {

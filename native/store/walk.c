@@ -8,7 +8,7 @@
  * in the overlay and subjects in LMDB are one set at any moment (a checkpoint moves some from the runs into LMDB), so
  * what lies behind `after` is always complete: a subject that lives through the whole walk is visited exactly once,
  * with its numbers at that moment. What is born or dies meanwhile behind `after` is seen, what does so before it is
- * not; who needs the sum of one moment (tally.c) asks walk_passed.
+ * not; for the sum of one moment (tally.c) there is walk_passed.
  *
  * The order is that of LMDB's keys: bytes, and for subjects too long for a key their cut form; in a sealed store the
  * hash that hides the subject (entry.h), and the walk sees all heads of the stream. Newcomers are sorted by runs of

@@ -4,8 +4,8 @@
  *     dictionary  [ older ................ newer ]   block's bytes
  *                                            <------- an offset goes back over the block's beginning
  *
- * Otherwise the block is one of s2.h. Without the same dictionary it says nothing: whoever keeps one keeps a checksum
- * of what is to come out.
+ * Otherwise the block is one of s2.h. Without the same dictionary it says nothing: its keeper has a checksum of what is
+ * to come out.
  *
  * Beside dictionaries of zstd (packaging/doc/figures.md, 2026-11-27) messages of 90 bytes come out smaller by a sixth,
  * those of 300 larger by a third and in two to three times the time: zstd's entropy coding is what these have not.

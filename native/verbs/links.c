@@ -66,7 +66,7 @@ bool link_greet(plane_t *plane, peer_t *peer, const op_t *op) {
     return op->kind == OP_CONNECT || op->kind == OP_INFO || op->kind == OP_ERR;
 }
 
-/* Nothing comes before the CONNECT of who has dialled this server, not even PING, but for a leaf's INFO. */
+/* Nothing comes before the CONNECT of a peer that has dialled this server, not even PING, but for a leaf's INFO. */
 bool link_greets(plane_t *plane, peer_t *peer, uint8_t first) {
     const char *accepted = peer->named ? "CcIiPp" : "CcIi";
     if (first != 0 && strchr(peer->dialled ? "IiPp+-" : accepted, first) != NULL) {
@@ -117,7 +117,7 @@ bytes_t link_answer_named(bytes_t reply, publication_t *publication) {
     return named;
 }
 
-/* The way goes on to the server that asked, if a route leads there; else whoever listens here has it. */
+/* The way goes on to the server that asked, if a route leads there; else a subscription here has it. */
 void link_take_in_back(plane_t *plane, peer_t *peer, account_t *account, const op_t *op) {
     bytes_t bare = gateway_bare(op->subject);
     publication_t publication = {

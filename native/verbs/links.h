@@ -1,5 +1,5 @@
 /* links.h: what leaf links, routes and gateways do alike: their lines before the login, their errors, what came over
- * one on its way to who wants it.
+ * one on its way to its receivers.
  */
 #ifndef LEAFD_VERBS_LINKS_H
 #define LEAFD_VERBS_LINKS_H
@@ -94,7 +94,7 @@ static inline void link_take_reply(bytes_t reply, publication_t *publication) {
     }
 }
 
-/* subject: where it goes; tell: who wants to hear of streams that keep it, NULL: nobody. */
+/* subject: where it goes; tell: where it is said that streams keep it, NULL: nowhere. */
 static inline void link_take_in_told(plane_t *plane, peer_t *peer, account_t *account, const op_t *op, bytes_t subject,
                                      tell_t *tell) {
     publication_t publication = {.account = account,

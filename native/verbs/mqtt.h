@@ -124,7 +124,7 @@ typedef struct mqtt_desk {
     due_list_t due;   /* of these, whose client is away: when they expire */
     due_list_t wills; /* messages that wait, since their client is away */
     uint64_t key;     /* of the subjects where streams answer, which nobody guesses */
-    uint64_t open;    /* likewise where control does: who listens to all requests sees it */
+    uint64_t open;    /* likewise where control does: a listener to all requests sees it */
     uint64_t far;     /* likewise where another server's streams do: that server sees it */
     uint32_t mark;    /* of the last message that another server was to store */
     session_t *ready; /* with room for more of what is retained */

@@ -14,8 +14,8 @@
  *     $MQTT.F.<far>.<peer>.<identifier>, .r<attempt>    as the first two, from a stream at another server (mqtt_far.c)
  *     $MQTT.F.<far>.<peer>.m<mark>         a user's stream at another server has kept that message, or not
  *
- * Nobody but us listens there, and only what this server answers gets there (PUBLICATION_OWN). Whoever has JetStream
- * answer to such a subject has to know its key, which is in nothing that others hear; control hears requests as they
+ * Nobody but us listens there, and only what this server answers gets there (PUBLICATION_OWN). To have JetStream answer
+ * to such a subject a client has to know its key, which is in nothing that others hear; control hears requests as they
  * do, and so has a key of its own. Not here: what is done with the answers.
  */
 #include <stdlib.h>
@@ -154,7 +154,7 @@ bool mqtt_draft(const session_t *session, mqtt_kind_t kind, uint16_t id, bytes_t
 void mqtt_wake(plane_t *plane, mqtt_account_t *keeper) {
     session_t *waiting = keeper->waiting;
     keeper->waiting = NULL;
-    while (waiting != NULL) { /* who has to wait for more gets into the list anew */
+    while (waiting != NULL) { /* one that has to wait for more gets into the list anew */
         session_t *session = waiting;
         waiting = session->next_waiting;
         session->waits_keeper = false;

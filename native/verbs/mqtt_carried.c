@@ -4,8 +4,8 @@
  * there when its queue is written, and what it says is put behind what it has not acted on yet. It was let in by the
  * other server, whose verdict came with OPEN. Control hears nothing of it here.
  *
- * A route that is behind takes nothing more for it, so that its own queue fills, and whoever publishes to it waits as
- * for any slow receiver. The other server never sends more than CARRY_WINDOW beyond what was acted on (GOT).
+ * A route that is behind takes nothing more for it, so that its own queue fills, and its publishers wait as for any
+ * slow receiver. The other server never sends more than CARRY_WINDOW beyond what was acted on (GOT).
  */
 #include <stdlib.h>
 

@@ -81,7 +81,7 @@ static void say_home(plane_t *plane, const mqtt_carry_t *carry, carry_kind_t kin
 
 /* ---- before it is known where its session is --------------------------------------------------------------------- */
 
-/* A CONNECT without its user and password, which stand at its end: whoever gets it is told that it was let in. */
+/* A CONNECT without its user and password, which stand at its end: its receiver is told that it was let in. */
 static bytes_t without_user(const mqtt_login_t *login, bytes_t whole) {
     uint32_t left_out =
         (login->has_user ? 2 + login->user.size : 0) + (login->has_password ? 2 + login->password.size : 0);
@@ -301,7 +301,7 @@ static mqtt_carry_t *carry_of(plane_t *plane, const peer_t *route, const carry_f
     return carry != NULL && carry->home == frame->from && carry->route == route->id ? carry : NULL;
 }
 
-/* Who waits for nothing has a home already, and a second one lets the connection go. */
+/* A peer that waits for nothing has a home already, and a second one lets the connection go. */
 static void taken(plane_t *plane, peer_t *route, const carry_frame_t *frame) {
     peer_t *peer = peer_find(plane, frame->to);
     mqtt_carry_t *carry = peer == NULL || peer->session == NULL ? NULL : peer->session->carry;

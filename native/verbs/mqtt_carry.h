@@ -77,7 +77,7 @@ void mqtt_carry_send(plane_t *plane, peer_t *route, const carry_frame_t *frame);
 
 /* ---- mqtt_login.c ------------------------------------------------------------------------------------------------ */
 
-/* The session of who says that CONNECT. false: no memory, and the peer is doomed. */
+/* The session for that CONNECT. false: no memory, and the peer is doomed. */
 bool mqtt_begin_session(plane_t *plane, peer_t *peer, const mqtt_packet_t *packet);
 void mqtt_first_beat(const plane_t *plane, peer_t *peer); /* its keep alive begins */
 

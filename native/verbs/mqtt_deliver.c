@@ -45,7 +45,7 @@ static void make_properties(plane_t *plane, mqtt_desk_t *desk, const message_t *
 }
 
 /* Another server of the cluster has it from a client of its own, and says its QoS. false: this one has it out of its
- * stream. Who waits for that QoS there and not here has it at once with QoS 0. */
+ * stream. A subscriber that waits for that QoS there and not here has it at once with QoS 0. */
 static bool takes_from_server(plane_t *plane, mqtt_desk_t *desk, const subscription_t *one, const message_t *shown,
                               uint8_t *qos) {
     make_properties(plane, desk, shown);

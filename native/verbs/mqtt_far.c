@@ -7,7 +7,7 @@
  *
  * A session's messages come out of the stream, so the copy that goes to subscribers at once must not come to it as
  * well. It has a mark, which the server with the stream remembers: it hears first of what it is to store, by the same
- * route. Sessions themselves are at the server with their stream alone: whoever wants one elsewhere is refused.
+ * route. Sessions themselves are at the server with their stream alone: a client that wants one elsewhere is refused.
  *
  * A stream of the user's is told likewise what is said before a message, and answers when it has it (plane/placed.h):
  *
@@ -16,9 +16,9 @@
  *     each stream that keeps it   --> $MQTT.F.<key>.<peer>.m<mark>, over the route back             --> PUBACK, PUBREC
  *
  * Control says whether there is such a stream. So a server that is away is not taken for a stream that is not there,
- * nor a client that listens to those subjects for a stream. Who has it is known by that interest: all servers that want
- * these subjects are sent the message, and one of them has the stream. Not here: what is retained as a message, and the
- * parts of a read (mqtt_retain.c).
+ * nor a client that listens to those subjects for a stream. The stream's place is known by that interest: all servers
+ * that want these subjects are sent the message, and one of them has the stream. Not here: what is retained as a
+ * message, and the parts of a read (mqtt_retain.c).
  */
 #include "base/check.h"
 #include "plane/account.h"
@@ -73,7 +73,7 @@ bool mqtt_far_retains(plane_t *plane, const account_t *account) {
     return routed_wanting(plane, account, BYTES_LITERAL(MQTT_RETAINED_SUBJECTS ">"), NULL) != 0;
 }
 
-/* Who wants these subjects may be a client that listens there, and no stream. So control is asked when there is
+/* That interest may be a client's that listens there, and no stream's. So control is asked when there is
  * somebody who does, and while there is, now and then. */
 static bool is_to_ask(plane_t *plane, const mqtt_account_t *keeper, const account_t *account) {
     if (keeper->messages != NULL || !mqtt_far_possible(plane)) {
@@ -117,7 +117,7 @@ static void expect_answer(const plane_t *plane, peer_t *peer, int64_t patience_n
     peer->next_ping_ns = due_ns < peer->next_ping_ns ? due_ns : peer->next_ping_ns;
 }
 
-/* Who leads no more answers nobody: where no answer comes the client is closed, and says it again. */
+/* A former leader answers nobody: where no answer comes the client is closed, and says it again. */
 static void look_after_the_waiting(const plane_t *plane, const mqtt_desk_t *desk, mqtt_account_t *keeper) {
     uint32_t account = keeper->sink.account->js.id;
     map_walk_t walk = {0};

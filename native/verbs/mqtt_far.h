@@ -24,7 +24,7 @@ void mqtt_far_known(plane_t *plane, mqtt_account_t *keeper, bytes_t payload);
 typedef enum mqtt_where { WHERE_HERE = 0, WHERE_FAR, WHERE_AWAY } mqtt_where_t;
 /* HERE: or nowhere; AWAY: at another server, which cannot be reached. */
 LEAF_MUST_USE mqtt_where_t mqtt_far_sessions(plane_t *plane, mqtt_account_t *keeper, const account_t *account);
-/* This server leads a stream no more: who waits for its answer is not left waiting. */
+/* This server leads a stream no more: clients that wait for its answer are not left waiting. */
 void mqtt_far_lost(plane_t *plane, const stream_t *stream);
 /* Control asks a server that may have died, so what it does not answer soon is asked again: devices wait for it. */
 void mqtt_far_chores(plane_t *plane);

@@ -22,7 +22,7 @@ mqtt_wanted_t mqtt_stream_wanted(plane_t *plane, const mqtt_account_t *keeper, p
 /* ---- mqtt_kept.c ------------------------------------------------------------------------------------------------- */
 
 kept_t *mqtt_kept_find(const mqtt_desk_t *desk, uint32_t account, bytes_t client);
-/* One that was read from its record, or is new: with a place in the tables, and whoever delivers to it. */
+/* One that was read from its record, or is new: with a place in the tables, and what delivers to it. */
 LEAF_MUST_USE status_t mqtt_kept_add(plane_t *plane, mqtt_account_t *keeper, kept_t *kept, bool loading);
 void mqtt_kept_forget(plane_t *plane, kept_t *kept); /* its memory alone */
 /* Removes what is left of one whose record is lost. Its number is nobody else's, and its will comes all the same. */
@@ -87,7 +87,7 @@ void mqtt_will_chores(plane_t *plane);
 void mqtt_will_forget_all(mqtt_desk_t *desk);
 
 /* How long a message lasts at most, in seconds; 0: for ever. One that may not wait at all (5: 3.3.2.3.3) has the
- * shortest time that a stream knows: who is here has had it by then. */
+ * shortest time that a stream knows: a connected client has had it by then. */
 static inline uint32_t mqtt_lasts(const mqtt_properties_t *properties) {
     uint32_t seconds = mqtt_number(properties, MQTT_MESSAGE_EXPIRY, 0);
     return seconds == 0 && mqtt_has(properties, MQTT_MESSAGE_EXPIRY) ? 1 : seconds;

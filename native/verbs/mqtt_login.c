@@ -126,14 +126,14 @@ static bool put_user(const mqtt_login_t *login, bytes_t whole, uint8_t *to, uint
     return true;
 }
 
-/* May it be let in without asking? Of who comes by TLS control needs no more than that its handshake is over; over
+/* May it be let in without asking? Of a client over TLS control needs no more than that its handshake is over; over
  * WebSocket a cookie of the request may count, which control has read. */
 static bool may_be_known(const plane_t *plane, const peer_t *peer) {
     bool secured = peer->web == NULL && peer->tls != NULL && peer->secure_until_ns == 0;
     return plane->admit_known != NULL && (peer->greeted || secured);
 }
 
-/* Admits who has logged in by a user that control has judged before. Who has no identifier gets one from control. */
+/* Admits a client by a user that control has judged before. One without an identifier gets one from control. */
 static bool is_known(plane_t *plane, peer_t *peer, const mqtt_login_t *login, bytes_t whole) {
     uint8_t user[KNOWN_USER_MAX];
     uint32_t size;
@@ -269,9 +269,9 @@ status_t mqtt_admitted(plane_t *plane, peer_t *peer, const conn_verdict_t *verdi
 
 /* ---- the session of a client that logs in ------------------------------------------------------------------------ */
 
-/* No session is kept for it: whoever says so in CONNACK is told, and who cannot be told is not let in. Nor is who may
- * have one that could not be read: its client would drop its own part of it. Who begins without one and wants none is
- * let in: it ends that one when it begins again. */
+/* No session is kept for it: a client that CONNACK can tell so is told, one that cannot be told is not let in. Nor is
+ * one whose session could not be read: its client would drop its own part of it. A client that begins without one and
+ * wants none is let in: it ends that one when it begins again. */
 static bool do_without(plane_t *plane, peer_t *peer) {
     session_t *session = peer->session;
     if (peer->carried) { /* its own server asks who has its session now */

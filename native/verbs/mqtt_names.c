@@ -37,7 +37,7 @@
 #define PATIENCE_NS (2 * NS_PER_SECOND) /* for the server with the sessions; elections are shorter */
 #define NOBODY_NS (60 * NS_PER_SECOND)  /* where it has not answered it is not waited for again */
 
-/* Who waits for CLEARED. */
+/* A client that waits for CLEARED. */
 typedef struct clearing {
     struct clearing *next;
     uint64_t peer;

@@ -72,7 +72,7 @@ void mqtt_say_answers(plane_t *plane, peer_t *peer) {
 
 /* ---- what it publishes ------------------------------------------------------------------------------------------- */
 
-/* A message on its way: where it goes, and who is told that it has been kept. */
+/* A message on its way: where it goes, and where it is said that it has been kept. */
 typedef struct sending {
     peer_t *peer; /* NULL: it has gone */
     account_t *account;
@@ -182,7 +182,7 @@ static mqtt_reason_t send_message(plane_t *plane, mqtt_desk_t *desk, sending_t *
         return MQTT_REASON_QUOTA;
     }
     mqtt_where_t where = message->qos == 0 ? WHERE_HERE : mqtt_far_sessions(plane, keeper, sending->account);
-    if (where == WHERE_AWAY && id != 0) { /* a will goes to who is here all the same */
+    if (where == WHERE_AWAY && id != 0) { /* a will goes to local subscribers all the same */
         return MQTT_REASON_QUOTA;
     }
     if (message->qos != 0 && id != 0 && !placed_keep(plane, sending->account, sending->subject, &placed)) {
@@ -410,8 +410,8 @@ bool mqtt_publish(plane_t *plane, peer_t *peer, const mqtt_packet_t *packet) {
     return true;
 }
 
-/* The release of an identifier is on disk before the client may use it anew. Whoever is back in its session may not
- * have heard of that, and says it again, which is no fault then (5: 3.7.2.1); clients take 0x92 for one. */
+/* The release of an identifier is on disk before the client may use it anew. A client that is back in its session may
+ * not have heard of that, and says it again, which is no fault then (5: 3.7.2.1); clients take 0x92 for one. */
 void mqtt_release(plane_t *plane, peer_t *peer, const mqtt_packet_t *packet) {
     session_t *session = peer->session;
     kept_t *kept = session->kept;

@@ -383,7 +383,7 @@ void mqtt_retain_turn(plane_t *plane) {
     session_t *ready = desk->ready;
     plane->reads_go = false;
     desk->ready = NULL;
-    while (ready != NULL) { /* who has to wait again is not ready before it is written to */
+    while (ready != NULL) { /* one that has to wait again is not ready before it is written to */
         session_t *session = ready;
         ready = session->next_ready;
         session->reads_ready = session->reads_pause = false;

@@ -4,10 +4,10 @@
  *     the first session        --> $JS.API.STREAM.CREATE --> it is opened, empty
  *     a start                  --> it is opened --> its records are read, some in each step --> sessions wait in it
  *     PUBLISH, QoS 1 or 2      --> does a session want that subject? --> $MQTT.msgs.<subject>, once for all of them
- *     it is removed            --> its sessions are no more, and whoever has one is closed
+ *     it is removed            --> its sessions are no more, and their connections are closed
  *
  *     several servers keep it, and this one leads   --> as a start: its records are read
- *                              and leads no more    --> its sessions are the next one's, where whoever has one is sent
+ *                              and leads no more    --> its sessions are the next one's, where their clients are sent
  *
  * Nobody publishes there who did not wait until the records are read, so no message passes a session by.
  *

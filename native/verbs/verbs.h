@@ -15,7 +15,7 @@ extern const protocol_t protocol_mqtt;    /* mqtt.c */
 /* mqtt.c: what JetStream answers to clients of MQTT, for plane->mqtt_told; and the end of what all of them share. */
 void mqtt_told(plane_t *plane, const sink_t *sink, const publication_t *publication);
 void mqtt_close(plane_t *plane);
-/* mqtt_far.c: does somebody at that server wait until streams here have that message? tell: who. */
+/* mqtt_far.c: does a publisher at that server wait until streams here have that message? tell: it. */
 bool mqtt_far_noted(peer_t *peer, const op_t *op, struct tell *tell);
 /* A route's message for an account's streams for MQTT, their answer, or what is said before a message; false: none. */
 bool mqtt_far_take_in(plane_t *plane, peer_t *peer, account_t *account, const op_t *op);

@@ -205,7 +205,7 @@ def test_a_sentence_that_has_to_be_read_twice_is_found(text: str, said: list[str
 
 
 @pytest.mark.parametrize(
-    "first", ["What a stream holds.", "Of a stream.", "Who asks.", "None: it is gone.", "It is over."]
+    "first", ["What a stream holds.", "Of a stream.", "Which stream.", "None: it is gone.", "It is over."]
 )
 def test_a_description_that_begins_with_no_noun_is_found(first: str) -> None:
     """In what leafd's own functions say of themselves; a word that only begins like one is let be."""
@@ -214,6 +214,23 @@ def test_a_description_that_begins_with_no_noun_is_found(first: str) -> None:
     assert 1 == len(complaints(tidy.plain_sentences, "agent/leafd/some.py", bad))
     assert [] == complaints(tidy.plain_sentences, "agent/leafd/some.py", bad.replace(first, "Offers of a stream."))
     assert [] == complaints(tidy.plain_sentences, "tests/some.py", bad)
+
+
+@pytest.mark.parametrize(
+    ("comment", "count"),
+    [
+        ("Whoever asks is told.", 1),
+        ("The rights of who asks.", 1),
+        ("It is done. Who asks later is told.", 1),
+        ("Who asks: a.c.", 0),
+        ("A client who asks is told. Not here: who asks.", 0),
+    ],
+)
+def test_a_comment_that_names_nobody_is_found(comment: str, count: int) -> None:
+    """In comments and descriptions of the product "who" does not stand for a client, a server or a caller."""
+    assert count == len(complaints(tidy.plain_sentences, "native/base/a.c", f"/* {comment} */\n"))
+    assert count == len(complaints(tidy.plain_sentences, "agent/leafd/some.py", f"# {comment}\n"))
+    assert [] == complaints(tidy.plain_sentences, "tests/some.py", f"# {comment}\n")
 
 
 @pytest.mark.parametrize("where", ["", "class Box:\n    ", "def box() -> None:\n    "])

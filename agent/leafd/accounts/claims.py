@@ -126,7 +126,8 @@ class ClaimedAccounts:
             self._importers.setdefault(imported.account, set()).add(claims.sub)
 
     def _compile(self, names: Iterable[str]) -> Iterator[Account]:
-        """Compiles these and whoever imports of them. What came first has the first say where imports make a circle."""
+        """Compiles these and those that import of them. What came first has the first say where imports make a
+        circle."""
         wanted = dict.fromkeys(names)
         for name in list(wanted):
             wanted.update(dict.fromkeys(sorted(self._importers.get(name, ()))))

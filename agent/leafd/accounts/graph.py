@@ -37,7 +37,7 @@ class CompiledImport:
     traced: bool = False
     """Traces of messages go on at the other side."""
     shared: bool = False
-    """The service is told everything of who asks."""
+    """The service is told everything of the requestor."""
     placed: bool = False
     """The service is told the requester's server."""
     sampling: int = 0
@@ -187,7 +187,7 @@ def _tracing(configured: MessageTracing | None) -> Tracing:
 
 
 def tells(imports: Iterable[CompiledImport]) -> bool:
-    """Whether one of them tells more of who asks than its account."""
+    """Whether one of them tells more of the requestor than its account."""
     return any(one.shared or one.placed for one in imports)
 
 

@@ -2,7 +2,7 @@
 
     a login --author_of()--> '["user","STANDARD","alice"]', in the stored schedule --may_today()--> Rights, or None
 
-What a JWT with permissions of its own may do does not change: whoever stored the schedule was judged by it then, so
+What a JWT with permissions of its own may do does not change: the schedule's author was judged by it then, so
 today only counts whether it still stands: not revoked, and its signing key the account's. That its time is over takes
 nothing away that was stored in time. A callout's service is not asked again. Not here: hubs that the
 configuration names (daemon/authors.py), what the lists mean (native/route/permissions.c).

@@ -6,8 +6,8 @@ configuration names, or, in operator mode, in each account whose JWT says so.
 
 The request names a new user key, and the answer has to be for it, for this server and in time, so that none can be
 used a second time. Users of `auth_users` (the service itself) are never asked about. The texts of errors are the
-reference's; they are for the log, not for whoever tries to log in. Pure: sending, waiting and the number of questions
-at a time are logins/callouts.py's business.
+reference's; they are for the log, not for the client that tries to log in. Pure: sending, waiting and the number of
+questions at a time are logins/callouts.py's business.
 """
 
 from __future__ import annotations
@@ -141,8 +141,8 @@ def account_callout(trust: Trust, name: str) -> Callout | None:
 
 
 def presented(connect: Mapping[str, Any], policy: Policy) -> dict[str, Any]:
-    """The CONNECT as the service sees it: who brings nothing brings what no_auth_user has. A JWT means nothing where
-    the configuration has the users, and is not passed on."""
+    """The CONNECT as the service sees it: a client that brings nothing brings what no_auth_user has. A JWT means
+    nothing where the configuration has the users, and is not passed on."""
     found = dict(connect)
     if policy.trust is not None:
         found["jwt"] = _text(connect, "jwt") or policy.trust.sentinel
@@ -228,7 +228,7 @@ def _client(login: Login) -> dict[str, Any]:
 def _handshake(tls: Handshake) -> dict[str, Any]:
     found: dict[str, Any] = {"version": "1.3" if tls.version >= _TLS_1_3 else "1.2", "cipher": tls.cipher}
     if tls.certificate:
-        from leafd.certificates import pem, split  # here: who has no TLS needs none of it
+        from leafd.certificates import pem, split  # here: without TLS none of it is needed
 
         chain = [pem(der) for der in split(tls.certificate + tls.chain)]
         found |= {"certs": chain} if tls.resumed else {"verified_chains": [chain]}
@@ -264,7 +264,7 @@ def answered(callout: Callout, keys: ServerKeys, asked: Question, payload: bytes
     body = response.nats
     if body.error:
         raise CalloutError(f"Auth callout service returned an error: {body.error}")
-    # Who could seal it for this server is the service.
+    # Only the service could seal it for this server.
     if not sealed:
         _check_signer(callout, response)
     try:
@@ -387,7 +387,7 @@ def _check_subjects(claims: UserClaims) -> None:
 
 
 def let_in(callout: Callout, login: Login, claims: UserClaims, verdict: Verdict) -> Verdict:
-    """The verdict by the user's JWT, as it counts from then on. Who is let into the account of the service may not ask
+    """The verdict by the user's JWT, as it counts from then on. A client in the service's own account may not ask
     it."""
     rights = verdict.rights
     if verdict.account == callout.account:

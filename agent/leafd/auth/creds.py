@@ -16,8 +16,8 @@ _FILE_MAX: Final = 256 << 10
 
 
 def signer_from_credentials(path: str) -> Callable[[str], dict[str, str]]:
-    """Nonce -> jwt and sig of CONNECT, for a .creds file. Raises ConfigError. The file is read again at each login, as
-    whoever renews JWTs writes new ones there; when it cannot be read then, what was read last counts."""
+    """Nonce -> jwt and sig of CONNECT, for a .creds file. Raises ConfigError. The file is read again at each login,
+    since renewed JWTs are written there; when it cannot be read then, what was read last counts."""
     known = [_read_credentials(path)]
 
     def signed(nonce: str) -> dict[str, str]:

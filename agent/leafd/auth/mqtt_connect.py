@@ -74,7 +74,7 @@ def mqtt_connect(packet: bytes) -> MqttConnect:
     clean = bool(packet[head + 7] & _CLEAN)
     credentials = _credentials(packet, head, rest)
     read = MqttConnect(packet[head + 6], _text(packet[begin:end]), clean, keep_alive_s, credentials)
-    _ = read.claimed  # whoever asks later has one that can be read
+    _ = read.claimed  # a later look finds one that can be read
     return read
 
 

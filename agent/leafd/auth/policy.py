@@ -82,7 +82,7 @@ class Policy:
     """A certificate's subject is compared with users' names as text only."""
     callout: Callout | None = None
     trust: Trust | None = None
-    """In operator mode: whoever logs in brings a JWT, and users are none of the configuration's."""
+    """In operator mode: a login brings a JWT, and no users are the configuration's."""
 
     def person(self, name: str) -> Person | None:
         """The user of that name or nkey."""

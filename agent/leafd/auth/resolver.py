@@ -23,7 +23,7 @@ class ResolverError(Exception):
 
 
 class ClaimsError(Exception):
-    """A request about an account's JWT is refused; the text is for whoever sent it. account: which one, if known."""
+    """A request about an account's JWT is refused; the text is for its sender. account: which one, if known."""
 
     def __init__(self, text: str, account: str = "") -> None:
         super().__init__(text)

@@ -46,7 +46,7 @@ ACCOUNT_EXPIRED: Final = "the account's JWT has expired"
 
 
 class Denied(Exception):
-    """The login is refused. The text is for the operator's log, not for whoever tried."""
+    """The login is refused. The text is for the operator's log, not for the client."""
 
 
 class Expired(Denied):

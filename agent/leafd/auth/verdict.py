@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from leafd.certificates import Certificate
 
     Proof: TypeAlias = "UserClaims | Called"
-    """In operator mode: who it is by its JWT, whose signatures were checked. Else: what the callout service said."""
+    """In operator mode: the user of its JWT, whose signatures were checked. Else: what the callout service said."""
 
 AUTHORIZATION_VIOLATION: Final = "Authorization Violation"
 BAD_PROTOCOL: Final = "invalid client protocol"
@@ -195,7 +195,7 @@ def _claimed(connect: Mapping[str, Any], policy: Policy, kind: str, certificate:
             return policy.no_auth_user
         if certificate is None:
             return None
-        from leafd.auth.certificate_map import mapped_user  # here: who maps none needs none of it
+        from leafd.auth.certificate_map import mapped_user  # here: without such a map none of it is needed
 
         return mapped_user(certificate, policy.users, partial(_may, kind), plain_names=policy.plain_names)
     if not _proves_something(connect, policy):

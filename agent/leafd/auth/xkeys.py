@@ -2,7 +2,7 @@
 
     "xkv1" | 24 bytes of nonce | NaCl box
 
-Who can open a box knows that the owner of the other key sealed it. As nkeys.py, this asks for PyNaCl at its first use.
+A box that opens proves that the owner of the other key sealed it. As nkeys.py, this asks for PyNaCl at its first use.
 """
 
 from __future__ import annotations

@@ -63,9 +63,7 @@ def _token(context: click.Context, name: str, expires: str, uses: int, config: P
         f"    leafd init leaf --name {who} --enrol {url} TOKEN --force\n"
     )
     if not is_secure(server, url):
-        note += (
-            "\nThe leaf listener has no TLS: whoever listens on the way learns the token,\nand may be faster with it."
-        )
+        note += "\nThe leaf listener has no TLS: a listener on the way learns the token,\nand may be faster with it."
     print(note, file=sys.stderr)
 
 

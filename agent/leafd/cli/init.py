@@ -309,13 +309,13 @@ def _hub(plan: Plan) -> Made:
 def _secured(plan: Plan) -> tuple[dict[Path, tuple[str, int]], str, str]:
     """Files of the leaf listener's TLS, its lines of the configuration, and what is said of it. Raises LeafdError."""
     if not plan.tls:
-        return {}, "", "No TLS: whoever is on the way between a box and this hub reads and changes all."
+        return {}, "", "No TLS: a stranger on the way between a box and this hub reads and changes all."
     if not authority.is_possible():
         return (
             {},
             "",
             "NO TLS: there is no openssl command here to make certificates with.\n"
-            "Whoever is on the way between a box and this hub reads and changes all.\n"
+            "A stranger on the way between a box and this hub reads and changes all.\n"
             "Install openssl and run this again with --force, or give the leafnodes\n"
             "block certificates that you have: tls { cert_file: FILE, key_file: FILE }",
         )

@@ -103,7 +103,7 @@ class Taken:
     """Lines of the mqtt block, by the setting that they come from."""
     anonymous: bool | None = None
     restricted: bool = False
-    """There is a file of ACLs, so that who is not in it may do nothing."""
+    """There is a file of ACLs, so that users who are not in it may do nothing."""
 
     def blocks(self) -> str:
         """As text of leafd's configuration."""
@@ -132,7 +132,7 @@ class Taken:
 
     def _login(self) -> Iterator[str]:
         if not self.users:
-            return  # whoever comes
+            return  # everybody may log in
         yield "authorization { users: [\n"
         for user in self.users.values():
             yield f"  {{ user: {_text(user.name)}, password: {_text(user.password)}{self._permissions(user)} }}\n"
@@ -322,7 +322,7 @@ class _Reader:
         named = [one for one in every if user == "%" or one.name == (user or ANONYMOUS)]
         for one in named:
             if "%u" in topic and user == "%" and one.name == ANONYMOUS and not one.password:
-                continue  # who has no name is meant by no such line
+                continue  # a client without a name is meant by no such line
             if "%u" in topic and user == "%" and re.search("[+#/]", one.name):
                 self._taken.left.append(f"{where}: {topic}: the name of {one.name} would be more than one level")
                 continue

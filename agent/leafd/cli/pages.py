@@ -92,7 +92,7 @@ def find(url: str | None, configuration: Path | None, authority: Path | None) ->
         configuration = CONFIGURATION
     if configuration is None:
         return Monitor(DEFAULT, authority)
-    from leafd.config.bind import load_monitoring  # here: who names the port needs none of it
+    from leafd.config.bind import load_monitoring  # here: with the port named none of it is needed
 
     told = load_monitoring(configuration)
     found = told.address

@@ -6,8 +6,9 @@ in; as its leader it lets others in and keeps a row of each.
                     v
     the plane makes its part of the group --> look, once a second --> as the leader: members, rows
 
-- A disk that is no member says Hello to all that it is linked with. Who knows of the group tells it the first members,
-  and its leader takes it in: as a learner first, and in the place of another disk of the same server, which is gone.
+- A disk that is no member says Hello to all that it is linked with. A server that knows of the group tells it the first
+  members, and its leader takes it in: as a learner first, and in the place of another disk of the same server, which is
+  gone.
 - Promises are of one disk. Those of another, which this store had before it lost something, are not this one's; those
   that cannot be read may be anything, and the disk takes part in nothing.
 

@@ -114,7 +114,7 @@ class Accepted:
 
 @dataclass(frozen=True, slots=True)
 class Founded:
-    """The group's first members; it is told whoever asks a server that knows."""
+    """The group's first members; a server that knows them tells them when it is asked."""
 
     members: Members
 

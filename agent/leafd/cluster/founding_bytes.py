@@ -52,7 +52,7 @@ NO_MEMBERS: Final[Members] = frozenset()
 
 @dataclass(frozen=True, slots=True)
 class Letter:
-    """A message with who it says it is from, and for whom it is."""
+    """A message, with its sender and its receiver as it says them."""
 
     sender: Disk
     to: Disk

@@ -6,7 +6,7 @@
     part   0 "LRQ1"  4 kind 1  5 last 1  6 zero 2  8 number 8  16 index 4  20 bytes
 
 A letter is small, so a message travels in parts, of which WINDOW are on their way until the other end says that they
-have come. What is lost is lost whole: who asked hears after a while that there is no answer, and asks again or says so.
+have come. What is lost is lost whole: the asker hears after a while that there is no answer, and asks again or says so.
 A server that sends halves without end fills no memory: those of one server are bounded, and the oldest one goes.
 
 Not here: what is asked (daemon/placing.py), who is reached (the plane).

@@ -1,7 +1,7 @@
 """The server that a new stream with one replica is made on: the one that was asked, if it fits, or else the one with
 the most room; and those that keep one with it.
 
-    placement.cluster, or else the cluster of who was asked, then the others
+    placement.cluster, or else that of the server that was asked, then the others
     placement.tags: all of them, and none that is named with "!"          room for max_bytes
     unique_tag: a tag that begins so, and no two that keep a stream together with the same one
     limits.max_ha_assets: no more streams together with others than that
@@ -74,8 +74,8 @@ class Wish:
 
     @property
     def unique(self) -> str:
-        """How the tags begin of which its servers have different ones; "": any. Who names such a tag itself is not
-        held to it, as in nats-server."""
+        """How the tags begin of which its servers have different ones; "": any. A stream that names such a tag itself
+        is not held to it, as in nats-server."""
         begin = self.spread.tag
         return "" if any(tag.removeprefix("!").lower().startswith(begin) for tag in self.tags) else begin
 

@@ -3,10 +3,10 @@
     site    {"news": "site", "run", name, cluster, tags, ...}   to all, when it changes
     away    {"news": "away", "peers": [...]}                    of the leader, which hears its members in any case
 
-A server that stands still keeps its links for a while. Who leads the group notices it within AWAY_S, as it misses the
+A server that stands still keeps its links for a while. The group's leader notices it within AWAY_S, as it misses the
 answers of Raft, and tells the others; nobody else has to ask. While nobody leads, servers tell of themselves each
-second instead, and who has told nothing for AWAY_S is not there. `run` is another one after a start: who started has
-heard nothing, and is told at once.
+second instead, and one that has told nothing for AWAY_S is not there. `run` is another one after a start: a server that
+started has heard nothing, and is told at once.
 
 Pure. Not here: how news travel (letters.py), which server gets a stream (placement.py).
 """
@@ -89,8 +89,8 @@ class Presence:
     def tick(
         self, now_s: float, site: Site, linked: Collection[int], leader: int, members: Iterable[MemberHeard]
     ) -> list[tuple[int, bytes]]:
-        """The passing of time: what is to be said, and to whom. members: of the group; who leads knows when
-        they were heard."""
+        """The passing of time: what is to be said, and to whom. members: of the group; its leader knows when they were
+        heard."""
         if leader != self._leader:
             self._leader, self._since_s, self._away = leader, now_s, frozenset()
         members = tuple(members)

@@ -10,9 +10,9 @@ when one of them is to keep it no more.
     its majority lost --> one that has it keeps it alone, and others join that one
     a server is away --> a majority of as many as wanted begins without it, and it joins when it is back (refill)
 
-Who leaves takes part until those that are to keep it are the group's members, and deletes what it has only then: until
-then its vote may be needed. Nobody who was told to delete it is taken in before he has said that it is done: a disk
-that forgets what it acknowledged must not be counted among those that have it.
+A server that leaves takes part until those that are to keep it are the group's members, and deletes what it has only
+then: until then its vote may be needed. Nobody who was told to delete it is taken in before he has said that it is
+done: a disk that forgets what it acknowledged must not be counted among those that have it.
 
 Pure. Not here: what a group does about it (membership.py), who decides (daemon/placing.py).
 """
@@ -104,8 +104,8 @@ def moved(row: StreamRow, wish: Wish, servers: Servers, *, but: int) -> StreamRo
 
 
 def relocated(row: StreamRow, wish: Wish, servers: Servers, count: int, *, leader: int) -> StreamRow | str:
-    """The row of a stream that asks to be elsewhere, on so many servers: who may keep it stays, others take the places
-    of the rest. In the cluster that it asks for, or in its own one, or in another one where that is possible."""
+    """The row of a stream that asks to be elsewhere, on so many servers: those that may keep it stay, others take the
+    places of the rest. In the cluster that it asks for, or in its own one, or in another one where that is possible."""
     first, *rest = (site for _, site in servers.values())
     if isinstance(why := choose(wish, first, rest), str):
         return why
@@ -254,7 +254,7 @@ def timed(row: StreamRow, now_ns: int) -> StreamRow:
 
 def called_off(row: StreamRow) -> StreamRow:
     """The row of a stream that is on its way: those that kept it before keep it, and it asks for what it asked for
-    then. Who has been told to delete it since is not among them, and is filled in later."""
+    then. One that has been told to delete it since is not among them, and is filled in later."""
     origin = row.origin
     assert origin is not None
     gone = {peer for peer, created in row.gone if created == row.created}

@@ -53,7 +53,8 @@ class Stored:
     def tell(
         self, account: str, streams: Iterable[Kept], linked: Collection[int], now_s: float
     ) -> list[tuple[int, bytes]]:
-        """Returns the news of an account, and who is to hear them. Who was told nothing hears of streams alone."""
+        """Returns the news of an account, and the servers that are to hear them. One that was told nothing hears of
+        streams alone."""
         streams = tuple(streams)
         for gone in self._said.keys() - set(linked):
             del self._said[gone]

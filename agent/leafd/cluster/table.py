@@ -17,11 +17,11 @@ A row that this version cannot read is of a stream that may well be there: nobod
 put in its place.
 
 `members` are those that are to keep the stream, with the disks that they had when that was last seen to be so;
-`founders` are those that it began with, where they are others. Who is no founder waits until the group's leader lets
-it in. Those in `leaving` are to keep it no more, and take part until the others are the group's only members. Those in
-`excluded` were evacuated while nobody could take their place: they are not taken in again while replicas are missing.
-`origin` says who kept it before the change of its servers that is under way, and what it asked for then; `since`, when
-that change, or another one of its servers, began (Unix ns).
+`founders` are those that it began with, where they are others. A server that is no founder waits until the group's
+leader lets it in. Those in `leaving` are to keep it no more, and take part until the others are the group's only
+members. Those in `excluded` were evacuated while nobody could take their place: they are not taken in again while
+replicas are missing. `origin` says who kept it before the change of its servers that is under way, and what it asked
+for then; `since`, when that change, or another one of its servers, began (Unix ns).
 
 Pure. Not here: who writes rows (daemon/placing.py), what a configuration means (jetstream/).
 """

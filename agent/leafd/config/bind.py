@@ -82,7 +82,7 @@ class Monitoring:
 
 def load_monitoring(path: Path) -> Monitoring:
     """Only that of a configuration file. The rest is not looked at, nor variables that are known to the service alone:
-    whoever asks a daemon need not know its secrets. Raises ConfigError."""
+    a program that asks a daemon need not know its secrets. Raises ConfigError."""
     document = parse_file(path, _Unread())
     known = ServerConfig.spellings
     document.root = {key: node for key, node in document.root.items() if known.get(key.lower()) in _MONITORING}

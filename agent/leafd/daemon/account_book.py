@@ -89,7 +89,7 @@ class AccountBook:
         self._missing: OrderedDict[str, float] = OrderedDict()
         self._ends: list[tuple[int, str]] = []
         self.ask_others: Callable[[str], Awaitable[str]] | None = None
-        """Asks other servers of the system account for an account's JWT; set by who speaks there."""
+        """Asks other servers of the system account for an account's JWT; set by the service that speaks there."""
         self.resolver_changed: Callable[[], None] | None = None
 
     @property
@@ -194,7 +194,7 @@ class AccountBook:
             return name in self.accounts.trusted
         known = self.accounts.trusted.get(name)
         if known is not None and known.token and not known.expired(time.time()):
-            # It came to be known after whoever asks was judged by what was known before.
+            # It came to be known after the asker was judged by what was known before.
             async with self._current.changing:
                 return True
         if self._is_missing(name):
@@ -232,7 +232,7 @@ class AccountBook:
         return True
 
     async def _resolve(self, name: str) -> None:
-        """Has the resolver asked for an account. Whoever comes first asks for all that are waited for by then: many
+        """Has the resolver asked for an account. The first one asks for all that are waited for by then: many
         logins after a start cost one change of threads together, not several each."""
         done = self._batch.setdefault(name, trio.Event())
         if self._resolving:

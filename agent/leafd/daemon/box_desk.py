@@ -42,7 +42,7 @@ COLLECT_PART: Final = 2
 
 
 class BoxDesk:
-    """One server's. collect: has streams follow who is enrolled; for who holds `changing`."""
+    """One server's. collect: has streams follow the enrolled boxes; its caller holds `changing`."""
 
     def __init__(
         self,

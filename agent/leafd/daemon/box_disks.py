@@ -2,7 +2,7 @@
 
     of(links) --> $JS.NAME.API.INFO to each linked box, with a reply subject of its own --> bytes stored, and the limit
 
-Each box of either kind answers that to whoever may use its JetStream API. The question crosses every link, some of
+Each box of either kind answers that to clients that may use its JetStream API. The question crosses every link, some of
 which cost money: it is asked when somebody wants to know, and of each box once a minute at most. A box that does not
 answer is not known. Not here: who is linked (boxes.py), how it is shown (monitor/boxes.py).
 """

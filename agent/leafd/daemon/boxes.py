@@ -182,7 +182,8 @@ class Boxes:
     # ---- a login
 
     def box_of(self, nkey: str) -> Box | None:
-        """Whose key that is. Who only says to have it is nobody: a JWT may be of another key than `nkey` names."""
+        """The box of that key. A claim to have it makes nobody that box: a JWT may be of another key than `nkey`
+        names."""
         return self.register.by_key.get(nkey)
 
     def takes_time(self, connect: Mapping[str, Any]) -> bool:

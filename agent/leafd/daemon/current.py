@@ -1,7 +1,7 @@
 """The configuration of today, the tables compiled from it, and the plane's limits. A reload puts others in their place,
 and so does an account's new JWT.
 
-    changing    held by whoever changes accounts        adopt() --> followed(): whatever depends on it follows
+    changing    held while accounts change        adopt() --> followed(): whatever depends on it follows
 
 Not here: how a configuration is compiled (compiled.py), in which order it takes effect (takeover.py).
 """

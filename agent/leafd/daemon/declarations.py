@@ -3,8 +3,8 @@ reload takes over anything, brought about at the start before anybody may connec
 
 At a start nothing of this keeps the daemon from serving: what would lose data, or is refused for another reason, stays
 as it is and is logged. In a group of servers, whose leader decides on streams, it waits for one, and clients may come
-before; who leads goes first, since all of them may declare the same. A reload is refused as a whole when what is new in
-the file is. `leafd -t` and `leafd check` rehearse it. Not here: all else (leafd/declared, which is loaded for
+before; the leader goes first, since all of them may declare the same. A reload is refused as a whole when what is new
+in the file is. `leafd -t` and `leafd check` rehearse it. Not here: all else (leafd/declared, which is loaded for
 configurations that declare something).
 """
 
@@ -99,7 +99,8 @@ class Declarations:
             await self.bring_about(self._declared, starting=True)
 
     async def collect(self) -> None:
-        """Other boxes are enrolled than before: the streams that collect from them follow. For who holds `changing`."""
+        """Other boxes are enrolled than before: the streams that collect from them follow. Its caller holds
+        `changing`."""
         if self._declared is None or self._register is None:
             return
         from leafd.declared.boxes import expanded

@@ -41,7 +41,7 @@ class Dispatch:
         leafs: Leafs,
         leaf_logins: LeafLogins,
     ) -> None:
-        """rows: who takes the events that are of no connection, by their type."""
+        """rows: what takes the events that are of no connection, by their type."""
         self._rows: dict[type[t.Event], Take] = {**rows, **dict.fromkeys(OfConnection.__args__, self._connection)}
         self._together, self._webs, self._arrivals = together, webs, arrivals
         self._clients, self._leafs, self._leaf_logins = clients, leafs, leaf_logins

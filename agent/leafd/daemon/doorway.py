@@ -49,7 +49,7 @@ class Doorway:
     def stuck(self, link: Link) -> None:
         """A link stands at its first full packet: it may be more than the way carries."""
         self._log.warning(
-            f"{link.log_name} - No full packet comes through: whoever connects now is told to send small ones"
+            f"{link.log_name} - No full packet comes through: new connections are told to send small ones"
         )
         self._stuck.add(_host(link))
         self._until_s = trio.current_time() + SMALL_S

@@ -3,7 +3,7 @@ disk is full or cannot be written to.
 
     the group of all servers, each stream of several  -->  the member that lacks least leads  -->  this server may end
 
-Whoever nobody can take a lead from keeps it: the others elect one when this server is gone. Only a configuration with
+A lead that nobody can take over stays: the others elect one when this server is gone. Only a configuration with
 `meta_size` imports this. Not here: a lead that is handed over by an order (orders.py, replicas.py).
 """
 

@@ -1,5 +1,5 @@
 """A server that has just come is asked nothing before it has told of itself: until then its answer may find no way
-back, and whoever asks would wait for it as long as that server is there.
+back, and the asker would wait for it as long as that server is there.
 
 Not here: what servers tell (cluster/presence.py), questions and answers (cluster/letters.py).
 """

@@ -68,7 +68,7 @@ class Listeners:
             listen_mqtt(self._plane, self._current.config, self._log, self._sockets.mqtt)
 
     def again(self) -> None:
-        """After a reload: who comes from now on gets TLS, or not, as the configuration of today says."""
+        """After a reload: new connections get TLS, or not, as the configuration of today says."""
         config, plane = self._current.config, self._plane
         if self._sockets.leaf is not None:
             plane.listen(LEAF_LISTENER, 0, t.ConnKind.LEAF, secure=self._hold_leafs())

@@ -119,7 +119,7 @@ class Members:
     async def arrived(self, stream: Stream | None) -> list[list[int]]:
         """The members of a group that this server leads, if a change of them is under way in the table and they are
         those that it wants; else none. The table is told of that when the group is tended, which may be seconds later.
-        Who asks for the next change tells it as well: else calling that one off would take both back."""
+        The next change's asker tells it as well: else calling that one off would take both back."""
         row = self._table().get(stream.account.name, stream.name) if stream is not None else None
         if stream is None or stream.group is None or row is None or row.origin is None:
             return []
@@ -128,7 +128,7 @@ class Members:
         return [list(one) for one in sorted((await self._replicas.come_to(stream, self._wanted(stream))).items())]
 
     async def leads(self, account: str, name: str) -> dict[str, Any]:
-        """This server's answer to who leads a stream; if it does, with what the group has come to."""
+        """This server's answer to the question for a stream's leader; if it leads, with what the group has come to."""
         leader = await self._replicas.leader_here(account, name)
         there = await self.arrived(self._replicas.stream(account, name)) if leader == self._meta.peer else []
         return {"peer": leader, "arrived": there}

@@ -345,8 +345,8 @@ class MetaGroup:
 
     @property
     def decider(self) -> int:
-        """The server to ask for decisions; 0: there is none. Who led a moment ago most likely still does, and is asked:
-        over a far link one lost packet has its beats late, and the answer would have come."""
+        """The server to ask for decisions; 0: there is none. The server that led a moment ago most likely still does,
+        and is asked: over a far link one lost packet has its beats late, and the answer would have come."""
         led, at_s = self._led
         if self.leader or led == self.peer or trio.current_time() - at_s >= AWAY_S:
             return self.leader

@@ -1,6 +1,6 @@
 """Operator mode at the start and at a reload: the configuration's operator, resolver and preloaded JWTs, compiled.
 
-    compile_operator(config, ...) --> Operated: whose signatures count, which accounts are known, who may log in
+    compile_operator(config, ...) --> Operated: whose signatures count, which accounts are known, which users may log in
 
 Runs before anybody may connect, or on a thread of its own: files are read and signatures checked here.
 Not here: accounts that come and go while the server runs (account_book.py), who is let in (auth/trust.py).

@@ -39,7 +39,7 @@ STEPPED_S: Final = 2.0
 """As long as a lead that was given away may stay here: the other one may be away, and then it does."""
 LOOKED_S: Final = 0.02
 HANDED_ON_S: Final = 3.0
-"""As long as who takes itself out keeps whoever asked for it waiting. Rows that are left by then stay as they are."""
+"""So long a client waits that asks a server to take itself out. Rows that are left by then stay as they are."""
 
 
 class Orders:
@@ -98,7 +98,7 @@ class Orders:
         if not fitting:
             raise errors.NO_SUITABLE_PEERS_FOR.error(why="no replacement peer connected")
         await self._plane.meta_transfer(min(fitting, key=lambda one: one.lag).peer)
-        with trio.move_on_after(STEPPED_S):  # who is told that it is done asks at once who leads, and hears of one
+        with trio.move_on_after(STEPPED_S):  # a client that is told so asks at once for the leader, and hears of one
             while self._meta.leader in (0, self._meta.peer):
                 await trio.sleep(LOOKED_S)
                 await self._meta.look()

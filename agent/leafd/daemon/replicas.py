@@ -137,7 +137,7 @@ class Replicas:
                     if await tell(stream, {one.peer: one.disk for one in members}):
                         self._settled[stream.id] = state
                 elif change is None and self._meta.peer not in servers and servers.keys() <= voters:
-                    await self._plane.stream_group_transfer(stream.id, next(iter(servers)))  # who takes this one out
+                    await self._plane.stream_group_transfer(stream.id, next(iter(servers)))  # which takes this one out
         return more
 
     async def come_to(self, stream: Stream, servers: Mapping[int, int]) -> dict[int, int]:

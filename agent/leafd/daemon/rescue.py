@@ -5,7 +5,7 @@
         a group of another name, of this disk alone, with these rows; a row has the old group's name
     its leader tells each server that is linked --> one of the old group leaves that, and is let in as a new one is
 
-Whoever is lost may have agreed on more, with others that are lost, too: that is what a rescue loses. Two groups are
+The lost servers may have agreed on more, with others that are lost, too: that is what a rescue loses. Two groups are
 there until those who come back have heard of the new one. So one server alone may be rescued, and the others are not to
 be started where they do not reach it.
 

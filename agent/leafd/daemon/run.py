@@ -125,8 +125,8 @@ def _handle(number: int, server: Server, reloads: Reloads, notifier: Notifier, n
 
 
 def load_late_modules(server: Server) -> None:
-    """Imports, before anybody can connect, what this configuration will need only later: an import opens files, and
-    whoever fills the process's descriptors must not decide whether it succeeds."""
+    """Imports, before anybody can connect, what this configuration will need only later: an import opens files, and a
+    client that fills the process's descriptors must not decide whether it succeeds."""
     wanted = ["leafd.monitor.services"]
     if server.current.config.syslog_url():
         wanted.append("encodings.idna")  # to look its name up
@@ -235,7 +235,7 @@ def _files(server: Server) -> Iterator[None]:
         )
     for path, text in wanted:
         try:
-            # Renamed into place: whoever waits for the file never reads half of it.
+            # Renamed into place: a program that waits for the file never reads half of it.
             temporary = path.with_name(f".{path.name}.{os.getpid()}")
             temporary.write_text(text)
             temporary.rename(path)

@@ -1,5 +1,5 @@
-"""Mirrors and sources that get nothing and will not by themselves, for who asks whether this server is well. One whose
-origin is only away is none of them: boxes may be away for weeks.
+"""Mirrors and sources that get nothing and will not by themselves, for what answers whether this server is well. One
+whose origin is only away is not told: boxes may be away for weeks.
 
 Not here: how far each copy is (links/lag.py), where each is shown with its reason (jetstream/endpoints/infos.py).
 """

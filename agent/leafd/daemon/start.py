@@ -1,7 +1,7 @@
 """The first part of a start: the log, the limit of descriptors, the listeners; and how the daemon ended, as exit code.
 
-Little is imported for this, so the ports are open after the first third of a start. Whoever connects during the rest
-of it waits in the listeners' backlog for INFO and is not refused. Only the clients' port of a member of a cluster
+Little is imported for this, so the ports are open after the first third of a start. A client that connects during the
+rest of it waits in the listeners' backlog for INFO and is not refused. Only the clients' port of a member of a cluster
 opens last (listening.py). Not here: the daemon itself (run.py).
 """
 

@@ -1,5 +1,5 @@
-"""The line of `systemctl status`: what the box is linked to, how far its copies are behind, who is connected, how much
-room there is.
+"""The line of `systemctl status`: what the box is linked to, how far its copies are behind, how many are connected, how
+much room there is.
 
     linked to hub, 0 behind, 61 GB free         2 leafs, 12 clients, 61 GB free
 

@@ -51,8 +51,8 @@ class Sharing(NamedTuple):
     """How the servers of a stream are to be found. leader: of its group, 0: it is new. but: without that one. fills: or
     as many as there are, and not more. before: the row as it was, which may have asked for other servers. fewer:
     where nobody can take the place of `but` fewer servers keep it. excludes: that one is not taken in again for now.
-    tags: who takes its place has these, too, and another cluster takes the whole stream where nobody else can; None:
-    that was not asked for."""
+    tags: a server that takes its place has these, too, and another cluster takes the whole stream where nobody else
+    can; None: that was not asked for."""
 
     leader: int = 0
     but: int = 0
@@ -83,7 +83,7 @@ class Sharing(NamedTuple):
         if leader and (count == there or moving) and not but and not moves:
             return row
         if before is not None and (moves or count != max(before.num_replicas, 1)):
-            row = replace(row, excluded=())  # who asks for other servers may get any
+            row = replace(row, excluded=())  # a change that asks for other servers may get any
         elif before is not None and there < count and not but:
             return refill(row, _wish(config, "", spread), servers, count, leader=leader)
         if not leader and count == 1:

@@ -5,7 +5,8 @@
 
 Removals come first, then streams (one may wait for another to give up a subject), then consumers. What cannot be done
 stays as it is and is logged; it never ends a start. Several servers may declare the same, and the first one makes it:
-what a stream is like is asked of whoever has it, since news of another server's change may still be on their way.
+what a stream is like is asked of the server that has it, since news of another server's change may still be on their
+way.
 Not here: deciding (plan.py).
 """
 
@@ -94,8 +95,8 @@ class Bringer:
     async def _asked_stream(
         self, account: JetStreamAccount, stream: str, known: StreamConfig | None, consumers: list[str]
     ) -> PresentStream | None:
-        """One of the servers' streams, as whoever has it tells; None: there is none. known: as the table has it here,
-        for where nobody tells."""
+        """One of the servers' streams, as the server with it tells; None: there is none. known: as the table has it
+        here, for where nobody tells."""
         info = await self._asked(account, f"STREAM.INFO.{stream}")
         found: dict[str, ConsumerConfig] = {}
         for name in consumers if "error" not in info else ():

@@ -1,4 +1,5 @@
-"""The findings of an examination: one row for each check, with the changes that would help, and who can make them."""
+"""The findings of an examination: one row for each check, with the changes that would help, and the side that can make
+them."""
 
 from __future__ import annotations
 

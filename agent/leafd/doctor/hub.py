@@ -82,7 +82,7 @@ async def reach(
     step_s: float | None = None,
 ) -> Hub | None:
     """Goes as far as it gets; None: not to a login. introduction: what CONNECT says besides, in place of a name that
-    nobody else has. step_s: how long each step may take, for whoever has to get there over a bad line."""
+    nobody else has. step_s: how long each step may take, for a box that has to get there over a bad line."""
     host, port, user, password = split_url(url)
     place = place_of(url) + ("" if remote.account == GLOBAL else f" ({remote.account})")
     attempt = _Attempt(remote, host, port, place, report, web=urlsplit(url).path if hub_web.is_web(url) else None)
@@ -454,7 +454,7 @@ def context_of(tls: Tls | None, *, check: bool = True) -> ssl.SSLContext:
 async def _certificate_shown(
     host: str, port: int, name: str, remote: LeafRemote, *, at_once: bool
 ) -> Certificate | None:
-    """Whatever certificate is shown there; nothing is sent to whoever shows it. at_once: before anything is said."""
+    """Whatever certificate is shown there; nothing is sent to its owner. at_once: before anything is said."""
     try:
         async with _glance(host, port, proxy_of(remote)) as line:
             if not at_once:

@@ -158,7 +158,7 @@ def info_of(rest: str) -> dict[str, Any]:
 
 
 class Session:
-    """A connection that is logged in. run() has to run beside whoever uses it."""
+    """A connection that is logged in. run() has to run beside the task that uses it."""
 
     def __init__(self, line: Line, *, leaf: bool) -> None:
         self._line = line

@@ -12,10 +12,10 @@
 
 The login is the enrolment. So it goes wherever a leaf link goes (through NAT, proxies, TLS), there is no other port to
 guard, and each end may lose its power at any moment: the box has its key before it says anything, the hub's record is
-one line of one file, and who comes again with the same key is known, or is judged again with the same token.
+one line of one file, and a box that comes again with the same key is known, or is judged again with the same token.
 
-Who holds what: the box its seed, which never leaves it; the hub public keys and hashes of tokens; whoever is to set up
-a box a token, which is of no use once a box has used it. A replayed CONNECT has the wrong nonce.
+The holders: the box has its seed, which never leaves it; the hub public keys and hashes of tokens; the person who sets
+up a box a token, which is of no use once a box has used it. A replayed CONNECT has the wrong nonce.
 
     token.py    what a token looks like             register.py      who is enrolled, and who may be
     names.py    names of boxes, and patterns        journal.py   the file of it

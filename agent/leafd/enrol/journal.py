@@ -1,4 +1,4 @@
-"""The file of who is enrolled: a line a sync, added at its end, before anybody is told.
+"""The file of the enrolled boxes: a line a sync, added at its end, before anybody is told.
 
     1d0f3c8a [{"token":"R2K4ZQXA","digest":"...","pattern":"box-0001","uses":1,"expires":1790000000}]
     9b01e6d2 [{"box":"box-0001","nkey":"U...","token":"R2K4ZQXA","at":1789990000}]
@@ -162,7 +162,7 @@ class Journal:
         self._descriptor = self._lock = -1
 
     async def keep(self, record: Record) -> None:
-        """Returns when the record is on the disk, and holds. Whoever comes first writes for all who come meanwhile.
+        """Returns when the record is on the disk, and holds. The first one writes for all that come meanwhile.
         Raises NotWritten."""
         mine = _Waiting(record)
         self._waiting.append(mine)

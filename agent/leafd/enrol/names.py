@@ -51,7 +51,7 @@ def matches(pattern: str, name: str) -> bool:
 @lru_cache(maxsize=256)
 def _pieces(pattern: str) -> tuple[str, tuple[str, ...], str]:
     """The parts that a name must begin with, contain in order, and end with. A regular expression of many stars would
-    try all the places of each: 10 times as long with each star, and patterns come from whoever reaches the monitoring
+    try all the places of each: 10 times as long with each star, and patterns come from all that reach the monitoring
     port."""
     first, *between, last = pattern.split("*")
     return first, tuple(filter(None, between)), last

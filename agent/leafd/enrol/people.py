@@ -48,7 +48,7 @@ class Keys(Mapping[str, Person]):
         return sum(1 for _ in self)
 
     def __bool__(self) -> bool:
-        return True  # who has none yet may have one in a moment
+        return True  # a box that has none yet may have one in a moment
 
     def __contains__(self, nkey: object) -> bool:
         return nkey in self._configured or nkey in self._register.by_key

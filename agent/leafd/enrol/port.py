@@ -1,10 +1,10 @@
-"""The socket that `leafd enrol` speaks to: a file in the daemon's directory, for whoever may use that directory.
+"""The socket that `leafd enrol` speaks to: a file in the daemon's directory, for users that may use that directory.
 
     {"do":"token","pattern":"box-0001","uses":1,"lasts_s":86400}\n    -->    {"token":"lfd1-...","id":...}\n
                                                                       or    {"error":"..."}\n
 
-One line each way, then the end. Who may open the file may enrol and retire: root, and the daemon's own user. The
-monitoring port would not do, since everybody on the machine reaches that. Not here: what a command does
+One line each way, then the end. A user that may open the file may enrol and retire: root, and the daemon's own user.
+The monitoring port would not do, since everybody on the machine reaches that. Not here: what a command does
 (daemon/boxes.py), its words (cli/enrol.py).
 """
 
@@ -88,7 +88,7 @@ async def _one(stream: trio.SocketStream, do: Do, guard: Guard, seats: trio.Sema
                 answer = await _answered(await _line(stream), do, guard)
                 await stream.send_all(json.dumps(answer).encode() + b"\n")
     except (trio.BrokenResourceError, trio.ClosedResourceError):
-        pass  # whoever asked has gone
+        pass  # the asker has gone
     finally:
         seats.release()
 

@@ -90,8 +90,8 @@ class Register:
     # ---- judging
 
     def judge(self, secret: Secret, nkey: str, name: str, domain: str, now_s: float) -> Record | Refused:
-        """Whether a box that has proven its key is enrolled by this token. Whoever gets a record has to give it to
-        apply() when it is written, or to give_up()."""
+        """Whether a box that has proven its key is enrolled by this token. The caller has to give a record to apply()
+        when it is written, or to give_up()."""
         token = self.tokens.get(secret.id)
         if token is None or not secret.is_of(token.digest):
             return NO_TOKEN

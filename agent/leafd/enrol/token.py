@@ -1,4 +1,4 @@
-"""The text of an enrolment token, as whoever sets up a box is given it.
+"""The text of an enrolment token, as the person who sets up a box is given it.
 
     lfd1-R2K4ZQXA-MZXW6YTBOI5GC3TEMVZGS43UEA            word, id, secret: what the hub is told
     lfd1-R2K4ZQXA-MZXW6YTBOI5GC3TEMVZGS43UEA.MIIB...   and the certificate that the hub's TLS is checked with, for

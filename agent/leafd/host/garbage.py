@@ -34,7 +34,7 @@ def begin_start() -> None:
 
 def end_start(give_back: Callable[[], None]) -> None:
     """Collections are as usual, and do not walk what there is: modules, models and stored streams stay. A full one that
-    did would hold the control thread, and whoever waits for it, some 30 ms, and several times that on a small box.
+    did would hold the control thread, and all that wait for it, some 30 ms, and several times that on a small box.
     give_back: gives the system what is free again, of which a start leaves 1 MB."""
     gc.collect(0)
     linecache.clearcache()  # texts of functions that attrs made, 150 KB, which only a traceback through them would show

@@ -66,7 +66,8 @@ _FOR: Final = {
 def bind_all(config: ServerConfig) -> Sockets:
     """Binds every listener, before anything else is touched: a second server on the same ports ends here. A listener
     that systemd has bound already is taken as it is. The clients' one of a member of a cluster does not listen yet:
-    who finds it open takes the server for one that has joined (listen() opens it, and tells of whoever was first)."""
+    a client that finds it open takes the server for one that has joined (listen() opens it, and tells of the program
+    that was first)."""
     every = {
         "client": config.client_address(),
         "leaf": config.leaf_address(),
@@ -111,7 +112,7 @@ def bind(host: str, port: int, what: str, *, listens: bool = True) -> socket.soc
 
 
 def listen(sock: socket.socket) -> None:
-    """Opens the clients' port that bind_all() has only bound. Who listens already goes on as he is."""
+    """Opens the clients' port that bind_all() has only bound. One that listens already goes on as it is."""
     if not sock.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN):
         host, port = address_of(sock)
         try:

@@ -8,7 +8,7 @@
 
     watched()  around a call into C that may take long, in which Python handles no signal
 
-Whoever is impatient sends TERM or INT twice: the second one ends the process where it is, as kill -9 would.
+An impatient operator sends TERM or INT twice: the second one ends the process where it is, as kill -9 would.
 """
 
 from __future__ import annotations

@@ -108,7 +108,7 @@ class Asides:
 
 
 def reason_of(error: Exception) -> str:
-    """The reason, for the operator and for whoever asks for the stream."""
+    """The reason, for the operator and for requests for the stream."""
     text = str(error) if isinstance(error, t.PlaneError) else f"{type(error).__name__}: {error}"
     return printable(text, 200)
 

@@ -222,7 +222,7 @@ class Elsewhere:
             self._placing.config(account.name, name)  # what cannot be read there is not "not there"
 
     async def _begun(self, line: Endpoint, account: JetStreamAccount, tokens: list[str]) -> None:
-        """A server that has begun to lead a stream knows its consumers a moment later: who asks it waits for that."""
+        """A server that has begun to lead a stream knows its consumers a moment later: its askers wait for that."""
         stream = account.streams.get(_stream_in(line, tokens))
         if stream is not None and stream.group is not None and not stream.led:
             await self._placing.begun(stream)
@@ -330,7 +330,7 @@ class Elsewhere:
                 if wanted.group is not None and wanted.group.name != stream.group.name:
                     await self._go_on_alone(stream, wanted.group)
                 await self._placing.join(stream)
-                if stream.led and stream.config != wanted.config:  # who led it before came to no end with the change
+                if stream.led and stream.config != wanted.config:  # the leader before came to no end with the change
                     await streams.agreed(self._context, stream, wanted.config, wanted.author)
             elif stream.created == wanted.created and stream.config != wanted.config:
                 await streams.changed(self._context, stream, wanted.config, wanted.author)
@@ -395,7 +395,7 @@ def _config_in(body: bytes) -> dict[str, Any]:
 
 
 def wanted_of(body: bytes) -> Wanted:
-    """The place that a new stream asks for, as far as it can be read: who makes it refuses what cannot."""
+    """The place that a new stream asks for, as far as it can be read: the server that makes it refuses what cannot."""
     config = _config_in(body)
     try:
         read = decode(StreamConfig, json.dumps(config).encode(), strict=False)

@@ -41,7 +41,7 @@ _CONSUMER_FLAGS: Final = {
 
 
 SCHEDULES: Final = "leafd.schedules"
-"""The key of a stream's metadata by which its owner grants that who may publish a schedule may name any subject of the
+"""The key of a stream's metadata by which its owner grants that a schedule's publisher may name any subject of the
 stream in it, whatever its permissions say of that subject."""
 ANY_SUBJECT: Final = "any"
 

@@ -1,5 +1,5 @@
 """Consumers of streams that several servers keep, as the disk of one has them that does not lead the stream: for
-reports, which name them at every server. Who leads has all of them in the catalogue (leads.py).
+reports, which name them at every server. The leader has all of them in the catalogue (leads.py).
 
 Their positions are those that the leader last had all members write down: it does so when something is acknowledged.
 How many messages are left or in flight is known to the leader alone. Not here: the reports (monitor/).

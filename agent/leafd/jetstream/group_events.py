@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from leafd.jetstream.context import Context
 
 LOST_S: Final = 6.0
-"""A majority has another leader by then, and who stands still counts as away (cluster/presence.py)."""
+"""A majority has another leader by then, and a server that stands still counts as away (cluster/presence.py)."""
 Row = dict[str, Any]
 
 

@@ -1,8 +1,8 @@
 """Consumers of streams that several servers keep: here while this server leads the stream, and known only then.
 
     the plane leads --> Led events: here, each consumer as this disk has it, that was all --> taken up --> stream.led
-    the plane leads no more --> the consumers are forgotten; their records stay, with whoever leads next
-    a mirror or sources --> taken in by who leads alone, from the positions that its disk has
+    the plane leads no more --> the consumers are forgotten; their records stay, with the next leader
+    a mirror or sources --> taken in by the leader alone, from the positions that its disk has
     the log has another definition --> the stream is made like that; its log waits for it
 
 Only a configuration with `meta_size` imports this. Not here: deliveries and the log (native/jetstream/replicated.h).

@@ -115,13 +115,13 @@ class PlainStreams:
                 yield Run(found[begin : begin + size], plain=are_plain)
 
     async def states(self, run: Run) -> list[bytes | None]:
-        """The counters of each stream of a run, as stream_state_t. None: it is gone, or not known yet; who asks looks
+        """The counters of each stream of a run, as stream_state_t. None: it is gone, or not known yet; the caller looks
         at it by itself."""
         return await self._plane.streams_states([one.id for one in run.streams])
 
     async def of(self, account: str, *, consumers: bool = False) -> list[PlainStream]:
         """An account's, in the order of their names, with consumers if those are asked for. One that changes meanwhile,
-        or whose state is not known yet, is left out: who asks looks at it by itself."""
+        or whose state is not known yet, is left out: the caller looks at it by itself."""
         known, pause = self._catalogue.by_name.get(account), Pause()
         streams = self._plain(known.sorted_streams()) if known is not None else []
         found: list[PlainStream] = []

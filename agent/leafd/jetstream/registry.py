@@ -2,7 +2,8 @@
 
     subject --> Endpoint --> level, account, body --> locks --> function --> reply JSON, counters, audit advisory
 
-What is looked at first differs from endpoint to endpoint, and who asks for what is wrong twice notices: Check.
+What is looked at first differs from endpoint to endpoint, and a client that asks for two wrong things sees which:
+Check.
 
 An endpoint is one function under @endpoint(...) in a module named after its noun; importing the module (service.py
 does) makes it known. Subjects that no endpoint has are not answered at all, as the reference leaves them.

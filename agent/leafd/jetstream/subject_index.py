@@ -86,7 +86,7 @@ class SubjectIndex:
             self._lock.release()
 
     async def _renew(self, owner: str, pause: Pause) -> None:
-        """Makes the trie have what is wanted. Whoever is cancelled here leaves the owner to the next question."""
+        """Makes the trie have what is wanted. A cancelled call leaves the owner to the next question."""
         held, wanted = self._held.get(owner, ()), self._wanted.get(owner, ())
         self._held[owner] = held + wanted
         try:

@@ -92,7 +92,7 @@ def is_taken(why: str) -> bool:
 
 
 def refusal_advice(why: str) -> str:
-    """Advice about a hub's refusal, for whoever can mend it."""
+    """Advice about a hub's refusal, for the operator who can mend it."""
     if is_refused(why):
         return (
             f"the hub refuses the login ({quoted(why)}): "

@@ -71,7 +71,7 @@ class Asking:
             self._unanswered, self._taken = 0, None
         self._link = link
         if deliver:
-            # Its first message comes right behind the answer: who asked only then waits for a round trip more.
+            # Its first message comes right behind the answer: a question only then would cost a round trip more.
             self._ahead = self._plane.subscribe(account, deliver, self._came_too_early, link=link)
         flags = t.SubscribeFlag.ALONE if deliver else 0
         self._reply = self._plane.subscribe(account, self.inbox, answered, flags=flags, link=link)
@@ -97,7 +97,7 @@ class Asking:
 
     def _spare(self, consumer: str) -> None:
         slot = self._slot
-        # An answer is not proof of who gave it: only a consumer that was made for this slot is deleted.
+        # An answer is not proof of its sender: only a consumer that was made for this slot is deleted.
         if consumer != self._taken and consumer.startswith(slot.consumer) and not slot.origin.durable:
             self.delete(consumer)
 

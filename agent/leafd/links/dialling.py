@@ -15,7 +15,7 @@ may begin at any time; the longer none has, the longer is the outage likely to l
 between two packets grows about as the root of what has passed. A hub of several servers has four short
 attempts, since the next one may answer. Then none does, and a long attempt goes to two of them at once, or to two
 addresses of one name. Their packets come by turns, half as far apart as those to one again: an hour costs no more.
-Whoever hears that the machine has another address or route dials anew (ways.py), since these packets keep the address
+When the machine has another address or route, ways.py dials anew, since these packets keep the address
 that they began with.
 
 Where the hub's machine has answered to an echo request while there was a link (echo.py), a request of 28 bytes finds a

@@ -10,8 +10,8 @@ without data (28 bytes by IPv4, 48 by IPv6). A packet that opens a connection ha
 
 So a contact is noticed for half of the bytes. The kernel lets a process without privileges ask where
 `net.ipv4.ping_group_range` has its group, as systemd sets it. Where it does not, where a firewall drops what is asked,
-or where the hub's machine did not answer while there was a link, nothing is sent, and the dial alone asks. Whoever
-forges an answer brings about a dial. Not here: how often is asked (dialling.py), who dials (leafs.py).
+or where the hub's machine did not answer while there was a link, nothing is sent, and the dial alone asks. A forged
+answer brings about a dial. Not here: how often is asked (dialling.py), who dials (leafs.py).
 """
 
 from __future__ import annotations

@@ -6,10 +6,10 @@
     CONNECT -> refuse | Resume                           INFO   -> refuse | Send(CONNECT, INFO), Join
     INFO    -> refuse | Join
 
-After Join the C plane exchanges interest and messages: messages go from who dialled to who was dialled, interest the
-other way, so two clusters have a connection in each direction. Later INFO lines come to update(): other addresses of
-the peer's cluster, another cluster. Not here: sockets, dialling, who is told of whom (gateways.py), the
-fields (gateway_info.py).
+After Join the C plane exchanges interest and messages: messages go from the end that dialled to the other one, interest
+the other way, so two clusters have a connection in each direction. Later INFO lines come to update(): other addresses
+of the peer's cluster, another cluster. Not here: sockets, dialling, who is told of whom (gateways.py), the fields
+(gateway_info.py).
 """
 
 from __future__ import annotations

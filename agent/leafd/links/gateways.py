@@ -5,10 +5,10 @@
     listener --Opened--------------------------------------+        --Closed--> dialled again, where this server dialled
 
 This server has one connection that it dialled with each other cluster, to whichever server of it, and lets in as many
-as come. Who comes is dialled back. A cluster of the configuration is dialled for ever; one that was learned of as often
-as connect_retries says. Of the clusters and addresses that others tell of, and of logins at a time, there is a bounded
-number. Not here: the handshake's lines (gateway.py), what other servers of this cluster are told and
-tell (daemon/supercluster.py), interest and messages (native/plane).
+as come. A server that comes is dialled back. A cluster of the configuration is dialled for ever; one that was learned
+of as often as connect_retries says. Of the clusters and addresses that others tell of, and of logins at a time, there
+is a bounded number. Not here: the handshake's lines (gateway.py), what other servers of this cluster are told and tell
+(daemon/supercluster.py), interest and messages (native/plane).
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class Terms:
     login_s: float = 2.0
     ping_interval_ns: int = PING_NS
     accepts: t.Secure | None = None
-    """TLS with who dials this server, .."""
+    """TLS with servers that dial this one, .."""
     dials: t.Secure | None = None
     """.. and with clusters that others told of."""
     reports: tuple[int, int] = (600, 600)

@@ -1,8 +1,8 @@
 """The steps that the handshakes of routes and of gateways have in common: the order of lines, the login, names, a
 refusal.
 
-Who dialled has said who it is, in CONNECT; from the other end INFO or -ERR may come at once, and from who dialled INFO
-only behind its CONNECT. Pure. Not here: what the lines say (route.py, gateway.py).
+The end that dialled has told its name in CONNECT; from the other end INFO or -ERR may come at once, and from the one
+that dialled INFO only behind its CONNECT. Pure. Not here: what the lines say (route.py, gateway.py).
 """
 
 from __future__ import annotations

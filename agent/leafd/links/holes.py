@@ -390,7 +390,7 @@ class Holes:
         came = trio.Event()
 
         def answered(message: t.Message) -> None:
-            # Whoever hears of the inbox could answer: what is stored under its own name is the origin's to say.
+            # Any client that hears of the inbox could answer: what is stored under its own name is the origin's to say.
             if self._may_answer(slot, message.connection):
                 answers.append(message.payload)
                 came.set()

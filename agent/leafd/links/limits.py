@@ -1,6 +1,6 @@
 """How much a link may carry, as the configuration says it: a second, a day, a month, and at which times of the day.
 
-What is left is for whoever is more important the less it is: bulk stops first, at a tenth of a budget, other messages
+The less is left, the more important the messages it is for: bulk stops first, at a tenth of a budget, other messages
 at a twentieth, and what keeps a quiet link alive until the end has its own part. Pure. Not here: what
 was used (ledger.py), the lanes in which messages wait (native/plane/budget.h).
 """

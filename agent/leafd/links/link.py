@@ -294,8 +294,8 @@ async def either(one: trio.Event, other: trio.Event) -> None:
 
 
 def who(link: Link, bind: leaf.Bind) -> tuple[object, ...]:
-    """The key that no two links of those that dialled us share. Whoever calls himself like another user's server, or
-    like a box, is not that one."""
+    """The key that no two links of those that dialled us share. A server that calls itself like another user's, or like
+    a box, is not that one."""
     accepted = link.machine.accepted if isinstance(link.machine, leaf.Acceptor) else None
     user = accepted[1].user if accepted is not None else ""
     return link.box, user, bind.remote_name, bind.cluster, bind.account, bind.remote_account

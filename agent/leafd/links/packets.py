@@ -4,8 +4,9 @@
     small --an hour later, at the next dial--> as large as the kernel has them
 
 Some ways lose every packet above some size, and a router that should say so is silent, or is not heard. Small ones get
-through: a link comes up, and stands at its first full packet, whichever end sent it. Who dials decides for both ends,
-since each TCP tells the other one in its first packet what it takes. In small packets a link carries some 6 % less.
+through: a link comes up, and stands at its first full packet, whichever end sent it. The end that dials decides for
+both ends, since each TCP tells the other one in its first packet what it takes. In small packets a link carries some 6
+% less.
 
 Pure; seconds are handed in. Not here: what is seen of a link (native/plane/window.h), the socket (dialling.py).
 """

@@ -7,7 +7,7 @@
 
 Two servers have a pool of connections, over which accounts are spread by their names, and one for each account that is
 pinned; a peer without pools has one connection for all. Both ends may dial, so both count places: a newcomer whose
-place is taken goes, and the one that stays is dialled again when it ends, whoever had dialled it.
+place is taken goes, and the one that stays is dialled again when it ends, whichever end had dialled it.
 
     one end          the other end           the newcomer at each end would go, and so both:
     dials a --.    .-- dials b               a stays at both if the first end's id is the lower one
@@ -43,7 +43,7 @@ class Route:
     dialled: bool = False
     """By this server, or to be dialled by it when it ends."""
     came: bool = False
-    """The other server has dialled this connection, whoever dials the next one."""
+    """The other server has dialled this connection; the next one may be dialled by either."""
     explicit: bool = False
     """To an address of the configuration."""
     place: Place | None = None
@@ -256,8 +256,8 @@ class Peers:
         return any(peer.name == name for peer in self.all.values())
 
     def told_of(self, route: Route, info: dict[str, Any]) -> list[tuple[Route, int]]:
-        """To whom a new server's INFO goes, and with which gossip_mode. Each of them dials it; whoever was dialled
-        because of gossip is known to them already."""
+        """To whom a new server's INFO goes, and with which gossip_mode. Each of them dials it; a server that was
+        dialled because of gossip is known to them already."""
         if (route.dialled and not route.explicit and route.gossip_mode != GOSSIP_ANYWAY) or info.get(
             "gossip_mode"
         ) == NO_GOSSIP:

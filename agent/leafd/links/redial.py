@@ -25,7 +25,7 @@ from leafd.native_codes import CloseReason
 SOON: Final = 1 / 4
 """The part of the interval until the first try after a cut that nobody else needs to have seen."""
 PATIENT: Final = 8
-"""A hub that has just started may not know its users yet, and whoever sets up a box looks at it."""
+"""A hub that has just started may not know its users yet, and the person who sets up a box looks at it."""
 REFUSED_MAX_S: Final = 60.0
 """A login that is refused takes three to six kilobytes with TLS: at two a second half a gigabyte a day."""
 DOUBLINGS_MAX: Final = 32

@@ -378,7 +378,7 @@ class Replica:
             return self._refused(CreateError(400, ACK_CODES[self.slot.mirror], text), now_s)
         orders: list[Order] = []
         if identity:
-            # Who sets a consumer back is not refused when the stream is another one (a mirror does not even ask).
+            # Setting a consumer back is not refused when the stream is another one (a mirror does not even ask).
             if self.slot.origin.durable and not self.slot.mirror and self.identity not in ("", identity):
                 self._start_over()
                 orders.append(Forget(self._earlier.packed))

@@ -110,8 +110,8 @@ class Replicas:
         self._identities.load(key, value)
 
     def begin_anew(self, stream: int, positions: dict[str, tuple[int, int]]) -> None:
-        """Another server may have driven the sources of this stream since, and come so far. What it has seen of who
-        the origins are is not known here."""
+        """Another server may have driven the sources of this stream since, and come so far. What it has seen of the
+        origins' identities is not known here."""
         for number in self._numbers.get(stream, set()).copy():
             self._end((stream, number))
         for key, position in positions.items():

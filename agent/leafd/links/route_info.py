@@ -27,7 +27,7 @@ SERVER_TRACES: Final = 3
 SCHEME: Final = "nats-route"
 DEFAULT_PORT: Final = 6222
 GOSSIP: Final = 0
-"""gossip_mode: whoever dials an address that an INFO names may tell others of it as usual, .."""
+"""gossip_mode: a server that dials an address that an INFO names may tell others of it as usual, .."""
 NO_GOSSIP: Final = 1
 """.. must not, .."""
 GOSSIP_ANYWAY: Final = 2

@@ -52,7 +52,7 @@ class Link:
     why: str = ""
     """The reason that ends the connection."""
     anew: bool = False
-    """The connection ends because its terms have changed; whoever ends it makes it again."""
+    """The connection ends because its terms have changed; the end that ends it makes it again."""
     regrants: bool = False
     """Other permissions are being carried out for it."""
     gone: trio.Event = field(default_factory=trio.Event)

@@ -152,7 +152,7 @@ class Sending:
     # ---- what each end tells the other
 
     def _tell(self, connections: Iterable[int], goes: str) -> None:
-        """A leafd at the other end is told what may go here, for whoever looks at its copies of what is here."""
+        """A leafd at the other end is told what may go here, for people who look at its copies of what is here."""
         for connection in connections:
             link = self._links.get(connection)
             if link is not None and link.bind is not None and link.bind.orderly:

@@ -191,7 +191,7 @@ class Servers(ABC, Generic[LinkT, TermsT]):
         waiting = [one for one in self._links.values() if not (one.machine.joined or one.dialled or one.why)]
         link = self._links[event.connection] = self._welcomed(event)
         if len(waiting) >= LOGINS_MAX:
-            # Who says nothing could keep everybody else out, for as long as a login over a slow line may take.
+            # A peer that says nothing could keep everybody else out, for as long as a login over a slow line may take.
             ends = next((one for one in waiting if not one.machine.connected), link)
             ends.why = "too many servers log in at a time"
             self._plane.close_connection(ends.connection, "", t.CloseReason.LIMIT)

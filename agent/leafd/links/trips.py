@@ -1,4 +1,4 @@
-"""How long links take now, for whoever waits for answers over them.
+"""How long links take now, for all that wait for answers over them.
 
 A link's round trip is known from its handshake. A line that was near then may have become slow, and its answers late:
 so while answers do not come, it is measured again, by the kernel's figure with what waits in its queues.

@@ -1,4 +1,4 @@
-"""Boxes that call themselves alike, as after a disk was copied: noticed where they dial, and named for whoever looks.
+"""Boxes that call themselves alike, as after a disk was copied: noticed where they dial, and named in reports.
 
     one server name    the second link ends the first (leafs.py), whose machine comes back and ends the second ...
     one domain         both are linked, and what is asked of the domain reaches both

@@ -8,17 +8,17 @@
 When a hub is back, all its boxes are, within a second. Each of them costs control and plane some time, and its events
 come before those of a client that connects a moment later. They wait here; a client's do not. A slice is followed by a
 look whether the plane has done what it was told, so that orders of hundreds of links do not lie in its ring before the
-one that lets a client in. Who has just come is served in turn with who has said CONNECT: dialling servers give up where
-the first INFO does not come within a second.
+one that lets a client in. A new connection is served in turn with those that have said CONNECT: dialling servers give
+up where the first INFO does not come within a second.
 
 Of those that come while so many have not heard an INFO, each is told when its turn would be, as fast as logins were
 served. So ten thousand boxes come as fast as they can be let in, and knock once or twice, instead of each second. They
 are told a little too early: one that finds the queue full knocks once more, which costs less than a login, and nobody
 can be called who was told too late when there is nothing to do.
 
-Events of one connection keep their order. What waits is bounded: by ROOM bytes; who comes beyond them is handled at
-once, as without a queue. Not here: what is done with an event (links/leafs.py), the time that a login
-may take (leaf_logins.py).
+Events of one connection keep their order. What waits is bounded: by ROOM bytes; an event beyond them is handled at
+once, as without a queue. Not here: what is done with an event (links/leafs.py), the time that a login may take
+(leaf_logins.py).
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ KEPT: Final = 0.99
 AHEAD: Final = NEWCOMERS_MAX // 2
 """So many of those that are told to come again should be waiting when their turn comes."""
 SLOTS: Final = 4
-"""A second has so many: who comes in the same one is counted with the others."""
+"""A second has so many: newcomers in the same one are counted together."""
 
 Event = t.Opened | t.Secured | t.Line | t.Closed
 

@@ -3,11 +3,11 @@
     judged(login, verdict)  -->  queue of its listener and address  -->  question()  -->  plane  ...  service
                             <--  Verdict | Refusal  <--  answered()  <--  an inbox of this server  <--
 
-At most AT_WORK_MAX questions are under way, addresses take turns, and places are kept for newcomers: who floods the
-service from one address waits behind himself. A question and its wait for a turn have together the time of a login.
-Signing and checking take about a millisecond and happen on a thread. Not here: what is asked and what
-an answer says (auth/callout.py), who is asked about first (clients.py, leaf_logins.py). It is imported when a
-configuration has such a service.
+At most AT_WORK_MAX questions are under way, addresses take turns, and places are kept for newcomers: a client that
+floods the service from one address waits behind itself. A question and its wait for a turn have together the time of a
+login. Signing and checking take about a millisecond and happen on a thread. Not here: what is asked and what an answer
+says (auth/callout.py), who is asked about first (clients.py, leaf_logins.py). It is imported when a configuration has
+such a service.
 """
 
 from __future__ import annotations

@@ -227,7 +227,7 @@ def shown_by(event: t.Secured) -> Certificate | None:
     """The certificate that a handshake brought; None: none, or one that cannot be read, which is nobody's."""
     if not event.certificate:
         return None
-    from leafd.certificates import Malformed, read_certificate  # here: who has no TLS needs none of it
+    from leafd.certificates import Malformed, read_certificate  # here: without TLS none of it is needed
 
     try:
         return read_certificate(event.certificate)

@@ -132,9 +132,9 @@ class Clients:
         await self._judge_all_again(coming, affected, narrow=True)
 
     async def set_terms(self, terms: Terms, affected: frozenset[str] | None = None) -> None:
-        """After a reload: new logins are judged by these, and those who are here are judged again. Who keeps the login
-        keeps the connection, with the rights of today; who does not is closed, and so is who came last where there are
-        more than may be."""
+        """After a reload: new logins are judged by these, and those who are here are judged again. A client that keeps
+        the login keeps the connection, with the rights of today; one that does not is closed, and so is the last to
+        come where there are more than may be."""
         self._terms, self._coming = terms, None
         self.say_greeting()
         held, self._held = self._held, {}

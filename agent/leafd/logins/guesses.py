@@ -3,11 +3,11 @@
     check(who asks, judge)  -->  queue of that listener and address, by user name  -->  one of few threads  -->  verdict
 
 The control thread never waits for one. Listeners and addresses take turns, and within an address the user names do: 30
-connections that guess at the leaf port cost a client one guess of waiting. Whoever guesses one name from one address
-waits behind himself only, and so does whoever else logs in by that name from there. Newest first: a login has a
-deadline, and a guess that is checked after it was checked in vain. Several failures from an address
-make the refusals after them late, which costs the guesser time and this machine nothing. Nothing about passwords is
-kept. Not here: what a verdict is (auth/), the deadline of a login (clients.py, server.py).
+connections that guess at the leaf port cost a client one guess of waiting. Guesses of one name from one address wait
+behind themselves only, and so do other logins by that name from there. Newest first: a login has a deadline, and a
+guess that is checked after it was checked in vain. Several failures from an address make the refusals after them late,
+which costs the guesser time and this machine nothing. Nothing about passwords is kept. Not here: what a verdict is
+(auth/), the deadline of a login (clients.py, server.py).
 """
 
 from __future__ import annotations

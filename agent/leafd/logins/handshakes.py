@@ -83,7 +83,7 @@ def info_of(tls: Tls | None, *, optional: bool = False) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """One context that a configuration asks for. options None: the default of who dials."""
+    """One context that a configuration asks for. options None: the default of the end that dials."""
 
     number: int
     options: TlsOptions | None

@@ -131,7 +131,7 @@ def _known(client: Client) -> Known | None:
     count = len(lists.publish_allow) + len(lists.publish_deny) + len(lists.subscribe_allow) + len(lists.subscribe_deny)
     elsewhere = policy.trust is not None or policy.callout is not None or policy.maps_certificates
     proven = client.proof is not None or client.connect.get("nkey")
-    # (Of who comes over WebSocket a cookie may count, and the plane says INFO to nobody there: to MQTT it needs none.)
+    # (Of a client over WebSocket a cookie may count, and the plane says INFO to nobody there: to MQTT it needs none.)
     webbed = client.web is not None and (client.mqtt is None or bool(client.web.credentials))
     if elsewhere or proven or webbed or verdict.expires_wall_ns != 0 or count > LISTS_MAX:
         return None

@@ -1,7 +1,7 @@
-"""Logins of leaf nodes that connect to this server: who each is, within its time, and again after a reload.
+"""Logins of leaf nodes that connect to this server: the user of each, within its time, and again after a reload.
 
     Opened --> the deadline runs        CONNECT --authenticate()--> Login | None | Later --judged()--> Login | None
-    a reload: expect() --> judge_again() --> set_terms(): whoever the coming terms judge differently waits for them
+    a reload: expect() --> judge_again() --> set_terms(): logins that the coming terms judge differently wait for them
 
 Not here: the handshake (links/leaf.py), who may log in (auth/), logins of clients (clients.py).
 """
@@ -82,7 +82,7 @@ class LeafTerms:
     graph: Graph
     timeout_s: float
     own_logins: bool = False
-    """The listener has logins of its own: whoever is one too many is told no more than that it is refused."""
+    """The listener has logins of its own: a leaf that is one too many is told no more than that it is refused."""
     web_policy: Policy | None = None
     """The policy of leaves over WebSocket, where that is another one."""
 

@@ -1,8 +1,8 @@
-"""The clients that are here. Of most only their connection is of interest: who was let in by a known login is kept as
-what the plane told of it, a quarter of a Client's bytes, and made whole where somebody asks.
+"""The clients that are here. Of most only their connection is of interest: one let in by a known login is kept as what
+the plane told of it, a quarter of a Client's bytes, and made whole where somebody asks.
 
-    Came --> known(): what the plane told --> look(): a Client for whoever reads
-                                          --> whole(): the Client from now on, for whoever changes it
+    Came --> known(): what the plane told --> look(): a Client to be read
+                                          --> whole(): the Client from now on, to be changed
                                           --> leave(): a device that went, and how a Client is made of it later
 
 Not here: who may log in (clients.py), what a known login is (known_logins.py).
@@ -102,7 +102,7 @@ class Present:
         return list(self._rows)
 
     def look(self, connection: int) -> Client | None:
-        """The client, for whoever changes nothing of it. Its packet is not read: who it is, others have said before."""
+        """The client, to be read only. Its packet is not read: its user was known before."""
         found = self._rows.get(connection)
         if not isinstance(found, tuple):
             return found

@@ -3,7 +3,7 @@
     $SYS.REQ.CLAIMS.UPDATE, .LIST, .PACK, .DELETE        $SYS.REQ.ACCOUNT.<A>.CLAIMS.UPDATE, .LOOKUP
 
 And the other way round: other servers of the system account are asked for an account that is not known here, and a full
-resolver asks them now and then for all that it may have missed. Who may ask is who may publish in the system account;
+resolver asks them now and then for all that it may have missed. Clients that may publish in the system account may ask;
 what counts is signed by the operator. Not here: what an update does (daemon/account_book.py).
 """
 
@@ -152,7 +152,7 @@ class ClaimsServices:
         self._reply(message, {"data": {"code": 200, "message": f"deleted {count} accounts"}})
 
     async def _pack(self, message: t.Message) -> None:
-        """All that is kept, one account a message, then an empty one; that alone for who has the same."""
+        """All that is kept, one account a message, then an empty one; that alone for a server that has the same."""
         resolver = self._book.resolver
         if message.payload != await self._book.aside(resolver.digest):
             pause = Pause()

@@ -127,7 +127,7 @@ async def connz(facts: Facts, options: Options) -> dict[str, Any]:
     total, found = await _found(facts, wanted, links)
     key, falling = _SORT[wanted.sort or "cid"]
     found.sort(key=attrgetter(key), reverse=falling)
-    # Who each is stays known, what is shown of him is made when it is written: a report of thousands is never whole.
+    # The clients stay known, their rows are made when they are written: a report of thousands is never whole.
     shown, pause = list[_Shown](), Pause()
     for row in found[offset : offset + limit]:
         await pause()
@@ -290,7 +290,7 @@ def _handshake(tls: t.Secured | None, auth: bool) -> dict[str, Any]:
 
 
 def _jwt(client: ClientFacts) -> dict[str, Any]:
-    """The members about a client's JWT. The JWT itself is shown unless it lets in whoever has it."""
+    """The members about a client's JWT. The JWT itself is shown unless it is all that a login takes."""
     proof, found = client.proof, dict[str, Any]()
     if proof is None or isinstance(proof, Called):
         return {"issuer_key": issuer_of(client)} if issuer_of(client) else found

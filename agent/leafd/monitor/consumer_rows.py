@@ -72,7 +72,8 @@ class ConsumerRows:
     def of(
         self, stream: StreamFacts, consumers: Sequence[PlainConsumerFacts], cluster: dict[str, Any] | None
     ) -> Iterator[Alike]:
-        """Rows of consumers of a stream. cluster: who leads them, and who else has them; None: this server alone."""
+        """Rows of consumers of a stream. cluster: their leader, and the other servers that have them; None: this server
+        alone."""
         name = encode_basestring_ascii(stream.name).encode()
         by_shape = groupby(consumers, lambda one: (self.shape(one), one.consumer.config.num_replicas))
         for (shape, replicas), alike in by_shape:

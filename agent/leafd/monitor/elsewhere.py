@@ -3,7 +3,7 @@
     $SYS.SERVER.<id>.STATSZ      that server is there; it says so every 10 s
     $SYS.SERVER.<id>.SHUTDOWN    it ends
 
-Who asks all servers for a report waits for as many answers as one of them says there are servers. Pure.
+A client that asks all servers for a report waits for as many answers as one of them says there are servers. Pure.
 Not here: servers of the own cluster, which routes are made with (cluster_report.py).
 """
 

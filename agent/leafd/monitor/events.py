@@ -46,7 +46,7 @@ SETTLE_S: Final = 0.25
 
 
 class Events:
-    """Publishes them; the callbacks are called by whoever knows of connections."""
+    """Publishes them; the callbacks are called by the parts that know of connections."""
 
     def __init__(self, facts: Facts) -> None:
         self._facts = facts
@@ -73,7 +73,7 @@ class Events:
         self._facts.closed.add(_gone(client, name, event, time.time_ns()))
         if not self.heard():
             return
-        # As in the reference: who is not logged in is of the global account.
+        # As in the reference: a client that is not logged in is of the global account.
         about = self._client(client, name or GLOBAL_ACCOUNT, event)
         if account is None and event.reason == t.CloseReason.AUTHENTICATION:
             subject = f"$SYS.SERVER.{self._facts.server_id}.CLIENT.AUTH.ERR"

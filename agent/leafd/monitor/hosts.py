@@ -1,7 +1,7 @@
 """The names by which the monitoring port may be asked (the header Host), and the protection against pages of elsewhere
 that try to read it.
 
-The reports are open to whoever reaches the port, as in nats-server, and on loopback so is the status page. A browser on
+The reports are open to all that reach the port, as in nats-server, and on loopback so is the status page. A browser on
 this machine reaches it, too, and with it each page of elsewhere that it has open: under a name of that page's own which
 is made to lead here (DNS rebinding), or by asking for an address and reading the answer where a header allows that. So
 who comes over loopback has to ask for an address, for localhost, for this machine or for a configured name, and no

@@ -1,8 +1,9 @@
 """The monitoring port: HTTP/1.1 by h11 on trio (over TLS: secure.py), GET only, bounded in connections, time and size.
 Loaded only when the port is configured. Not here: the reports, and the status page (page/).
 
-Whoever sends nothing, sends half a request, does not read or asks again and again never keeps another one out: when
-all seats are taken, the one that has been waited for longest gives his up, first of the address that has most of them.
+A client that sends nothing, sends half a request, does not read or asks again and again never keeps another one out:
+when all seats are taken, the one that has been waited for longest gives his up, first of the address that has most of
+them.
 
 A report is sent while it is made, a piece at a time. One that may be large is begun when it has room in the share of
 reports (holding.py), and has it until it is sent; while others wait for that, its reader has little time for a piece.
@@ -122,7 +123,7 @@ async def serve(sock: socket.socket, facts: Facts, base_path: str = "") -> None:
             try:
                 stream = await listener.accept()
             except OSError:
-                await trio.sleep(CROWDED_S)  # No descriptor at the moment: whoever asks is still in the backlog then.
+                await trio.sleep(CROWDED_S)  # No descriptor at the moment: the client is still in the backlog then.
                 continue
             nursery.start_soon(one, stream, _address(stream))
 
@@ -376,7 +377,7 @@ async def answer(facts: Facts, base: str, method: str, target: str, accept: str)
         if function is None:
             return 404, PLAIN, b"404 page not found\n"
         if function is not jsz:  # which asks the plane for what it tells
-            await facts.plane.settled()  # who has logged in by now is in it
+            await facts.plane.settled()  # all that have logged in by now are in it
         report = await function(facts, options)
     except (ValueError, TypeError) as error:
         return 400, PLAIN, str(error).encode()

@@ -1,4 +1,4 @@
-"""/metrics: the reports as OpenMetrics text, or as that of Prometheus for who does not ask for the former.
+"""/metrics: the reports as OpenMetrics text, or as that of Prometheus for a client that does not ask for the former.
 
     # TYPE jetstream_stream_total_messages gauge
     # HELP jetstream_stream_total_messages Messages of the stream
@@ -481,7 +481,7 @@ def _devices(found: _Families, mqtt: Report) -> None:
 
 
 def content_type(accept: str) -> str:
-    """OpenMetrics for who accepts that."""
+    """OpenMetrics for a client that accepts that."""
     return OPENMETRICS_TYPE if OPENMETRICS in accept else PROMETHEUS_TYPE
 
 

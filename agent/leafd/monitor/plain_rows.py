@@ -68,7 +68,7 @@ def counted(run: RunFacts, states: Sequence[bytes | None]) -> Counted:
 
 
 class PlainRows:
-    """Rows of jsz. cluster: who leads the streams. consumers, config: whether these are shown. shared: consumers have
+    """Rows of jsz. cluster: the streams' leader. consumers, config: whether these are shown. shared: consumers have
     the cluster, too."""
 
     def __init__(

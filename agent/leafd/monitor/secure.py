@@ -1,7 +1,7 @@
 """HTTPS for the monitoring port: the certificates of the tls block, by Python's ssl module. Loaded only when that port
 is configured.
 
-Nobody is asked for a certificate here, as with the reference: whoever may reach the port may read it. A reload takes
+Nobody is asked for a certificate here, as with the reference: all that may reach the port may read it. A reload takes
 new certificates. Not here: TLS of connections that speak NATS (native/net).
 """
 

@@ -42,7 +42,8 @@ HEARERS: Final = "$SYS.DEBUG.SUBSCRIBERS"
 """How many subscriptions of clients there are: the request is a subject, and perhaps a queue group, the answer a
 number. Of the system account, or of the one that imports it as a service."""
 AT_WORK_MAX: Final = 4
-"""Reports in memory at a time: one may be megabytes, and whoever may ask at all may ask thousands of times a second."""
+"""Reports in memory at a time: one may be megabytes, and a client that may ask at all may ask thousands of times a
+second."""
 Report = Callable[[Facts, Mapping[str, Any]], Awaitable[dict[str, Any]]]
 REPORTS: Final[dict[str, Report]] = {
     "VARZ": reports.varz,

@@ -3,7 +3,7 @@
 incoming    bytes that came, cut into lines and messages; the limits are arguments
 outgoing    lines that a client or a leaf says
 
-Whoever has a socket drives it: `leafd.doctor.wire` with trio, `leafd_spark.wire` blocking. The Spark side is handed
+The owner of a socket drives it: `leafd.doctor.wire` with trio, `leafd_spark.wire` blocking. The Spark side is handed
 out apart from the daemon (packaging/spark-wheel), and this with it: only Python's own library is used here.
 
 Not here: sockets, TLS, WebSocket, logins, and the daemon's own links.

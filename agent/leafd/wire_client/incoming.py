@@ -9,10 +9,10 @@
     HMSG subject [reply] head size             to a leaf
     anything else                              a line
 
-What comes from the other side is hostile: lines and messages have a bound, and Malformed is the only exception. Whoever
-knows a faster way to take messages (a decoder in C) takes them from `buffer` and moves `start`, between two events.
+What comes from the other side is hostile: lines and messages have a bound, and Malformed is the only exception. A
+faster way to take messages (a decoder in C) takes them from `buffer` and moves `start`, between two events.
 
-Not here: what a line means to whoever asked.
+Not here: what a line means to the caller.
 """
 
 from __future__ import annotations

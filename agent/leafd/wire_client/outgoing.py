@@ -16,7 +16,7 @@ from typing import Any
 
 
 def frame_connect(name: str, fields: Mapping[str, Any]) -> bytes:
-    """A client's login, and the PING whose answer says that it was taken. `fields`: of CONNECT, who it is."""
+    """A client's login, and the PING whose answer says that it was taken. `fields`: of CONNECT, its user."""
     said: dict[str, Any] = {"verbose": False, "pedantic": False, "headers": True, "no_responders": True}
     said |= {"protocol": 1, "lang": "python", "version": "1", "name": name, **fields}
     return b"CONNECT " + json.dumps(said).encode() + b"\r\nPING\r\n"

@@ -1,12 +1,12 @@
 """Files and directories of the tables: names that say what is in them, and changes that are whole or did not happen.
 
-A partition is a directory, `day=2026-11-22` or `month=2026-11`, in UTC. Whoever wants one goes to it by its path: the
+A partition is a directory, `day=2026-11-22` or `month=2026-11`, in UTC. A reader goes to one by its path: the
 directory above, which has one entry for each day of years, is listed by maintenance only.
 
 Bronze, dead and silver have files that never change, called TAG.LOW-HIGH.ROWS.ID.parquet, where LOW and HIGH bound
 what the table is searched by: the stream's sequences (bronze, dead) or the observations' times (silver). A new file is
 written aside and renamed into its partition. Where files replace others (compaction, a day made anew), an intent is
-written first: once it is there the change is carried out, by whoever comes next if need be, and before that nothing has
+written first: once it is there the change is carried out, by the next job if need be, and before that nothing has
 changed.
 
 A partition of gold is one file, `part.parquet`, which rename replaces.

@@ -22,7 +22,7 @@ THREADS = 4  # what they do is done by Arrow, outside Python's lock
 
 
 class Store(Protocol):
-    """Used by whoever holds the layout's lock, one call at a time unless it says otherwise."""
+    """Used by the holder of the layout's lock, one call at a time unless it says otherwise."""
 
     layout: Layout
 

@@ -23,7 +23,7 @@ Publish = Callable[[list[Message]], None]
 
 
 class Tables:
-    """Used by whoever holds the layout's lock."""
+    """Used by the holder of the layout's lock."""
 
     def __init__(self, job: Job, store: Store, publish: Publish) -> None:
         self._job = job

@@ -45,7 +45,7 @@ SUSPICIOUS = r"(^|\.)[*>]?(\.|$)|[^!-~]"
 
 
 class RowError(ValueError):
-    """A row that cannot be published, whoever asks."""
+    """A row that cannot be published by anybody."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ Direct gets may be answered by any replica, also by one that is behind, and by m
 STREAM.MSG.GET are answered by the leader alone, so they decide what is there and what is not.
 
 Single messages are slow, some thousand a second, and the only way to read a work queue that does not allow direct
-gets: its consumers take messages away from whoever they are for. `messages` asks for a window of them at a time.
+gets: its consumers take messages away from those that they are for. `messages` asks for a window of them at a time.
 """
 
 from __future__ import annotations

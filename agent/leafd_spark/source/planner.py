@@ -32,7 +32,7 @@ from .sizes import admitted
 
 REQUESTS_MAX = 4  # a second, while nothing new comes
 NOT_FOUND = 404
-SECOND_LOOK = 3.0  # seconds; who has just taken the lead may not know all yet, who lost it may not know that
+SECOND_LOOK = 3.0  # seconds; a new leader may not know all yet, an old one may not know that it leads no more
 
 States = Mapping[str, StreamState]
 

@@ -1,4 +1,4 @@
-"""Reading a range of sequences off a stream: every row that is there, whoever answers and whatever breaks.
+"""Reading a range of sequences off a stream: every row that is there, whichever server answers and whatever breaks.
 
 Here: which way a stream is read, dialling anew and going on where the last row was, and what becomes of
 sequences that did not come. Not here: bytes (`wire`), columns (`decoder`), what the stream's leader says

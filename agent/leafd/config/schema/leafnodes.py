@@ -214,7 +214,7 @@ class LeafNodes(Section):
         aliases=("isolate",),
     )
     remotes: tuple[LeafRemote, ...] = option((), "The hubs that this server links to, each a block.", takes=Takes.LIVE)
-    tls: Tls | None = option(None, "TLS for leaves: with it, who does not speak it is refused.", takes=Takes.LIVE)
+    tls: Tls | None = option(None, "TLS for leaves: with it, those without TLS are refused.", takes=Takes.LIVE)
     compression: Compression = option(
         DEFAULT_COMPRESSION,
         "What links with leaves do to compress what they send, where the leaf agrees: off, accept (as the leaf), "

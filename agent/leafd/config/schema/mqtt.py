@@ -74,7 +74,7 @@ class Mqtt(Section):
     )
     max_keep_alive: Duration = option(
         0,
-        "The longest silence that a client of MQTT 5 may ask for; whoever wants more, or no limit, is told this one."
+        "The longest silence that a client of MQTT 5 may ask for; one that wants more, or no limit, is told this one."
         " In whole seconds. 0: what clients say.",
         takes=Takes.LIVE,
         ge=0,

@@ -17,8 +17,8 @@ _TIME: Final = re.compile(r"(\d{1,2}):(\d\d)")
 
 
 class LeafPriority(Section):
-    """The order of streams and subjects on a link that carries less than it is given. Who is not named goes by how much
-    waits for him."""
+    """The order of streams and subjects on a link that carries less than it is given. A stream that is not named goes
+    by how much waits for it."""
 
     high: Strings = option((), "The subjects whose messages go before those of others.", takes=Takes.LIVE)
     low: Strings = option((), "The subjects whose messages go last, with what catches up.", takes=Takes.LIVE)

@@ -225,7 +225,7 @@ class ServerConfig(Section):
         ge=0,
     )
 
-    tls: Tls | None = option(None, "TLS for clients: with it, who does not speak it is refused.", takes=Takes.LIVE)
+    tls: Tls | None = option(None, "TLS for clients: with it, those without TLS are refused.", takes=Takes.LIVE)
     allow_non_tls: Flag = option(False, "Take clients without TLS, too, on the same port.", takes=Takes.LIVE)
     authorization: Authorization | None = option(None, "Who may log in, where there are no accounts.", takes=Takes.LIVE)
     no_auth_user: Text = option(
@@ -323,8 +323,8 @@ class ServerConfig(Section):
     proxy_protocol: Flag = option(
         False,
         "May a proxy in front of the clients' port say whom it speaks for (PROXY protocol, versions 1 and 2)? Only "
-        "where nobody else reaches the port: who does may give himself any address. Who sends no such header is "
-        "served, too.",
+        "where nobody else reaches the port: with it a client may claim any address. A client without such a header "
+        "is served, too.",
     )
     proxies: Any = later("proxies that log in for their clients are not in this build", refuse=True)
     mqtt: Mqtt | None = option(None, "MQTT: what devices speak.")

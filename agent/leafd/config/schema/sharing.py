@@ -140,7 +140,7 @@ class Import(Section):
     )
     share: Flag = option(
         False,
-        "Of a service: is it told everything that is known of who asks, not only the account and round-trip time?",
+        "Of a service: is it told everything that is known of the requestor, not only the account and round-trip time?",
         takes=Takes.LIVE,
     )
     allow_trace: Flag = option(

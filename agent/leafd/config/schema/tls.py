@@ -144,7 +144,7 @@ class Tls(Section):
         aliases=("certificates",),
     )
     ca_file: File = live("", "The PEM file of whom to trust. Empty: whom the machine trusts.")
-    verify: Flag = live(False, "Must whoever connects show a certificate that is trusted?")
+    verify: Flag = live(False, "Must each peer that connects show a certificate that is trusted?")
     verify_and_map: Flag = live(
         False,
         "As verify, and the certificate is the login: its alternative names (e-mail, DNS, URI), then its subject, name "
@@ -177,7 +177,7 @@ class Tls(Section):
         aliases=("first", "immediate"),
         example='"auto"',
     )
-    insecure: Flag = live(False, "Of a remote: trust whoever answers, whatever its certificate says. Not for use.")
+    insecure: Flag = live(False, "Of a remote: trust any server, whatever its certificate says. Not for use.")
     ocsp_peer: Any = later("revocation is not asked for (OCSP): a revoked certificate would be taken", refuse=True)
     cert_store: Any = later(_STORE, refuse=True)
     cert_match_by: Any = later(_STORE, refuse=False)
@@ -197,7 +197,7 @@ class Tls(Section):
         weak = [name for name in self.cipher_suites if name in INSECURE_SUITES]
         if weak and not self.allow_insecure_cipher_suites:
             raise ValueError(f"cipher_suites has insecure ones without allow_insecure_cipher_suites: {', '.join(weak)}")
-        from leafd.config.tls_files import read_material  # here: who has no TLS needs none of it
+        from leafd.config.tls_files import read_material  # here: without TLS none of it is needed
 
         pairs: list[tuple[Path, str, Path, str]] = []
         if self.cert_file:
@@ -215,7 +215,7 @@ class Tls(Section):
 
     @property
     def verifies(self) -> bool:
-        """Whether whoever connects has to show a certificate."""
+        """Whether each peer that connects has to show a certificate."""
         return self.verify or self.verify_and_map
 
     def compiled(self, patience: int = DEFAULT_TIMEOUT) -> TlsOptions:

@@ -1,5 +1,5 @@
-"""The websocket block: the listener for browsers and whoever else speaks NATS over WebSocket, leaf links included. What
-a request has to say is logins/web_request.py."""
+"""The websocket block: the listener for browsers and other programs that speak NATS over WebSocket, leaf links
+included. What a request has to say is logins/web_request.py."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ class Restoring:
         """The stream's configuration while this server has it alone."""
         self._wanted = config
         self._author = author
-        self.waiting = trio.CancelScope()  # of who waits for more of it
+        self.waiting = trio.CancelScope()  # of the task that waits for more of it
         self.gave_way = False
         self._told = told  # the request's state, which older archives do not have themselves
         self._old: TarArchive | None = None

@@ -1,12 +1,12 @@
-"""Snapshots: a stream with its consumers, sent to whoever asked, at the pace of their acknowledgements.
+"""Snapshots: a stream with its consumers, sent to clients that asked, at the pace of their acknowledgements.
 
     request --> reply (configuration, state) --> chunk, chunk, ... --> the rest, without reply subject --> empty message
                             <-- empty message to $JS.SNAPSHOT.ACK.<stream>.<id>.<size>.<index>, one for each full chunk
 
-Who asked by a leaf link may be behind a slow line. The client subscribes when it has the reply, a round trip after
-we sent that, and a chunk's acknowledgement takes the line's queue and a round trip. So such a one is waited for longer,
-as long as its interest is there. Its chunks are small at first, so that other messages of the line go between them, and
-as large as the acknowledgements show that the line carries in a moment.
+A client that asked by a leaf link may be behind a slow line. The client subscribes when it has the reply, a round trip
+after we sent that, and a chunk's acknowledgement takes the line's queue and a round trip. So such a one is waited for
+longer, as long as its interest is there. Its chunks are small at first, so that other messages of the line go between
+them, and as large as the acknowledgements show that the line carries in a moment.
 
 What is in it: the state as it was at the request, consumers, and messages up to that state's last sequence; a message
 deleted meanwhile is a gap. The plane reads some 256 KiB at a time, and only when the window has room for a chunk.
@@ -208,7 +208,8 @@ class Sending:
             raise SnapshotError(408, "No Interest", "no interest")
 
     async def _wait_for_interest(self) -> None:
-        """Clients subscribe once they have the reply. Who uses a wildcard is not seen, and gets the chunks later."""
+        """Clients subscribe once they have the reply. A wildcard's subscriber is not seen, and gets the chunks
+        later."""
         deadline = trio.current_time() + self._interest_s
         try:
             while not await self._plane.interest(self._stream.account.id, self._to):

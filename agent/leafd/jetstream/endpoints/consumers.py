@@ -224,7 +224,7 @@ async def _state(context: Context, stream: Stream, consumer: Consumer) -> t.Cons
 
 
 def removed(context: Context, stream: Stream, consumer: Consumer) -> None:
-    """The plane has removed it: by order, or as an ephemeral that nobody used. Told once, whoever notices first."""
+    """The plane has removed it: by order, or as an ephemeral that nobody used. Told once, by the first that notices."""
     known = stream.by_id.get(consumer.id) is not None
     stream.remove_consumer(consumer)
     if known and not consumer.hidden:
@@ -280,7 +280,8 @@ async def _check_workqueue(stream: Stream, config: ConsumerConfig) -> None:
 
 
 async def check_beside(settings: Settings, stream: Stream, config: ConsumerConfig) -> None:
-    """Whether the stream takes one more beside those that it has, whoever brings it. The caller holds its lock."""
+    """Whether the stream takes one more beside those that it has, from whatever side it comes. The caller holds its
+    lock."""
     limits, others = stream.account.limits, stream.counted
     if limits.tiers:  # those with as many replicas
         replicas = rules.replicas_of(config, stream.config)
@@ -537,7 +538,7 @@ async def _check_reset(context: Context, stream: Stream, config: ConsumerConfig,
     whole=True,
 )
 async def unpin(call: Call, request: UnpinRequest) -> dict[str, Any]:
-    """Releases the pinned client; whoever pulls next is pinned."""
+    """Releases the pinned client; the next one that pulls is pinned."""
     if not request.group:
         why = "consumer group not specified" if call.body else "unexpected end of JSON input"
         raise errors.INVALID_JSON.error(err=why)

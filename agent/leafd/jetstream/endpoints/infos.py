@@ -109,7 +109,8 @@ async def group_of(context: Context, stream: Stream) -> dict[str, Any] | None:
 
 
 def _alternates(context: Context, stream: Stream) -> list[dict[str, Any]] | None:
-    """The stream and its mirrors, wherever they are, for who asks to choose the nearest; None: there are no mirrors."""
+    """The stream and its mirrors, wherever they are, for the client to choose the nearest; None: there are no
+    mirrors."""
     found = context.placing.alternates(stream.account.name, stream.name) if context.placing is not None else []
     domain = {"domain": context.settings.domain} if context.settings.domain else {}
     return [{"name": name} | domain | {"cluster": at} for name, at in found] or None

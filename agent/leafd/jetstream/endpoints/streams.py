@@ -71,8 +71,8 @@ def refused(error: t.PlaneError, row: Row) -> ApiError:
 
 
 def check_led(stream: Stream) -> None:
-    """Only who leads a stream of several takes messages and knows its consumers: who is told of it may rely on both.
-    Raises ApiError."""
+    """Only the leader of a stream of several takes messages and knows its consumers: a client that is told of the
+    stream may rely on both. Raises ApiError."""
     if stream.group is not None and not stream.led:
         raise errors.CLUSTER_NOT_AVAILABLE.error()
 
@@ -227,7 +227,7 @@ def check_replicable(context: Context, config: StreamConfig, *, later: bool = Fa
 
 
 async def judged(call: Call, config: StreamConfig, *, pedantic: bool) -> StreamConfig:
-    """checked(), where it keeps nobody waiting. What it looks up belongs to whoever holds the account's lock."""
+    """checked(), where it keeps nobody waiting. What it looks up belongs to the holder of the account's lock."""
     origins = sum(source.external is None for source in (*config.sources, config.mirror) if source is not None)
     weight = len(call.body) + (WEIGHT_MAX if origins else 0)
     judge = partial(checked, config, call.context.for_streams(call.account), pedantic=pedantic)

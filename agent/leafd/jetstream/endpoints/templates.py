@@ -105,8 +105,8 @@ async def create(call: Call, request: TemplateConfig) -> dict[str, Any]:
 
 
 def _judged(call: Call, config: StreamConfig) -> StreamConfig:
-    """The configuration with its defaults, by the rules of streams. A template's streams acknowledge to whoever
-    publishes, and would catch these acknowledgements: so its subjects may be no server's own even without them."""
+    """The configuration with its defaults, by the rules of streams. A template's streams acknowledge to publishers, and
+    would catch these acknowledgements: so its subjects may be no server's own even without them."""
     if config.name:
         raise _CREATE.error(err="template config name should be empty")
     if not config.subjects:

@@ -1,9 +1,9 @@
-"""Views for whoever looks, as server-sent events: made once for all readers, and only while there are any.
+"""Views as server-sent events: made once for all readers, and only while there are any.
 
     readers wanted? --> view --> the readers that saw the one before get what changed, the others get the whole
 
-A reader has no queue: whoever is slow gets the view of the moment when he comes round, and whoever does not take it
-within SEND_S is let go. Making views takes at most a tenth of the time, however many streams there are.
+A reader has no queue: a slow one gets the view of the moment when he comes round, and one that does not take it within
+SEND_S is let go. Making views takes at most a tenth of the time, however many streams there are.
 Not here: what a view is (view.py), who may read (routes.py).
 """
 

@@ -95,7 +95,7 @@ class Page:
         return is_loopback(host)
 
     async def admits(self, path: str, authorization: bytes, address: str, wanted: Callable[[], bool]) -> bool:
-        """Whether whoever asks may see that path. Passwords that are wrong again and again are answered late."""
+        """Whether the client may see that path. Passwords that are wrong again and again are answered late."""
         if path == HOME or path in _FILES or self.open:
             return True
         user, password = credentials(authorization)
@@ -137,7 +137,7 @@ class Page:
 
 
 def plain(found: Status) -> Iterable[tuple[str, object]]:
-    """The server at a glance, for who has no scripts."""
+    """The server at a glance, for browsers without scripts."""
     yield "Up", found.uptime
     yield "Memory", f"{found.memory_bytes / 1e6:.1f} MB"
     yield "Clients", found.clients

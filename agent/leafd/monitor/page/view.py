@@ -1,7 +1,7 @@
 """The content of the status page at one moment: small sections, and rows of streams and consumers, as JSON for the
 browser.
 
-    facts --reports, looks--> leafd.status --> View --> whole(view) for who has just come
+    facts --reports, looks--> leafd.status --> View --> whole(view) for new readers
                                                     `-> changes(before, view) for the others
 
 Rates are the difference of two views. A view has at most ROWS_MAX rows of a kind, and says how many it leaves out. All
@@ -380,7 +380,7 @@ def _consumer(consumer: Consumer) -> list[Any]:
 
 
 def whole(seen: View, history: History) -> dict[str, Any]:
-    """For who sees nothing yet."""
+    """For a reader that sees nothing yet."""
     return seen.sections | {
         "whole": True,
         "streams": seen.streams,
@@ -390,7 +390,7 @@ def whole(seen: View, history: History) -> dict[str, Any]:
 
 
 def changes(before: View, now: View, history: History) -> dict[str, Any]:
-    """For who has seen the view before."""
+    """For a reader that has seen the view before."""
     found: dict[str, Any] = {name: part for name, part in now.sections.items() if before.sections.get(name) != part}
     gone: dict[str, list[str]] = {}
     for name, old, new in (("streams", before.streams, now.streams), ("consumers", before.consumers, now.consumers)):
