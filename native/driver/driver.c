@@ -184,8 +184,8 @@ static void ready_peer(plane_t *plane, peer_t *peer, uint32_t events) {
     if ((events & LOOP_WRITE) != 0) {
         output_ready(plane, peer);
     }
-    if (peer->again || peer->yielded) {
-        return; /* what it sent before comes first: core_again. Reading more instead would go on until rest is full */
+    if (peer->in_backlog || peer->yielded) {
+        return; /* what it sent before comes first: core_backlog. Reading more instead would go on until rest is full */
     }
     if ((events & LOOP_READ) != 0 && peer->reading && peer->state != PEER_DOOMED) {
         read_peer(plane, peer);
@@ -254,7 +254,7 @@ void plane_turn(plane_t *plane) {
     handle_ready(plane, ready, count);
     secure_call(plane);
     core_commands(plane);
-    core_again(plane);
+    core_backlog(plane);
     core_settle(plane);
     heap_look(plane);
     stats_tick(plane, (uint64_t)(clock_now().mono_ns - plane->now.mono_ns));

@@ -25,7 +25,7 @@
 #include "net/compress.h"
 #include "net/conn.h"
 #include "plane/account.h"
-#include "plane/again.h"
+#include "plane/backlog.h"
 #include "plane/authors.h"
 #include "command/command.h"
 #include "command/greeting.h"
@@ -197,8 +197,8 @@ void core_commands(plane_t *plane) {
     plane->more = plane->more || !event_crowded(&plane->exchange);
 }
 
-void core_again(plane_t *plane) {
-    again_run(plane);
+void core_backlog(plane_t *plane) {
+    backlog_run(plane);
 }
 
 static void settle_jetstream(plane_t *plane) {

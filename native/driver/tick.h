@@ -13,7 +13,7 @@
 #define CHORES_INTERVAL_NS (500 * NS_PER_MS)
 
 void core_commands(plane_t *plane);          /* everything that waits in the ring */
-void core_again(plane_t *plane);             /* input that waited: peer_again */
+void core_backlog(plane_t *plane);           /* input that waited: backlog_add */
 void core_settle(plane_t *plane);            /* batch, release, consumers, sweep; ends a tick */
 int64_t core_sleep_ns(const plane_t *plane); /* until the next thing to do without input */
 LEAF_MUST_USE status_t core_open(plane_t *plane, const plane_limits_t *limits, const char *directory,

@@ -55,7 +55,7 @@ struct group {
     bytes_t received;           /* of the message that raft is asked about */
     bool shortened;             /* that message had more of them */
     bool half;                  /* its state is that of no index */
-    bool deaf;                  /* its log is carried out without the others: alone.c */
+    bool deaf;                  /* its log is carried out without the others: survivor.c */
     bool news;                  /* for its owner */
     bool was_current;           /* .. which knows that it is */
     int64_t led_wall_ns;        /* since when it leads, 0: it does not; for reports */

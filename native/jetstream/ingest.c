@@ -20,7 +20,7 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "text/ack_reply.h"
-#include "jetstream/behind.h"
+#include "jetstream/lag.h"
 #include "jetstream/commands.h"
 #include "jetstream/host.h"
 #include "jetstream/ingest_private.h"
@@ -193,7 +193,7 @@ static void ingest_control(js_t *js, ingest_t *ingest, const message_t *message)
     }
     if (found && delivered == ingest->consumer_seq) {
         bool waits = stalled.size != 0 || span_waits(&ingest->span);
-        behind_heartbeat(&ingest->behind, message->header, waits, js->now->mono_ns);
+        lag_heartbeat(&ingest->behind, message->header, waits, js->now->mono_ns);
     }
 }
 
@@ -452,7 +452,7 @@ void ingest_frame(js_t *js, ingest_t *ingest, const message_t *message, bytes_t 
     }
     ingest->consumer_seq = ack.consumer_seq;
     ingest->taken_seq = ack.stream_seq;
-    behind_learn(&ingest->behind, ack.pending, js->now->mono_ns);
+    lag_learn(&ingest->behind, ack.pending, js->now->mono_ns);
     if (first) (void)ingest_tell(js, ingest, INGEST_FIRST, STATUS_OK); /* lost: only the log and a state lack it */
     if (ack.stream_seq > ingest->last_seq || is_put_back(js, ingest, &ack)) {
         bytes_t subject = copied.size != 0 ? copied : message->subject;

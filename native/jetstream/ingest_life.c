@@ -17,7 +17,7 @@
 #include "base/hash.h"
 #include "base/map.h"
 #include "exchange/strings.h"
-#include "jetstream/behind.h"
+#include "jetstream/lag.h"
 #include "jetstream/commands.h"
 #include "jetstream/host.h"
 #include "jetstream/ingest_private.h"
@@ -245,7 +245,7 @@ static status_t ingest_make(js_t *js, stream_t *stream, const plane_command_t *c
     ingest->origin = config.origin;
     ingest->started_ns = js->now->mono_ns;
     if (config.pending_known != 0) {
-        behind_begin(&ingest->behind, config.pending, js->now->mono_ns);
+        lag_begin(&ingest->behind, config.pending, js->now->mono_ns);
     }
     ingest->heard_ns = js->host->heard(js->plane, ingest->link);
     span_begin(&ingest->span, config.span, config.pending, (span_time_t){js->now->mono_ns, ingest->heard_ns});
@@ -291,7 +291,7 @@ static void ingest_answer(js_t *js, const plane_command_t *command, const ingest
         .running = ingest->running,
         .span = span_next(&ingest->span, ingest->consumer_seq, js->host->heard(js->plane, ingest->link)),
     };
-    behind_tell(&ingest->behind, js->now->mono_ns, &state);
+    lag_tell(&ingest->behind, js->now->mono_ns, &state);
     if (spared && state.lag == 0 && state.known_ns > state.active_ns) {
         state.known_ns = state.level_ns = state.active_ns; /* it would have been sent what came since */
     }

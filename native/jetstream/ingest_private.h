@@ -10,7 +10,7 @@
 #include "base/bytes.h"
 #include "base/map.h"
 #include "base/status.h"
-#include "jetstream/behind.h"
+#include "jetstream/lag.h"
 #include "jetstream/host.h"
 #include "jetstream/js.h"
 #include "jetstream/progress.h"
@@ -51,7 +51,7 @@ struct ingest {
     uint64_t consumer_seq; /* delivered last */
     uint64_t other_seq;    /* by another consumer, whose deliveries come to the same subject; 0: there was none */
     uint64_t taken_seq;    /* its origin sequence; before the first one, of what the consumer is behind */
-    behind_t behind;
+    lag_t behind;
     span_t span;
     bool span_by_flow; /* what it takes is acknowledged by the answers to flow control */
     uint64_t messages;

@@ -434,7 +434,7 @@ static group_options_t options_of(js_t *js, const stream_t *stream, uint64_t nam
     return options;
 }
 
-/* The group that is here is the one of that name. how alone: or becomes it (alone.c in group/). */
+/* The group that is here is the one of that name. how alone: or becomes it (survivor.c in group/). */
 static status_t group_succeed(js_t *js, group_t *group, uint64_t name, uint64_t how) {
     if (group_name(group) == name) {
         return STATUS_OK;

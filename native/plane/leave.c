@@ -16,7 +16,7 @@
 #include "base/visits.h"
 #include "exchange/exchange.h"
 #include "net/conn.h"
-#include "plane/again.h"
+#include "plane/backlog.h"
 #include "plane/gateway.h"
 #include "plane/import.h"
 #include "plane/interest.h"
@@ -36,7 +36,7 @@
 
 static void leave_lists(plane_t *plane, peer_t *peer) {
     output_forget(plane, peer);
-    again_forget(plane, peer);
+    backlog_forget(plane, peer);
     for (peer_t **at = &plane->stalled; peer_waits(peer, WAITS_RECEIVER) && *at != NULL; at = &(*at)->next_stalled) {
         if (*at == peer) {
             *at = peer->next_stalled;

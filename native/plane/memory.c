@@ -216,7 +216,7 @@ static bool make_output_room(void *context, const buffer_t *buffer, uint64_t mor
 /* Is it its turn to send the rest of its message? Not while it is not read, nor while what it sent waits here or in its
  * socket. */
 static bool owes_input(const peer_t *peer) {
-    return peer_is_read(peer) && !peer->again && !peer->yielded && conn_arrived(&peer->conn) == 0;
+    return peer_is_read(peer) && !peer->in_backlog && !peer->yielded && conn_arrived(&peer->conn) == 0;
 }
 
 /* Watches the peer that holds the others up: it has INPUT_PATIENCE_NS for INPUT_SMALL more; only time counts in which
@@ -360,7 +360,7 @@ static void forgive_oldest(plane_t *plane) {
     const peer_t *oldest = plane->memory.oldest == 0 ? NULL : peer_find(plane, plane->memory.oldest);
     if (oldest == NULL) {
         plane->memory.oldest = 0;
-    } else if (!peer_is_read(oldest) || oldest->again) {
+    } else if (!peer_is_read(oldest) || oldest->in_backlog) {
         plane->memory.oldest_since_ns = plane->now.mono_ns;
     }
 }

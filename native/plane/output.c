@@ -29,7 +29,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "net/conn.h"
-#include "plane/again.h"
+#include "plane/backlog.h"
 #include "plane/peer.h"
 #include "plane/plane.h"
 #include "plane/protocol.h"
@@ -100,7 +100,7 @@ bool output_holds(plane_t *plane, peer_t *peer, const op_t *op) {
     if ((uint64_t)op->header.size + op->payload.size < BODY_SHARED_MIN) {
         return false;
     }
-    again_yield(plane, peer);
+    backlog_yield(plane, peer);
     peer_wait(plane, peer);
     return true;
 }

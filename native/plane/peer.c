@@ -22,7 +22,7 @@
 #include "net/tcp.h"
 #include "net/websocket.h"
 #include "plane/account.h"
-#include "plane/again.h"
+#include "plane/backlog.h"
 #include "plane/link_part.h"
 #include "plane/memory.h"
 #include "plane/plane.h"
@@ -214,7 +214,7 @@ void peer_pause(plane_t *plane, peer_t *peer) {
 void peer_resume(plane_t *plane, peer_t *peer) {
     if (peer->state == PEER_WAITING) {
         peer->state = PEER_GREETING;
-        peer_again(plane, peer);
+        backlog_add(plane, peer);
     }
 }
 
@@ -265,7 +265,7 @@ void peer_admit(plane_t *plane, peer_t *peer, account_t *account, const conn_ver
     }
     int64_t own = peer->ping_interval_ns, first = peer->protocol->first_ping_ns;
     peer->next_ping_ns = plane->now.mono_ns + (own > 0 && own < first ? own : first);
-    peer_again(plane, peer);
+    backlog_add(plane, peer);
 }
 
 void peer_want(plane_t *plane, peer_t *peer) {
@@ -400,7 +400,7 @@ void peer_unstall(plane_t *plane) {
         *at = peer->next_stalled;
         peer_release(plane, peer, WAITS_RECEIVER);
         if (peer->yielded) {
-            peer_again(plane, peer);
+            backlog_add(plane, peer);
         }
     }
 }

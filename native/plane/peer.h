@@ -124,7 +124,7 @@ struct peer {
     bool silent;                 /* closed, and told nothing */
     bool dialled;                /* by us: it is the configuration's, not a stranger */
     bool drains;                 /* unsubscribed since its last PING: its PONG keeps the order */
-    bool again;                  /* input waits in conn.rest after a pause */
+    bool in_backlog;             /* input waits in conn.rest after a pause */
     bool server;                 /* it is a route or a gateway that was admitted */
     bool named;                  /* a link that was accepted: its CONNECT has come */
     bool carried;                /* its socket is another server's, whose control alone knows of it */
@@ -160,7 +160,7 @@ struct peer {
     uint64_t line_round; /* output.c: in the line for that round, until so many bytes are written to it, ever */
     uint64_t line_until;
     peer_t *next_doomed;
-    peer_t *next_again;
+    peer_t *next_backlog;
     peer_t *next_leaf, **at_leaf; /* in its account's list of links; NULL: in none */
     peer_t *next_shedding, *previous, *next;
 };

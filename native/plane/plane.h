@@ -93,8 +93,8 @@ struct plane {
     peer_t *shedding;      /* peers that introduce themselves anew, and have some of the old ones left */
     leftovers_t leftovers; /* of imports that a reload took away */
     uint32_t sweep_left;   /* of SWEEP_MAX, in this turn */
-    peer_t *again;         /* again.c: the line of those whose input waits for its turn */
-    peer_t *again_last;
+    peer_t *backlog;       /* backlog.c: the line of those whose input waits for its turn */
+    peer_t *backlog_last;
     uint32_t turns;      /* that have ended */
     uint32_t input_work; /* of one connection in this turn; 0 = INPUT_WORK_MAX */
     uint64_t told;       /* lines of interest that links got, ever: work, too */

@@ -33,7 +33,7 @@
 #include "exchange/exchange.h"
 #include "net/loop.h"
 #include "plane/account.h"
-#include "plane/again.h"
+#include "plane/backlog.h"
 #include "plane/peer.h"
 #include "plane/plane.h"
 #include "plane/protocol.h"
@@ -71,7 +71,7 @@ static bool peer_floods(const plane_t *plane, const peer_t *peer) {
 static void peer_let_go(plane_t *plane, peer_t *peer) {
     peer_release(plane, peer, WAITS_CONTROL);
     plane->held_count--;
-    peer_again(plane, peer);
+    backlog_add(plane, peer);
 }
 
 static void owed_pay(owed_t *owed, const exchange_debt_t *debt) {

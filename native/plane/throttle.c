@@ -7,7 +7,7 @@
 #include "base/random.h"
 #include "net/conn.h"
 #include "plane/account.h"
-#include "plane/again.h"
+#include "plane/backlog.h"
 #include "plane/mapping.h"
 #include "plane/protocol.h"
 #include "plane/subscription.h"
@@ -104,7 +104,7 @@ bool throttle_holds(plane_t *plane, peer_t *peer, const op_t *op) {
 
 static void release(plane_t *plane, peer_t *from, const peer_t *below) {
     for (peer_t *peer = from; peer != below; peer = peer->next_throttled) {
-        peer_again(plane, peer);
+        backlog_add(plane, peer);
     }
 }
 

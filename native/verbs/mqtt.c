@@ -23,7 +23,7 @@
 #include "mqtt/read.h"
 #include "mqtt/write.h"
 #include "plane/account.h"
-#include "plane/again.h"
+#include "plane/backlog.h"
 #include "plane/output.h"
 #include "plane/pressure.h"
 #include "plane/protocol.h"
@@ -152,7 +152,7 @@ void mqtt_hold(plane_t *plane, peer_t *peer) {
 void mqtt_go_on(plane_t *plane, peer_t *peer) {
     peer->session->waits = false;
     peer_release(plane, peer, WAITS_SESSION);
-    peer_again(plane, peer);
+    backlog_add(plane, peer);
 }
 
 static status_t says_nothing(buffer_t *out, bytes_t text) {

@@ -12,7 +12,7 @@
 #include "base/hash.h"
 #include "mqtt/read.h"
 #include "plane/account.h"
-#include "plane/again.h"
+#include "plane/backlog.h"
 #include "plane/named.h"
 #include "plane/output.h"
 #include "plane/publication.h"
@@ -252,7 +252,7 @@ static void says(plane_t *plane, guest_t *guest, bytes_t text) {
     }
     guest->got += text.size;
     conn->bytes_in += text.size;
-    peer_again(plane, guest->peer);
+    backlog_add(plane, guest->peer);
 }
 
 void mqtt_carried_frame(plane_t *plane, peer_t *route, const carry_frame_t *frame) {
@@ -269,7 +269,7 @@ void mqtt_carried_frame(plane_t *plane, peer_t *route, const carry_frame_t *fram
         if (conn_rest(&peer->conn).size == 0) {
             peer_doom_silently(plane, peer, guest->reason, bytes_after(frame->rest, 4));
         } else {
-            peer_again(plane, peer);
+            backlog_add(plane, peer);
         }
     }
 }

@@ -16,7 +16,7 @@
 #include "base/copies.h"
 #include "mqtt/write.h"
 #include "plane/account.h"
-#include "plane/again.h"
+#include "plane/backlog.h"
 #include "plane/publication.h"
 #include "plane/routed.h"
 #include "text/text.h"

@@ -11,7 +11,7 @@
 
 #include "base/check.h"
 #include "base/clock.h"
-#include "plane/again.h"
+#include "plane/backlog.h"
 #include "plane/peer.h"
 #include "plane/plane.h"
 
@@ -39,9 +39,9 @@ static inline uint64_t work_done(const plane_t *plane, const uint64_t *steps) {
  * or until the receivers have caught up: a read's worth of input must not fill a queue that its reader had no chance to
  * empty. */
 static inline void turn_yield(plane_t *plane, peer_t *peer) {
-    again_yield(plane, peer);
+    backlog_yield(plane, peer);
     if (!peer_waits(peer, WAITS_RECEIVER)) {
-        peer_again(plane, peer);
+        backlog_add(plane, peer);
     }
 }
 

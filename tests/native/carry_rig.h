@@ -53,7 +53,7 @@ static inline void settle(void) {
         if (plane->js.consume != NULL) {
             rig_settle(plane);
         }
-        core_again(plane);
+        core_backlog(plane);
         rig_turn(plane);
     }
 }

@@ -19,7 +19,7 @@ static peer_t *other;
 static inline void settle(void) {
     for (uint32_t i = 0; i < 4; i++) {
         rig_settle(plane);
-        core_again(plane);
+        core_backlog(plane);
         rig_turn(plane);
     }
 }

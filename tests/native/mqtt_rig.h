@@ -55,7 +55,7 @@ static inline void mqtt_feed(plane_t *plane, peer_t *peer, const char *text) {
     mqtt_say(plane, peer, text);
     for (uint32_t i = 0; i < 4; i++) { /* what was put off, and what a turn has deferred */
         rig_turn(plane);
-        core_again(plane);
+        core_backlog(plane);
     }
     rig_turn(plane);
 }
@@ -108,7 +108,7 @@ static inline void mqtt_judge(plane_t *plane, peer_t *peer, const char *name, co
 
 static inline void mqtt_admit(plane_t *plane, peer_t *peer, const char *name, const char *const lists[4]) {
     mqtt_judge(plane, peer, name, lists);
-    core_again(plane);
+    core_backlog(plane);
     rig_turn(plane);
 }
 

@@ -1,6 +1,6 @@
 /* test_groups_alone.c: a member whose group lost its majority for good goes on alone under another name
- * (group/alone.c): what its disk has of the log is carried out, and nothing that the others say, who come back, reaches
- * it.
+ * (group/survivor.c): what its disk has of the log is carried out, and nothing that the others say, when they come
+ * back, reaches it.
  */
 #include "groups_acts.h"
 

@@ -463,7 +463,7 @@ static void one_read_of_a_publisher_does_not_cut_off_who_reads(void) {
     for (uint32_t turn = 0; turn < 1000 && writer->conn.rest.size != 0; turn++) {
         (void)rig_heard(reader);
         plane->now.mono_ns += NS_PER_MS;
-        core_again(plane);
+        core_backlog(plane);
         core_settle(plane);
     }
     CHECK_EQ_U64(0, writer->conn.rest.size);

@@ -60,7 +60,7 @@ static peer_t *ask_many(plane_t *plane, peer_t *e) {
     rig_feed(plane, e, "SUB svc 1\r\n");
     for (uint32_t n = 0; n < MANY; n++) {
         rig_say(plane, i, "PUB local _I 0\r\n\r\n");
-        core_again(plane);
+        core_backlog(plane);
         core_settle(plane);
         if (n % 64 == 0) rig_heard(e);
     }

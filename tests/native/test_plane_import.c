@@ -473,7 +473,7 @@ static void many_replies_leave_in_slices(void) {
     rig_feed(plane, other, "SUB _I 1\r\n");
     for (uint32_t n = 0; n < TURNS * A_TURN; n++) {
         rig_say(plane, i, "PUB local _I 0\r\n\r\n");
-        core_again(plane);
+        core_backlog(plane);
         core_settle(plane);
     }
     const char *reply = asked(e); /* the first of what e heard, so the last that is freed */

@@ -398,7 +398,7 @@ static void a_template_gets_what_no_stream_takes(void) {
     CHECK_EQ_U64(78, event.target);
     uint64_t token = event.token;
     core_settle(plane);
-    core_again(plane);
+    core_backlog(plane);
     CHECK(peer_waits(a, WAITS_CONTROL)); /* y does not overtake x */
     RIG_HEARD("", a);
     RIG_HEARD("MSG s.b 1 _I 1\r\nx\r\n", b);
@@ -411,7 +411,7 @@ static void a_template_gets_what_no_stream_takes(void) {
     CHECK_EQ_U64(1, event.arg);
     exchange_repay(&plane->exchange, token);
     core_settle(plane);
-    core_again(plane);
+    core_backlog(plane);
     rig_settle(plane);
     CHECK(!peer_waits(a, WAITS_CONTROL));
     RIG_HEARD("PONG\r\nMSG _I 1 22\r\n{\"stream\":\"S\",\"seq\":2}\r\nMSG _I 1 22\r\n{\"stream\":\"S\",\"seq\":3}\r\n",
@@ -437,7 +437,7 @@ static void who_waits_for_a_template_waits_for_nothing_else(void) {
     exchange_repay(&plane->exchange, kept.token);
     core_settle(plane);
     CHECK(!peer_waits(a, WAITS_CONTROL));
-    core_again(plane);
+    core_backlog(plane);
     CHECK_EQ_U64(78, message_taken(plane, "y").target);
     rig_close_and_remove(plane);
 }

@@ -107,7 +107,7 @@ static void known_login_needs_no_verdict(void) {
     snprintf(expected, sizeof expected,
              "PONG\r\nINFO %llu 127.0.0.1\r\n-ERR 'Permissions Violation for Publish to \"secret\"'\r\n",
              (unsigned long long)peer->id);
-    core_again(plane);
+    core_backlog(plane);
     RIG_HEARD(expected, peer);
     plane_event_t event;
     plane->now.mono_ns += EXCHANGE_QUIET_NS;

@@ -41,7 +41,7 @@ static void take_events(void) {
 static void tick(void) {
     plane->more = false;
     core_commands(plane);
-    core_again(plane);
+    core_backlog(plane);
     core_settle(plane);
     take_events();
 }

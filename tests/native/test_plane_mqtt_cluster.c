@@ -107,7 +107,7 @@ static void all_settle(void) {
         for (uint32_t i = 0; i < SERVERS; i++) {
             if (servers[i].dead) continue;
             rig_turn(servers[i].plane);
-            core_again(servers[i].plane);
+            core_backlog(servers[i].plane);
             rig_turn(servers[i].plane);
             any = any || !is_quiet(servers[i].plane);
         }

@@ -143,7 +143,7 @@ static void nobody_is_answered_before_it_is_known(void) {
     CHECK(asked_at(route)[0] == 0);
     say_known(PLACED_KNOWN);
     time_passes(NS_PER_SECOND);
-    core_again(plane);
+    core_backlog(plane);
     rig_turn(plane);
     answer(route, asked_at(route), KEPT);
     MQTT_HEARD("40 02 0001", five);

@@ -44,7 +44,7 @@ static void says(uint64_t id, const void *at, size_t size) {
     }
     for (uint32_t i = 0; i < 4; i++) {
         rig_turn(plane);
-        core_again(plane);
+        core_backlog(plane);
     }
     rig_turn(plane);
 }

@@ -37,7 +37,7 @@ static void prepare(void) {
 static void turns(void) {
     for (uint32_t i = 0; i < TURNS; i++) {
         rig_pass_pauses(plane);
-        core_again(plane);
+        core_backlog(plane);
         rig_turn(plane);
     }
 }

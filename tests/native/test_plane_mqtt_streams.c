@@ -13,7 +13,7 @@ static plane_t *plane;
 static void settle(void) {
     for (uint32_t i = 0; i < 4; i++) {
         rig_settle(plane);
-        core_again(plane);
+        core_backlog(plane);
         rig_turn(plane);
     }
 }

@@ -53,7 +53,7 @@ static void repay(plane_t *plane, uint32_t count) {
     token_count -= count;
     memmove(tokens, tokens + count, token_count * sizeof(*tokens));
     core_settle(plane);
-    core_again(plane);
+    core_backlog(plane);
 }
 
 static void ask(plane_t *plane, peer_t *peer, uint32_t count) {
@@ -144,7 +144,7 @@ static void crowded_account(void) {
     CHECK_EQ_U64(2, payers[16 * CREDIT + 1]);
     exchange_repay(&plane->exchange, tokens[16 * CREDIT]);
     core_settle(plane);
-    core_again(plane);
+    core_backlog(plane);
     CHECK_EQ_U64(1, mate->owed.messages); /* its next one */
     CHECK_EQ_U64(0, plane->exchange.dropped);
     repay(plane, 16 * CREDIT);
@@ -226,7 +226,7 @@ static void endless_floods_of_links(void) {
     CHECK_EQ_U64(LEAF_CREDIT, take_over(plane));
     plane->now.mono_ns += 6 * NS_PER_SECOND; /* and nothing is answered */
     core_settle(plane);
-    core_again(plane);
+    core_backlog(plane);
     CHECK(!peer_waits(leaf, WAITS_CONTROL));
     CHECK_EQ_U64(5, plane->exchange.dropped);
     (void)rig_heard(other);

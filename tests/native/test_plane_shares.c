@@ -114,7 +114,7 @@ static void memory_comes_back(void) {
 /* The beginning of a message that fills the share; room is asked for by another connection. */
 static peer_t *begin_large(void) {
     peer_t *peer = rig_client(plane);
-    core_again(plane);
+    core_backlog(plane);
     rig_say(plane, peer, "PUB a 60000\r\n");
     static uint8_t part[50000];
     plane->memory.input.limit = 40000;
@@ -164,7 +164,7 @@ static void small_and_silent(void) {
     for (uint32_t i = 0; i < 30; i++) {
         clients[i] = rig_client(plane);
     }
-    core_again(plane);
+    core_backlog(plane);
     uint64_t link_id = link->id, ids[30];
     CHECK(begin_small(link));
     uint32_t count = 0, there = 0;

@@ -441,13 +441,13 @@ static void subscriptions_that_come(void) {
     }
     CHECK_EQ_I64(STATUS_OK, buffer_append(&lines, "PING\r\n", 7));
     rig_say(plane, flood, (const char *)lines.at);
-    core_again(plane); /* not in the same turn */
+    core_backlog(plane); /* not in the same turn */
     CHECK_EQ_U64(INPUT_CHANGES_MAX / 2, plane->stats.subscriptions);
     rig_feed(plane, other, "PING\r\n");
     RIG_HEARD("PONG\r\n", other);
     RIG_HEARD("", flood);
     for (uint32_t i = 0; i < 10; i++) {
-        core_again(plane);
+        core_backlog(plane);
         rig_turn(plane);
     }
     CHECK_EQ_U64(5 * INPUT_CHANGES_MAX, plane->stats.subscriptions);

@@ -30,7 +30,7 @@ static uint32_t count(const char *text, const char *what) {
 static void answers_come(peer_t *listener, uint32_t expected) {
     uint32_t stored = 0;
     for (int i = 0; i < 20000 && stored < expected; i++) {
-        core_again(plane);
+        core_backlog(plane);
         core_settle(plane);
         const char *heard = rig_heard(listener);
         CHECK_EQ_U64(0, count(heard, "\"error\""));

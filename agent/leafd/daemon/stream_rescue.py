@@ -8,7 +8,7 @@
 What the lost servers agreed on without this one is lost. Nothing is done to a stream that has a leader, or of whose
 disks more than half are there. The file goes when each stream was looked at; a start before that looks again.
 
-Not here: the row (cluster/sharing.py), the group on this disk (native/group/alone.c), the group of all servers
+Not here: the row (cluster/sharing.py), the group on this disk (native/group/survivor.c), the group of all servers
 (rescue.py), the words of the command (cli/cluster_words.py).
 """
 

@@ -1,4 +1,4 @@
-/* alone.c: a member whose group has lost its majority for good goes on alone.
+/* survivor.c: a member whose group has lost its majority for good goes on alone.
  *
  *     settle   it hears nothing any more, and all of its log counts as committed: it may have been answered
  *     alone    when that is applied, the log begins anew behind it: under another name, with this disk as a lone member

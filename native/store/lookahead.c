@@ -1,6 +1,6 @@
-/* ahead.c: the next message of a few subjects among many others. Reading all that lies between costs 0.2 us a message;
- * a subject's chain, from its newest message backwards, touches its own alone. Each chain is walked once, in slices,
- * one subject after the other, and the sequences nearest ahead are kept:
+/* lookahead.c: the next message of a few subjects among many others. Reading all that lies between costs 0.2 us a
+ * message; a subject's chain, from its newest message backwards, touches its own alone. Each chain is walked once, in
+ * slices, one subject after the other, and the sequences nearest ahead are kept:
  *
  *     *from                    upto            the newest
  *       |  s1    s2    s3 ...  sn |  (farther ones: the chain is walked again)

@@ -1,14 +1,14 @@
-/* behind.c: see behind.h. */
-#include "jetstream/behind.h"
+/* lag.c: see lag.h. */
+#include "jetstream/lag.h"
 
 #include "text/decimal.h"
 #include "text/headers.h"
 
 #define PACE_MAX 1e12
 
-static void learn_pace(behind_t *behind, int64_t mono_ns) {
+static void learn_pace(lag_t *behind, int64_t mono_ns) {
     int64_t took_ns = mono_ns - behind->mark_ns;
-    if (took_ns < BEHIND_SPAN_NS) {
+    if (took_ns < LAG_SPAN_NS) {
         return;
     }
     double nearer = (double)behind->mark - (double)behind->messages;
@@ -23,7 +23,7 @@ static void learn_pace(behind_t *behind, int64_t mono_ns) {
     behind->mark_ns = mono_ns;
 }
 
-void behind_begin(behind_t *behind, uint64_t messages, int64_t mono_ns) {
+void lag_begin(lag_t *behind, uint64_t messages, int64_t mono_ns) {
     behind->messages = messages;
     behind->learned_ns = mono_ns;
     behind->known = true;
@@ -34,8 +34,8 @@ void behind_begin(behind_t *behind, uint64_t messages, int64_t mono_ns) {
     }
 }
 
-void behind_learn(behind_t *behind, uint64_t messages, int64_t mono_ns) {
-    behind_begin(behind, messages, mono_ns);
+void lag_learn(lag_t *behind, uint64_t messages, int64_t mono_ns) {
+    lag_begin(behind, messages, mono_ns);
     if (!behind->marked) {
         behind->marked = true;
         behind->mark = messages;
@@ -45,21 +45,21 @@ void behind_learn(behind_t *behind, uint64_t messages, int64_t mono_ns) {
     }
 }
 
-void behind_heartbeat(behind_t *behind, bytes_t header, bool stalled, int64_t mono_ns) {
+void lag_heartbeat(lag_t *behind, bytes_t header, bool stalled, int64_t mono_ns) {
     bytes_t value;
     uint64_t pending;
     if (headers_find(header, BYTES_LITERAL("Leafd-Pending"), &value) && decimal_parse(value, &pending)) {
-        behind_learn(behind, pending, mono_ns);
+        lag_learn(behind, pending, mono_ns);
         return;
     }
     bool again = behind->quiet;
     if (again && !stalled) {
-        behind_learn(behind, 0, mono_ns);
+        lag_learn(behind, 0, mono_ns);
     }
     behind->quiet = !stalled;
 }
 
-void behind_tell(const behind_t *behind, int64_t mono_ns, ingest_state_t *out) {
+void lag_tell(const lag_t *behind, int64_t mono_ns, ingest_state_t *out) {
     out->lag = behind->messages;
     out->known_ns = behind->known ? mono_ns - behind->learned_ns : -1;
     out->level_ns = behind->leveled ? mono_ns - behind->level_ns : -1;
