@@ -18,8 +18,8 @@ PLAIN_PAGES: Final = {
         f"packaging/doc/{name}.md"
         for name in (
             *("architecture", "changelog", "cluster-design", "contributing", "declared", "development", "differences"),
-            *("doctor", "enrol", "figures", "fleet", "guide", "large-hubs", "monitoring", "mqtt-design", "packages"),
-            *("promises", "security", "spark", "spark-jobs", "spark-options", "systemd"),
+            *("doctor", "enrol", "field-figures", "figures", "fleet", "guide", "large-hubs", "monitoring"),
+            *("mqtt-design", "packages", "promises", "security", "spark", "spark-jobs", "spark-options", "systemd"),
         )
     ),
 }

@@ -339,10 +339,12 @@ static bool is_kind(uint8_t kind) {
 }
 
 static bool record_sound(bytes_t value) {
+    if (value.size != SEALING_RECORD_SIZE || !value_sound(record_name(), value)) {
+        return false;
+    }
     const uint8_t *record = value.at + VALUE_CRC_SIZE;
-    return value.size == SEALING_RECORD_SIZE && value_sound(record_name(), value)
-           && (record[0] > RECORD_VERSION
-               || (record[0] >= RECORD_UNTAGGED && is_kind(record[2]) && (record[3] == 0 || is_kind(record[3]))));
+    return record[0] > RECORD_VERSION
+           || (record[0] >= RECORD_UNTAGGED && is_kind(record[2]) && (record[3] == 0 || is_kind(record[3])));
 }
 
 status_t sealing_look(sealing_t *sealing, bytes_t record, const uint8_t id[CIPHER_SALT_SIZE], char *why,

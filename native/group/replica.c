@@ -373,7 +373,8 @@ bool replica_roll(replica_t *replica, raft_index_t index, const append_t *append
 
 static bool apply_append(replica_t *replica, raft_index_t index, const append_t *append) {
     uint64_t size = (uint64_t)append->subject.size + append->header.size + append->payload.size;
-    switch (replica->rolling != index ? replica_source_goes_on(replica, append) : READ_FOUND) {
+    read_outcome_t goes_on = replica->rolling != index ? replica_source_goes_on(replica, append) : READ_FOUND;
+    switch (goes_on) {
     case READ_UNKNOWN: return false;
     case READ_NONE: replica->last.appended.verdict = APPEND_OUT_OF_ORDER; return true;
     case READ_FOUND: break;

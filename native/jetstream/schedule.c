@@ -491,7 +491,8 @@ store_due_t js_schedule_fire(js_t *js, stream_t *stream, uint64_t seq, int64_t d
         return STORE_DUE_LATER;
     }
     bool sealed = (stream->config.flags & STREAM_SEALED) != 0;
-    switch (sealed ? READ_NONE : firing_schedule(&firing, &schedule)) {
+    read_outcome_t found = sealed ? READ_NONE : firing_schedule(&firing, &schedule);
+    switch (found) {
     case READ_UNKNOWN: return STORE_DUE_LATER;
     case READ_NONE: return firing_next(&firing) ? STORE_DUE_DONE : STORE_DUE_LATER;
     case READ_FOUND: break;

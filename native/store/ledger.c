@@ -15,8 +15,7 @@
 #define APPLIED_PROMISE (3 * NOTE_BYTES_MIN) /* more than the op takes, so that its note finds room, too */
 #define LEDGER_OP_SIZE (OP_HEADER_SIZE + LEDGER_KEY_SIZE + LEDGER_FIXED_SIZE)
 #define NOTES 32   /* of all that one call notes */
-#define PROMISES 2 /* likewise */
-/* These, a cut, a floor. */
+#define PROMISES 2 /* likewise; these, a cut and a floor are its bytes: */
 #define LEDGER_CALL                                                                                                    \
     (PROMISES * (OP_HEADER_SIZE + 5 + VALUE_CRC_SIZE + PROMISE_FIXED_SIZE + LEDGER_MEMBERS_MAX) + 2 * 64)
 
@@ -75,7 +74,8 @@ static void applied_write(const ledger_t *ledger) { /* the caller has room for i
 
 bool store_ledger_disk(store_t *store, uint64_t *disk) {
     bytes_t value = BYTES_NONE;
-    switch (store->ledgers.disk == 0 ? store_record_get(store, RECORD_DISK, BYTES_NONE, &value) : ENTRY_NONE) {
+    entry_outcome_t got = store->ledgers.disk ? ENTRY_NONE : store_record_get(store, RECORD_DISK, BYTES_NONE, &value);
+    switch (got) {
     case ENTRY_UNKNOWN:
     case ENTRY_DAMAGED:
     case ENTRY_NONE: break;
@@ -170,8 +170,9 @@ static status_t ledger_load(ledger_t *ledger, ledger_visit_t visit, void *contex
     ledger_promise_t promise = {0};
     uint64_t disk;
     read_outcome_t applied = applied_read(ledger);
-    bool known = store_ledger_disk(store, &disk);
-    switch (known ? promise_get(store, ledger->group, &promise) : READ_UNKNOWN) {
+    read_outcome_t promised =
+        store_ledger_disk(store, &disk) ? promise_get(store, ledger->group, &promise) : READ_UNKNOWN;
+    switch (promised) {
     case READ_UNKNOWN: return STATUS_CORRUPT;
     case READ_NONE: return load_unpromised(ledger, applied, there);
     case READ_FOUND: break;

@@ -185,7 +185,8 @@ static list_outcome_t merge_gather_both(merge_t *merge) {
 static status_t merge_gather(merge_t *merge) {
     const newcomers_t *ops = &merge->store->record_ops;
     status_t status = STATUS_OK;
-    switch (merge->hidden ? merge_gather_both(merge) : LIST_WHOLE) {
+    list_outcome_t gathered = merge->hidden ? merge_gather_both(merge) : LIST_WHOLE;
+    switch (gathered) {
     case LIST_UNKNOWN: return STATUS_IO;
     case LIST_LACKS: merge->lost = true; break;
     case LIST_WHOLE: break;

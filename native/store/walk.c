@@ -248,7 +248,8 @@ static read_outcome_t subject_unreadable(const store_walk_t *walk, bytes_t store
     if (env_hides(stream->store->env) && recount_key(stream, stored, &plain) && plain.size == 0) {
         return READ_NONE; /* no message has such a subject */
     }
-    switch (plain.size > 0 ? overlay_find(stream->store, DB_HEADS, plain, &newer) : WORD_NONE) {
+    overlay_word_t word = plain.size > 0 ? overlay_find(stream->store, DB_HEADS, plain, &newer) : WORD_NONE;
+    switch (word) {
     case WORD_REMOVED: return READ_NONE;
     case WORD_PUT:
         newer = bytes_of(newer.at - VALUE_CRC_SIZE, newer.size + VALUE_CRC_SIZE);
@@ -281,7 +282,8 @@ static read_outcome_t walk_edge(const store_walk_t *walk, bytes_t key, bytes_t v
     if (LEAF_LIKELY(value_sound(key, value)) || (recount_key(stream, key, &plain) && plain.size == 0)) {
         return READ_NONE;
     }
-    switch (hides ? WORD_NONE : overlay_find(stream->store, DB_HEADS, key, &newer)) {
+    overlay_word_t word = hides ? WORD_NONE : overlay_find(stream->store, DB_HEADS, key, &newer);
+    switch (word) {
     case WORD_PUT:
     case WORD_REMOVED: return READ_NONE;
     case WORD_NONE: break;
@@ -366,7 +368,8 @@ static read_outcome_t walk_subject_lives(const store_walk_t *walk, bytes_t subje
         return cached;
     }
     bool counts = false;
-    switch (from_lmdb ? overlay_find(stream->store, DB_HEADS, walk->lmdb_key, &value) : WORD_PUT) {
+    overlay_word_t word = from_lmdb ? overlay_find(stream->store, DB_HEADS, walk->lmdb_key, &value) : WORD_PUT;
+    switch (word) {
     case WORD_PUT:
     case WORD_REMOVED: break;
     case WORD_NONE: counts = value_sound(walk->lmdb_key, walk->lmdb_value); break;

@@ -6,7 +6,7 @@
 One connection between two places (tests/cell.py), with the settings that a link has (native/plane/window.h, net/tcp.h),
 and never more under way than the window. There is always more to send, nobody reads or answers it, and no bytes are
 spent on a protocol. --kernel: with the kernel's own settings in place of a link's. Prints how much of the line each
-contact used. packaging/doc/figures.md has what it showed.
+contact used. packaging/doc/field-figures.md has what it showed.
 Not here: what a link makes of its window, which is fixed here.
 """
 

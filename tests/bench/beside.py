@@ -6,7 +6,7 @@
 KIND: leafd or nats-server, at both ends. --down: the hub has the backlogs, and the box the copies of them. The line has
 its round trip from the beginning. Prints what is stored of each account while it drains, the bytes on the wire for each
 byte of payload, the longest queue of each step, and how long a command down and an event up take meanwhile.
-packaging/doc/figures.md has what it showed.
+packaging/doc/field-figures.md has what it showed.
 """
 
 from __future__ import annotations

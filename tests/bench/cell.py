@@ -5,7 +5,7 @@
 
 HUB and LEAF: leafd or nats-server. Prints what is stored at the hub while it drains, the bytes on the wire for each
 byte of payload, how long a command down and an event up take meanwhile, and whether each message is stored once. It
-takes minutes, and so is no row of tests/bench/run; packaging/doc/figures.md has what it showed.
+takes minutes, and so is no row of tests/bench/run; packaging/doc/field-figures.md has what it showed.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ own, joined by nothing but a bad line (tests/cell.py).
     python -m tests.bench.contacts kept HUB LEAF [--profile cell]      whether a live link is closed, however much waits
 
 HUB and LEAF: leafd or nats-server. Bytes are those of IP packets, headers included, both ways together.
-packaging/doc/figures.md has what it showed.
+packaging/doc/field-figures.md has what it showed.
 """
 
 from __future__ import annotations

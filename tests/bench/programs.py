@@ -9,7 +9,8 @@ places of their own (tests/cell.py), the program at the leaf, what it wants in t
     python -m tests.bench.programs stats HUB LEAF                                   the hub asks a service of the leaf
 
 HUB and LEAF: leafd or nats-server. Each run has a time (--seconds), and prints what was done in it and each failure
-that the program saw. packaging/doc/figures.md has what it showed. Not here: devices of MQTT (tests/bench/devices.py).
+that the program saw. packaging/doc/field-figures.md has what it showed. Not here: devices of MQTT
+(tests/bench/devices.py).
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
     python -m tests.bench.strange LINE HUB LEAF [--messages 2000] [--seconds 400]
 
 LINE is one of LINES. HUB and LEAF: leafd or nats-server. Prints what tests/bench/cell.py prints, and each link that was
-closed. packaging/doc/figures.md has what it showed.
+closed. packaging/doc/field-figures.md has what it showed.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ static void open_at(const char *directory) {
     with.hooks.answer = note_answer;
     stream = rig_stream(&rig, 1, rig_config());
     status_t status = group_open(&with, rig.now, &group);
-    if (status == STATUS_NOT_FOUND) {
+    if (status == STATUS_OK && group == NULL) {
         status = group_make(&with, rig.now, &group);
     }
     CHECK_EQ_I64(STATUS_OK, status);
