@@ -223,6 +223,11 @@ status_t store_delete(store_stream_t *stream, uint64_t seq) {
     return STATUS_OK;
 }
 
+status_t store_delete_any(store_stream_t *stream, uint64_t seq) {
+    status_t status = store_delete(stream, seq);
+    return status == STATUS_NOT_FOUND ? STATUS_OK : status;
+}
+
 HELPER void fake_fill(store_stream_t *stream, uint64_t seq, stored_message_t *out) {
     const fake_message_t *message = &stream->messages[seq];
     out->seq = seq;
