@@ -132,7 +132,6 @@ status_t consumer_add(consume_t *consume, store_stream_t *stream, const consumer
         consumer_start(consumer);
         state_dirty(consumer);
     }
-    if (found && consumer_is_push(consumer)) push_loaded(consumer);
     if (loading && consumer->group->sweeping) consumer->group->sweep_after_ns = time_after(now.mono_ns, SWEEP_HOLD_NS);
     if (setup->config.pause_until_ns > 0) consumer_pause(consumer, setup->config.pause_until_ns, now);
     if (setup->config.replay_policy == 1) {
@@ -455,32 +454,6 @@ static void release_skipped(consumer_t *consumer, uint64_t seq) {
     }
 }
 
-/* The next delivery is the first message from seq on, behind so many deliveries. */
-static void consumer_stand_at(consumer_t *consumer, uint64_t seq, uint64_t deliveries) {
-    survey_end(consumer);
-    state_delete(consumer, false);
-    pending_clear(&consumer->pending);
-    consumer->cleared_upto = consumer->clear_at = 0;
-    consumer->clear_exhausted = consumer->clear_order = consumer->expiring = consumer->again_all = false;
-    consumer->selection.count = consumer->selection.next = consumer->selection.lost = 0;
-    consumer->selection.resume = 0;
-    consumer->cursor = seq;
-    consumer->next_sequence = deliveries + 1;
-    consumer->delivered_stream = consumer->floor_stream = seq - 1;
-    consumer->settled = consumer->acked_upto = seq - 1;
-    consumer->settle_upto = 0;
-    consumer->floor_consumer = deliveries;
-    consumer->last_delivered_wall_ns = consumer->last_acked_wall_ns = 0;
-    consumer_recount(consumer);
-    consumer_expires_anew(consumer, NEVER);
-    state_dirty(consumer);
-}
-
-void consumer_pass(consumer_t *consumer, uint64_t seq, uint64_t deliveries) {
-    consumer_stand_at(consumer, seq + 1, deliveries);
-    consumer_ready(consumer);
-}
-
 status_t consumer_reset(consumer_t *consumer, uint64_t seq, moment_t now, uint64_t *reset_seq) {
     consumer->consume->now = now;
     if (seq == 0) {
@@ -489,11 +462,27 @@ status_t consumer_reset(consumer_t *consumer, uint64_t seq, moment_t now, uint64
         status_t status = reset_allowed(consumer, seq);
         if (status != STATUS_OK) return status;
     }
-    consumer_stand_at(consumer, seq, 0);
+    survey_end(consumer);
+    state_delete(consumer, false);
+    pending_clear(&consumer->pending);
+    consumer->cleared_upto = consumer->clear_at = 0;
+    consumer->clear_exhausted = consumer->clear_order = consumer->expiring = consumer->again_all = false;
+    consumer->selection.count = consumer->selection.next = consumer->selection.lost = 0;
+    consumer->selection.resume = 0;
+    consumer->cursor = seq;
+    consumer->next_sequence = 1;
+    consumer->delivered_stream = consumer->floor_stream = seq - 1;
+    consumer->settled = consumer->acked_upto = seq - 1;
+    consumer->settle_upto = 0;
+    consumer->floor_consumer = 0;
+    consumer->last_delivered_wall_ns = consumer->last_acked_wall_ns = 0;
+    consumer_recount(consumer);
+    consumer_expires_anew(consumer, NEVER);
     if (consumer_is_push(consumer)) {
         consumer_hold(consumer);
         push_set_back(consumer);
     }
+    state_dirty(consumer);
     consumer_ready(consumer);
     release_skipped(consumer, seq);
     *reset_seq = seq;

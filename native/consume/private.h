@@ -216,8 +216,6 @@ bool consumer_paused(const consumer_t *consumer);
 bool consumer_on_time(consumer_t *consumer);
 void consumer_destroy(consumer_t *consumer); /* out of every list, freed; no statuses, no records */
 int64_t consumer_wait(const consumer_t *consumer, uint32_t deliveries); /* ack wait after that many */
-/* Goes on behind that sequence, as if so many deliveries had been made. What it passes stays in the stream. */
-void consumer_pass(consumer_t *consumer, uint64_t seq, uint64_t deliveries);
 void consumer_advise(consumer_t *consumer, uint32_t advisory, uint64_t seq, uint64_t consumer_seq, uint64_t deliveries,
                      int64_t ack_time_ns, bytes_t text);
 /* The floor after an acknowledged row left the order; both sequences are the row's. */

@@ -99,8 +99,7 @@ void push_review(consumer_t *consumer) {
         consumer->push.outstanding = consumer->push.covered = 0;
         consumer->push.flow_open = false;
         /* A copy sets its consumer back, and may subscribe first: what is delivered before that is thrown away. */
-        if ((consumer->push.copied && !consumer->push.set_back) || consumer->push.unsure) consumer_hold(consumer);
-        if (consumer->push.unsure) push_flow_request(consumer);
+        if (consumer->push.copied && !consumer->push.set_back) consumer_hold(consumer);
         heartbeat_later(consumer);
         consumer_ready(consumer);
     } else {
@@ -198,20 +197,7 @@ void push_spare(consumer_t *consumer, int64_t interval_ns) {
     if (consumer->push.active) heartbeat_later(consumer);
 }
 
-/* A store that was put back from an old copy looks to it as it was then, and gives out again the sequences that a copy
- * elsewhere has of the newer one. A copy that looks at no more than these passes over what is new, and acknowledges it.
- * So it is asked how far it is before it is given anything: no copy has what came behind this start. */
-void push_loaded(consumer_t *consumer) {
-    const stream_config_t *config = store_stream_config(consumer->stream);
-    stream_state_t state;
-    if (consumer->setup.config.ack_policy != ACK_FLOW_CONTROL || (config->flags & STREAM_REPLICATED) != 0) return;
-    store_stream_state(consumer->stream, &state);
-    consumer->push.unsure = true;
-    consumer->push.began_upto = state.last_seq;
-}
-
 void push_set_back(consumer_t *consumer) {
-    consumer->push.unsure = false;
     consumer->push.copied = consumer->setup.config.ack_policy == ACK_FLOW_CONTROL;
     consumer->push.set_back = true;
     push_spare(consumer, 0); /* the one who asked for it may have gone */
@@ -295,27 +281,12 @@ static void note_taken(consumer_t *consumer, bytes_t header) {
     consumer->push.taken_delivery = delivery;
 }
 
-/* The first answer since the start. What the copy passes over stays in the stream, since it goes on behind that. A
- * leafd does not: it knows the messages' stamps, and is given all of them. */
-static void hear_first(consumer_t *consumer, bytes_t header) {
-    uint64_t seq = header_sequence(header, BYTES_LITERAL("Nats-Last-Stream"));
-    consumer->push.unsure = false;
-    consumer_begin(consumer, consumer->consume->now);
-    bytes_t mark;
-    bool notices = headers_find(header, BYTES_LITERAL("Leafd-Copy"), &mark);
-    if (!notices && seq > consumer->push.began_upto && seq > consumer->delivered_stream) {
-        consumer_advise(consumer, ADVISORY_PUT_BACK, seq, 0, 0, 0, BYTES_NONE);
-        consumer_pass(consumer, seq, header_sequence(header, BYTES_LITERAL("Nats-Last-Consumer")));
-    }
-}
-
 void consumer_flow_reply(consumer_t *consumer, bytes_t id, bytes_t header, moment_t now) {
     push_t *push = &consumer->push;
     consumer->consume->now = now;
     /* only the newest counts */
     if (!push->flow_open || !bytes_equal(id, bytes_of(push->flow_id, FLOW_ID_SIZE))) return;
     push->flow_open = false;
-    if (push->unsure) hear_first(consumer, header);
     bool wide = push->covered > push->window / 2;
     push->outstanding = push->outstanding > push->covered ? push->outstanding - push->covered : 0;
     push->covered = 0;

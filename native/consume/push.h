@@ -25,12 +25,10 @@
 #define QUEUED_NS (3 * NS_PER_SECOND)
 
 typedef struct push {
-    bool active;         /* there is interest in the deliver subject */
-    bool attended;       /* of CONSUMER_ATTENDED: its receiver is there, which stands for that interest */
-    bool copied;         /* a mirror or source uses it, which sets it back whenever it begins .. */
-    bool set_back;       /* .. and has done so since there is interest, or for the interest to come */
-    bool unsure;         /* nobody has said yet how far a copy is whose consumer was there at the start .. */
-    uint64_t began_upto; /* .. when the stream ended here */
+    bool active;   /* there is interest in the deliver subject */
+    bool attended; /* of CONSUMER_ATTENDED: its receiver is there, which stands for that interest */
+    bool copied;   /* a mirror or source uses it, which sets it back whenever it begins .. */
+    bool set_back; /* .. and has done so since there is interest, or for the interest to come */
     int64_t heartbeat_due_ns;
     bool put_off;        /* the heartbeat that is due, to QUEUED_NS */
     int64_t spared_ns;   /* between heartbeats, as its copy at the other end of a link wants them; 0: as configured */
@@ -61,7 +59,6 @@ int64_t push_rate_wait(consumer_t *consumer, uint64_t size);
 void push_spare(consumer_t *consumer, int64_t interval_ns);
 void push_removed(consumer_t *consumer);
 void push_set_back(consumer_t *consumer);
-void push_loaded(consumer_t *consumer);
 void consumer_hold(consumer_t *consumer); /* until consumer_begin, or for some seconds */
 /* Nats-Last-Consumer, Nats-Last-Stream; also Nats-Consumer-Stalled while a flow control request is open. */
 void idle_heartbeat(consumer_t *consumer, bytes_t to);

@@ -262,78 +262,6 @@ static void ephemeral(void) {
     CHECK_EQ_U64(0, rig.store->record_writes);
 }
 
-/* A copy has stored five messages of a work queue when the store ends; then the store begins again, and so many more
- * come before anybody has said how far the copy is. */
-static consumer_t *begun_again(int more, bytes_t *id) {
-    rig_start(2);
-    consumer_setup_t setup = acking_setup();
-    setup.config.max_ack_pending = 5;
-    consumer_t *consumer = rig_add(&setup);
-    rig_publish_many("s", 5);
-    rig_run();
-    for (int i = 0; i < 5; i++) EXPECT_DELIVERY("d <- s");
-    says_it_took(consumer, flow_id(rig_next()), 5, 5);
-    rig_run();
-    CHECK(!rig.stream->messages[5].there);
-    rig_restart();
-    consumer = rig_load(&setup);
-    rig_publish_many("s", more);
-    rig_run();
-    *id = flow_id(rig_next());
-    EXPECT_NOTHING();
-    return consumer;
-}
-
-/* The store was put back: the copy has nine of it. What has their sequences now is not given to the copy, which would
- * acknowledge it unseen. */
-static void a_copy_that_is_ahead(void) {
-    bytes_t id;
-    consumer_t *consumer = begun_again(4, &id);
-    says_it_took(consumer, id, 9, 9);
-    EXPECT("advisory 9 9 0 0 0 ");
-    rig_run();
-    EXPECT_NOTHING();
-    rig_publish("s", "x");
-    rig_run();
-    EXPECT_DELIVERY("d <- s | $JS.ACK.S.p.1.10.10.");
-    rig_pass(1001 * NS_PER_MS);
-    EXPECT_DELIVERY("d <*  | NATS/1.0 100 Idle Heartbeat");
-    says_it_took(consumer, flow_id(rig_next()), 10, 10);
-    rig_run();
-    CHECK(!rig.stream->messages[10].there);
-    for (uint64_t seq = 6; seq < 10; seq++) CHECK(rig.stream->messages[seq].there);
-    CHECK_EQ_U64(10, rig_state(consumer).floor_stream);
-}
-
-static void a_copy_that_is_not_ahead(void) {
-    bytes_t id;
-    consumer_t *consumer = begun_again(2, &id);
-    says_it_took(consumer, id, 5, 5);
-    rig_run();
-    EXPECT_DELIVERY("d <- s | $JS.ACK.S.p.1.6.6.");
-    EXPECT_DELIVERY("d <- s | $JS.ACK.S.p.1.7.7.");
-    EXPECT_NOTHING();
-}
-
-/* It is given everything, as it sees by the stamps what is new. */
-static void a_copy_that_notices(void) {
-    bytes_t id;
-    consumer_t *consumer = begun_again(1, &id);
-    consumer_flow_reply(consumer, id,
-                        text("NATS/1.0\r\nNats-Last-Consumer: 9\r\nNats-Last-Stream: 9\r\nLeafd-Copy: 1\r\n\r\n"),
-                        rig.now);
-    rig_run();
-    EXPECT_DELIVERY("d <- s | $JS.ACK.S.p.1.6.6.");
-}
-
-static void a_copy_that_does_not_say(void) {
-    bytes_t id;
-    (void)begun_again(1, &id);
-    rig_pass(6 * SECOND);
-    while (strstr(rig_next(), "$JS.ACK.S.p.1.6.6.") == NULL) {
-    }
-}
-
 int main(void) {
     RUN("a copy over a link has few heartbeats while nothing is owed, and is told of its consumer's end", spared);
     RUN("such a copy is asked how far it is a second after a few kilobytes, a minute after less", asked_though_spared);
@@ -346,10 +274,6 @@ int main(void) {
         the_rest_is_asked_for_later);
     RUN("it has not stored what was not delivered, whatever it says", lies_of_a_copy);
     RUN("its heartbeat says how many messages wait", a_copy_hears_what_is_pending);
-    RUN("of a store that was put back a copy is not given what it passes over, and that stays", a_copy_that_is_ahead);
-    RUN("a copy that has no more than it was given goes on at once", a_copy_that_is_not_ahead);
-    RUN("a leafd's copy is given everything, whatever it says", a_copy_that_notices);
-    RUN("one that does not say how far it is goes on after some seconds", a_copy_that_does_not_say);
     RUN("a consumer of a mirror or source goes without interest and writes nothing", ephemeral);
     rig_end();
     return TEST_RESULT();
