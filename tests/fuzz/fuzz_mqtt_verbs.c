@@ -21,7 +21,7 @@ static void hand_over(plane_t *plane, uint64_t id, bytes_t sent, uint32_t piece)
         mqtt_say_bytes(plane, peer, sent.at, part);
         sent = bytes_after(sent, part);
         rig_turn(plane);
-        core_again(plane);
+        core_backlog(plane);
         rig_turn(plane);
     }
 }
