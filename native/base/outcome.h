@@ -61,7 +61,7 @@ static inline bool read_goes_on(read_outcome_t outcome) {
     return false;
 }
 
-/* For who needs no entry, but has to know. */
+/* For a caller that needs no entry, but has to know. */
 static inline status_t read_known(read_outcome_t outcome) {
     switch (outcome) {
     case READ_FOUND:

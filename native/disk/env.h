@@ -127,7 +127,7 @@ LEAF_MUST_USE status_t env_regrow_begin(env_t *env, uint64_t page, env_supply_t 
  * checkpoint. */
 LEAF_MUST_USE status_t env_regrow_step(env_regrow_t *regrow, int64_t until_ns, env_regrown_t *regrown);
 void env_regrow_end(env_regrow_t *regrow); /* NULL is fine */
-/* For who supplies: the commit; may an entry of that stream be on the page, and belongs this key there? */
+/* For the supplier: the commit; may an entry of that stream be on the page, and belongs this key there? */
 env_view_t *env_regrow_view(const env_regrow_t *regrow);
 bool env_regrow_spans(const env_regrow_t *regrow, uint32_t stream);
 bool env_regrow_holds(const env_regrow_t *regrow, store_db_t db, bytes_t key);

@@ -63,15 +63,6 @@ static bool alarm_was_told(store_t *store, uint32_t stream, uint64_t seq) {
     return false;
 }
 
-static store_stream_t *open_stream(const store_t *store, uint32_t id) {
-    for (uint32_t i = 0; id != 0 && i < store->streams.count; i++) {
-        if (store->streams.at[i]->id == id) {
-            return store->streams.at[i];
-        }
-    }
-    return NULL;
-}
-
 bool stream_is_shared(const store_stream_t *stream) {
     return stream->timeline.own && stream->copies > 1;
 }
@@ -105,7 +96,7 @@ static void note_corrupt(store_t *store, const store_stream_t *owner, uint32_t s
 }
 
 void store_corrupt(store_t *store, store_stream_t *stream, uint32_t stream_id, uint64_t seq, const char *what) {
-    note_corrupt(store, stream != NULL ? stream : open_stream(store, stream_id), stream_id, seq, what);
+    note_corrupt(store, stream != NULL ? stream : stream_with(store, stream_id), stream_id, seq, what);
     if (stream != NULL) {
         stream->corrupt++; /* each time: a backup sees by it that it lacks something */
         if (seq != 0) {    /* an index entry is made anew of the messages here */
@@ -125,7 +116,7 @@ static bool record_is_copied(bytes_t key) {
 
 void store_corrupt_record(store_t *store, bytes_t key) {
     uint32_t stream_id = key.size >= 5 ? load_be32(key.at + 1) : 0;
-    store_stream_t *owner = record_is_copied(key) ? open_stream(store, stream_id) : NULL;
+    store_stream_t *owner = record_is_copied(key) ? stream_with(store, stream_id) : NULL;
     note_corrupt(store, owner, stream_id, 0, "a stored record");
     if (owner != NULL) {
         store_ask_for_copy(owner);

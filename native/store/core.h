@@ -212,9 +212,10 @@ void adopted_free(store_t *store);
 void records_free(store_t *store);
 
 /* ---- stream.c ---------------------------------------------------------------------------------------------------- */
-void stream_rotate(store_stream_t *stream);  /* a checkpoint begins, .. */
-void stream_drop(store_stream_t *stream);    /* .. and is there */
-void stream_release(store_stream_t *stream); /* frees it, when the store closes */
+store_stream_t *stream_with(const store_t *store, uint32_t id); /* NULL: none that is open; no stream is 0 */
+void stream_rotate(store_stream_t *stream);                     /* a checkpoint begins, .. */
+void stream_drop(store_stream_t *stream);                       /* .. and is there */
+void stream_release(store_stream_t *stream);                    /* frees it, when the store closes */
 static inline uint64_t stream_message_bytes(const store_stream_t *stream, const message_record_t *message) {
     return log_message_bytes(stream->config.storage, message);
 }
@@ -230,8 +231,7 @@ void head_change(store_stream_t *stream, head_entry_t *entry); /* after changing
 void heads_settle(store_t *store);                             /* changed heads into the batch */
 void heads_join(store_stream_t *stream);                       /* it is opened */
 void heads_leave(store_stream_t *stream);                      /* all of them, in memory and in the batch */
-/* Newest of the subjects that match; *seq 0 where there is none. */
-LEAF_MUST_USE read_outcome_t subjects_last(store_stream_t *stream, bytes_t pattern, uint64_t *seq);
+LEAF_MUST_USE read_outcome_t subjects_last(store_stream_t *stream, bytes_t pattern, uint64_t *seq); /* 0: none */
 
 /* ---- ledger.c ---------------------------------------------------------------------------------------------------- */
 void ledgers_settle(store_t *store); /* how far they are applied, into the batch that closes */

@@ -197,9 +197,7 @@ static read_outcome_t derive_begin(derive_t *derive, const env_regrow_t *regrow,
     case READ_NONE: return outcome;
     case READ_FOUND: break;
     }
-    bool sound =
-        value_sound(key_bytes(&key), value) && log_read(&derive->said, bytes_after(value, VALUE_CRC_SIZE)) == STATUS_OK;
-    return sound ? READ_FOUND : READ_UNKNOWN;
+    return read_if(log_read_entry(&derive->said, key_bytes(&key), value));
 }
 
 /* In the order of their numbers, for others come and go meanwhile. 0: there is none. */

@@ -41,6 +41,10 @@ uint32_t log_write(const log_t *log, bytes_t key, uint8_t *value) {
     return STATE_FIXED_SIZE + log->last_id_size;
 }
 
+status_t log_read_entry(log_t *log, bytes_t key, bytes_t value) {
+    return value_sound(key, value) ? log_read(log, bytes_after(value, VALUE_CRC_SIZE)) : STATUS_CORRUPT;
+}
+
 status_t log_read(log_t *log, bytes_t value) {
     const uint32_t fixed = STATE_FIXED_SIZE - VALUE_CRC_SIZE;
     if (value.size < fixed || load_be16(value.at + fixed - 2) != value.size - fixed

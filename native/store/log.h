@@ -55,6 +55,8 @@ void log_key(store_key_t *key, uint32_t id);
 /* value has room for LOG_STATE_MAX bytes; returns how many it took. Read: what is behind the crc. */
 uint32_t log_write(const log_t *log, bytes_t key, uint8_t *value);
 LEAF_MUST_USE status_t log_read(log_t *log, bytes_t value);
+LEAF_MUST_USE status_t log_read_entry(log_t *log, bytes_t key,
+                                      bytes_t value); /* value: with its crc, which is judged */
 /* Do the numbers fit together, as they do after every operation? */
 bool log_sound(const log_t *log);
 /* As the reference counts a message's bytes in a stream of that storage (stream_config_t). */

@@ -107,15 +107,6 @@ static void tell_wrong(store_t *store, uint64_t page, const char *what) {
 
 /* ---- a leaf that is made anew ------------------------------------------------------------------------------------ */
 
-static store_stream_t *stream_with(const store_t *store, uint32_t id) {
-    for (uint32_t i = 0; id != 0 && i < store->streams.count; i++) {
-        if (store->streams.at[i]->id == id) {
-            return store->streams.at[i];
-        }
-    }
-    return NULL;
-}
-
 /* Has each sequence from the first to the last a message? */
 static bool is_dense(const store_stream_t *stream) {
     const log_t *log = &stream->log;
@@ -158,9 +149,7 @@ static uint64_t end_in_commit(env_patch_t *patch, const store_stream_t *stream) 
     case READ_NONE: return 0;
     case READ_FOUND: break;
     }
-    bool sound =
-        value_sound(key_bytes(&key), value) && log_read(&said, bytes_after(value, VALUE_CRC_SIZE)) == STATUS_OK;
-    return sound ? said.last_seq + 1 : 0;
+    return log_read_entry(&said, key_bytes(&key), value) == STATUS_OK ? said.last_seq + 1 : 0;
 }
 
 /* Only sequences that are the stream's are damaged from then on; of what lies below its first one an entry is left. */

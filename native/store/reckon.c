@@ -151,8 +151,7 @@ static status_t read_said(reckon_t *job) {
     case READ_NONE: return STATUS_IO;
     case READ_FOUND: break;
     }
-    return value_sound(key_bytes(&key), value) ? log_read(&job->said, bytes_after(value, VALUE_CRC_SIZE))
-                                               : STATUS_CORRUPT;
+    return log_read_entry(&job->said, key_bytes(&key), value);
 }
 
 static status_t reckon_begin(store_t *store, store_stream_t *stream) {

@@ -53,17 +53,17 @@ static status_t stream_load(store_stream_t *stream, bool *stored) {
     return log_read(&stream->log, value);
 }
 
-static bool stream_is_open(const store_t *store, uint32_t id) {
+store_stream_t *stream_with(const store_t *store, uint32_t id) {
     for (uint32_t i = 0; i < store->streams.count; i++) {
         if (store->streams.at[i]->id == id) {
-            return true;
+            return store->streams.at[i];
         }
     }
-    return false;
+    return NULL;
 }
 
 status_t store_stream_unused(store_t *store, uint32_t id) {
-    if (stream_is_open(store, id)) {
+    if (stream_with(store, id) != NULL) {
         return STATUS_EXISTS;
     }
     store_key_t key;
@@ -95,7 +95,7 @@ status_t store_stream_open(store_t *store, uint32_t id, const stream_config_t *c
                            store_stream_t **out) {
     *out = NULL;
     store_clock(store, now);
-    if (stream_is_open(store, id)) {
+    if (stream_with(store, id) != NULL) {
         return STATUS_EXISTS;
     }
     if (id == UINT32_MAX) {
