@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ import nats.errors
 import nats.js.errors
 import pytest
 from nats.aio.client import Client
+from nats.js.errors import NoStreamResponseError
 
 from tests import servers
 from tests.interop.test_meta_group import CONFIG, L, R, leader_of, three
@@ -37,8 +39,17 @@ ROOM = 20
 
 
 async def published(client: Client, numbers: range) -> None:
+    """Each once, by its id: sent again while there are no responders, as a busy nats-server's cluster says of a stream
+    that it has just made."""
+
+    async def stored(number: int) -> bool:
+        with contextlib.suppress(NoStreamResponseError):
+            await client.jetstream().publish("u.a", str(number).encode(), headers={"Nats-Msg-Id": str(number)})
+            return True
+        return False
+
     for number in numbers:
-        await client.jetstream().publish("u.a", str(number).encode(), headers={"Nats-Msg-Id": str(number)})
+        await until(partial(stored, number), f"{number} is not stored")
 
 
 async def made(client: Client, name: str, config: dict[str, Any]) -> None:
