@@ -68,14 +68,19 @@ def is_heard(look: MetaLook, member: MetaMember) -> bool:
     return look.role == LEADER or member.peer == look.leader
 
 
+def is_silent(member: MetaMember) -> bool:
+    """Whether a member that this server would hear has not said a word in this term, or not for long."""
+    most_ns = min(max(OFFLINE_NS, OFFLINE_TRIPS * member.trip_ns), OFFLINE_MAX_NS)
+    return not 0 <= member.heard_ns <= most_ns
+
+
 def member_info(name: str, member: MetaMember, *, heard: bool = True, there: bool = False) -> dict[str, Any]:
     """A member as nats-server's PeerInfo has it. heard: as is_heard() has it; else its name is all that is known.
     there: its server can be reached, so one that has not said a word yet has not had the time."""
     row: dict[str, Any] = {"name": name, "current": False, "active": 0, "peer": shown_peer(member.peer)}
     if not heard:
         return row
-    most_ns = min(max(OFFLINE_NS, OFFLINE_TRIPS * member.trip_ns), OFFLINE_MAX_NS)
-    silent = not 0 <= member.heard_ns <= most_ns
+    silent = is_silent(member)
     offline = silent and (member.heard_ns >= 0 or not there)
     # One that has no vote yet stands in for nobody, which who waits for it has to see.
     row |= {"current": member.lag == 0 and not silent and bool(member.voter), "active": max(member.heard_ns, 0)}

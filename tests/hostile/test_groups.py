@@ -68,6 +68,8 @@ FAR: Final = 1 << 20
 PREVOTE, PREVOTED, VOTE, VOTED, ENTRIES, TAKEN, HANDOVER, STATE, PAIR, PAIRED = range(1, 11)
 GRANTED, WANTED = 1, 2
 SENT_NS: Final = 1
+ELECTION_S: Final = 1.5
+"""What a member waits before it wants an election."""
 ELECTIONS_MAX: Final = 10
 """Less than there are wishes for one among what is forged."""
 
@@ -271,6 +273,34 @@ def by_leafs(stage: Stage) -> None:
                 leaf.lines()
 
 
+def rescues(stage: Stage) -> list[bytes]:
+    """Letters of a server that says in its own name that the group was rescued: by a server that nobody knows, by each
+    of its members, as this version and as older ones say it."""
+    (group, *_), found = stage.groups, list[bytes]()
+    for disk in (Disk(1, 1), *stage.disks):
+        for more in (dict[str, Any](), {"by": [list(disk)]}):
+            said = {"news": "rescued", "groups": [group], "members": [list(disk), [2, 2]], **more}
+            found.append(struct.pack(">4sBBHQI", MAGIC, NEWS, 1, 0, len(found), 0) + json.dumps(said).encode())
+    return found
+
+
+async def by_a_rescued_stranger(stage: Stage) -> None:
+    """A server that may join the cluster tells that the group was rescued, and by whom: by one that answers in it. All
+    have read it by then, since they say so."""
+    before = await asyncio.to_thread(stage.state)
+    ends = []
+    for server, peer in zip(stage.made, stage.peers, strict=True):
+        ends.append(await asyncio.to_thread(joined, server, "stranger"))
+        for one in rescues(stage):
+            ends[-1].send(b"RMSG SYS $LR.%b %d\r\n%b\r\n" % (peer.encode(), len(one), one))
+    told = "by one that answers in the group, or is no member of it: this server stays"
+    await until(lambda: any(told in server.log for server in stage.made), "no server has judged it")
+    await asyncio.sleep(2 * ELECTION_S)
+    assert await asyncio.to_thread(stage.state) == before
+    for end in ends:
+        end.close()
+
+
 def by_a_stranger(stage: Stage) -> None:
     """A server that may join the cluster, and is no member of the group: in the names of members, over its route. (What
     it orders in its own name is carried out: who knows the routes' password is one of the servers.)"""
@@ -295,6 +325,7 @@ def test_nobody_speaks_for_a_member_of_a_group(tmp_path: Path) -> None:
                 await settled(stage)
             await by_clients(stage)
             await settled(stage)
+            await by_a_rescued_stranger(stage)
             assert not [line for server in made for line in server.log.splitlines() if "internal" in line.lower()]
 
     with led(L, tmp_path, CONFIG) as made:

@@ -8,7 +8,7 @@ Only a configuration with `meta_size` imports this. Not here: founding and membe
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Container, Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import trio
@@ -63,6 +63,13 @@ class MetaGroup:
         self._members: tuple[MetaMember, ...] = ()
         self._led = (0, 0.0)
         """The server that was last seen to lead, and when."""
+        self._stands_since = 0.0
+        """Since when the group has that leader, or none."""
+        self._judging: set[int] = set()
+        """The servers that say that the group was rescued, while that is judged, .."""
+        self._disbelieved: tuple[int, Members] | None = None
+        """.. and the last one that was not believed, with the list that it told."""
+        self._leaving = trio.Lock()
         self._rows: dict[bytes, tuple[int, bytes]] = {}
         self._row_names: dict[int, str] = {}
         """Names of the servers that have a row."""
@@ -109,6 +116,7 @@ class MetaGroup:
     async def run(self, *, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
         """Takes part until it is cancelled."""
         await self._open()
+        self._stands_since = trio.current_time()
         task_status.started()
         if self._council is None:
             return
@@ -188,16 +196,54 @@ class MetaGroup:
         )
         return True
 
-    async def leave_for(self, groups: Collection[int], members: Members) -> None:
-        """Leaves the group that this disk has, if it is one of these, and waits to be let into that of the list."""
-        look, council = self._look, self._council
-        if look is None or council is None or look.name not in groups or look.name == group_name(members):
+    async def leave_for(self, sender: int, groups: Mapping[int, Members], members: Members) -> None:
+        """Leaves the group that this disk has, if it is one of these, and waits to be let into that of the list: once
+        this group says nothing against it (rescue.judged()). One letter of a server is judged at a time."""
+        if sender in self._judging:
             return
+        self._judging.add(sender)
+        leaves = False
+        try:
+            with trio.move_on_after(rescue.KEPT_S):
+                leaves = await self._is_to_leave(sender, groups, members)
+        finally:
+            self._judging.discard(sender)
+        async with self._leaving:
+            if leaves and self._is_replaced(groups, members):
+                await self._leave(members)
+
+    def _is_replaced(self, groups: Container[int], members: Members) -> bool:
+        """Whether this disk's group is one of these, and not the one of the list."""
+        look = self._look
+        return look is not None and look.name in groups and look.name != group_name(members)
+
+    async def _is_to_leave(self, sender: int, groups: Mapping[int, Members], members: Members) -> bool:
+        asked_at = trio.current_time()
+        while self._is_replaced(groups, members):
+            look, now = self._look, trio.current_time()
+            assert look is not None
+            since = {"stood_s": now - self._stands_since, "asked_s": now - asked_at}
+            verdict = rescue.judged(look, self._members, groups[look.name], own=Disk(*self.disk), **since)
+            if verdict == "leave":
+                return True
+            if verdict == "stay":
+                if (sender, members) != self._disbelieved:
+                    self._disbelieved = sender, members
+                    self._log.warning(
+                        f"JetStream cluster: {self._named(sender)} says that the group of servers was rescued without "
+                        "this server, by one that answers in the group, or is no member of it: this server stays"
+                    )
+                return False
+            await trio.sleep(TICK_S)
+        return False
+
+    async def _leave(self, members: Members) -> None:
+        assert self._council is not None
         self._log.warning(
             "JetStream cluster: the group of servers was rescued without this server, which leaves the old one: what "
             "that agreed on since is lost, and streams of this server that the others do not know are told to them"
         )
-        await council.follow(members)
+        await self._council.follow(members)
         while not await self._tried(self._plane.meta_replace(group_name(members), None, 1)):  # noqa: ASYNC110
             await trio.sleep(TICK_S)
         self._look, self._members, self._rows, self._read_at, self._term_read = None, (), {}, 0, 0
@@ -208,10 +254,10 @@ class MetaGroup:
     @property
     def rescued(self) -> dict[str, Any] | None:
         """The news for servers of a group that this one replaced, where this server leads; None: there are none."""
-        groups = rescue.replaced_groups(self._rows)
-        if not groups or self._council is None or not self.leads:
+        if self._council is None or not self.leads:
             return None
-        return rescue.news(groups, self._council.founding.kept.members)
+        groups = rescue.replaced_groups(self._rows)
+        return rescue.news(groups, self._council.founding.kept.members) if groups else None
 
     # ---- ports of the council
 
@@ -271,12 +317,13 @@ class MetaGroup:
         if look.applied != self._read_at:
             await self._read_rows(look)
         if look.leader != before:
+            self._stands_since = trio.current_time()
             self._tell_leader(look)
         if look.role == LEADER and look.leased:
             if look.applied == look.last:
                 self._term_read = look.term
             if self._rescued and (row := rescue.ROW + self._rescued) not in self._rows:
-                await self._put(row, b"{}", 0)
+                await self._put(row, rescue.written_row(self._council.own), 0)
             await self._council.lead(self._members, self._rows)
 
     async def _read_rows(self, look: MetaLook) -> None:

@@ -212,7 +212,7 @@ class Placing:
             self._stored.hear(peer, news)
         elif news["news"] == "rescued":
             groups, members = rescue.heard(news)
-            self.go_on(partial(self._meta.leave_for, groups, members))
+            self.go_on(partial(self._meta.leave_for, peer, groups, members))
         elif news["news"] == "row" and peer == self.leader:
             try:
                 row = read_row(int(news["revision"]), dump(news["row"]))

@@ -5,6 +5,9 @@
         a group of another name, of this disk alone, with these rows; a row has the old group's name
     its leader tells each server that is linked --> one of the old group leaves that, and is let in as a new one is
 
+A server that has the cluster's login can write such a letter, so it is judged: the group's leader stays where the disk
+that is said to have gone on alone takes part in the group, or is none of it; the others wait for what it does.
+
 The lost servers may have agreed on more, with others that are lost, too: that is what a rescue loses. Two groups are
 there until those who come back have heard of the new one. So one server alone may be rescued, and the others are not to
 be started where they do not reach it.
@@ -18,20 +21,20 @@ from __future__ import annotations
 import json
 import os
 import random
-from collections.abc import Awaitable, Callable, Collection, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import trio
 
 from leafd import native_types as t
-from leafd.cluster.council import DISK_SIZE, group_name
+from leafd.cluster.council import DISK_SIZE, LOOK_S, group_name
 from leafd.cluster.founding import MEMBERS_MAX, Disk, Members, Promises
 from leafd.cluster.founding_bytes import write_promises
 from leafd.cluster.repetition import Repeated
 from leafd.files import read_file, sync_directory
 from leafd.gojson import dump
-from leafd.native_meta import look_in, rows_in
+from leafd.native_meta import LEADER, MetaLook, MetaMember, is_silent, look_in, rows_in
 from leafd.records import dataclass
 from leafd.rescues import GROUP as FILE
 
@@ -39,9 +42,14 @@ if TYPE_CHECKING:
     from leafd.native_plane import Plane
 
 ROW: Final = b"r/"
-"""The row of a group that was replaced by the one that has the row: behind it the old name, 8 bytes."""
+"""The row of a group that was replaced by the one that has the row: behind it the old name, 8 bytes. It has the disk
+that went on alone; those that older versions wrote have none."""
 RECORD: Final = b"meta/rescued"
 """The name of the group that this disk was rescued from."""
+LEADERLESS_ELECTIONS: Final = 3
+"""A group that can elect a leader has one by then: so many times what a member waits before it wants an election."""
+KEPT_S: Final = 60.0
+"""So long is a letter judged at most; it is said again, see cluster/repetition.py."""
 _SIZE_MAX: Final = 4096
 _NUMBER_END: Final = 1 << 64
 _AGAIN_S: Final = 0.1
@@ -142,25 +150,65 @@ def _keep(folder: Path, plan: Plan) -> None:
         raise RescueError(f"{folder / FILE} cannot be written: {error.strerror}") from error
 
 
-def replaced_groups(rows: Iterable[bytes]) -> list[int]:
-    """The names of the groups in whose place this one is, by the keys of its rows."""
-    return sorted(int.from_bytes(key[len(ROW) :], "big") for key in rows if key.startswith(ROW))
+def written_row(own: Disk) -> bytes:
+    """The row of the group from which this disk was rescued."""
+    return dump({"by": list(own)})
 
 
-def news(groups: list[int], members: Members) -> dict[str, Any]:
+def replaced_groups(rows: Mapping[bytes, tuple[int, bytes]]) -> dict[int, Disk | None]:
+    """The groups in whose place this one is, by its rows, and the disk of each that went on alone. None: the row does
+    not say it."""
+    found: dict[int, Disk | None] = {}
+    for key, (_, value) in sorted(rows.items()):
+        if key.startswith(ROW):
+            name = int.from_bytes(key[len(ROW) :], "big")
+            try:
+                peer, disk = json.loads(value)["by"]
+                found[name] = Disk(int(peer), int(disk))
+            except (ValueError, KeyError, TypeError):
+                found[name] = None
+    return found
+
+
+def news(groups: Mapping[int, Disk | None], members: Members) -> dict[str, Any]:
     """A letter of the leader to servers of these groups."""
-    return {"news": "rescued", "groups": groups, "members": [list(one) for one in sorted(members)]}
+    by = [list(one) if one is not None else None for one in groups.values()]
+    return {"news": "rescued", "groups": list(groups), "by": by, "members": [list(one) for one in sorted(members)]}
 
 
-def heard(letter: dict[str, Any]) -> tuple[set[int], Members]:
-    """The groups of such a letter, and the list of the one in their place. Raises ValueError, KeyError, TypeError."""
+def heard(letter: dict[str, Any]) -> tuple[dict[int, Members], Members]:
+    """The groups of such a letter, each with the disks of which one has gone on alone, and the list of the one in their
+    place. Raises ValueError, KeyError, TypeError."""
     members = frozenset(Disk(int(peer), int(disk)) for peer, disk in letter["members"])
     peers = {one.peer for one in members}
     if not members or len(members) > MEMBERS_MAX or len(peers) != len(members):
         raise ValueError("no list of a group's members")
     if not all(0 < one.peer < _NUMBER_END and 0 <= one.disk < _NUMBER_END for one in members):
         raise ValueError("no server")  # what is kept of it could not be read at the next start
-    return {int(one) for one in letter["groups"]}, members
+    groups = [int(one) for one in letter["groups"]]
+    alone = [frozenset((Disk(*map(int, one)),)) if one is not None else members for one in letter.get("by", ())]
+    return dict(zip(groups, alone or [members] * len(groups), strict=True)), members
+
+
+Verdict = Literal["leave", "wait", "stay"]
+
+
+def judged(
+    look: MetaLook, members: Iterable[MetaMember], alone: Members, *, own: Disk, stood_s: float, asked_s: float
+) -> Verdict:
+    """The answer to such a letter. alone: the disks of which one is said to have gone on alone; stood_s: for how long
+    this server has led, or known of no leader; asked_s: since the letter came, of which the look may have missed the
+    last LOOK_S.
+
+    A leader knows whether the disk takes part in its group: it answers. Where another server leads, that one leaves
+    first if the letter is true, and then there is no leader any more."""
+    election_s = look.election_ns / 1e9
+    if look.role != LEADER:
+        return "wait" if look.leader or stood_s < LEADERLESS_ELECTIONS * election_s else "leave"
+    claimed = [one for one in members if (one.peer, one.disk) in alone]
+    if not claimed or own in alone or any(0 <= one.heard_ns / 1e9 < asked_s - LOOK_S for one in claimed):
+        return "stay"
+    return "leave" if stood_s >= election_s and all(is_silent(one) for one in claimed) else "wait"
 
 
 class Announcer:

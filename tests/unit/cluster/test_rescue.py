@@ -20,7 +20,7 @@ from leafd.cluster.council import group_name, promises_in
 from leafd.cluster.founding import Disk
 from leafd.daemon import rescue
 from leafd.native import layout
-from leafd.native_meta import MetaLook
+from leafd.native_meta import LEADER, MetaLook, MetaMember
 
 OWN, OLD, KEY = Disk(7, 70), 99, b"key"
 
@@ -126,10 +126,59 @@ def test_a_disk_without_a_group_rescues_none(tmp_path: Path) -> None:
 
 def test_a_letter_without_a_sound_list_of_members_names_no_group() -> None:
     """A server that hears such a letter stays in the group that it is in."""
-    assert rescue.heard(rescue.news([OLD], frozenset((OWN,)))) == ({OLD}, frozenset((OWN,)))
+    other = Disk(8, 80)
+    said = rescue.news({OLD: other, OLD + 1: None}, frozenset((OWN,)))
+    assert rescue.heard(said) == ({OLD: frozenset((other,)), OLD + 1: frozenset((OWN,))}, frozenset((OWN,)))
+    older = {name: value for name, value in said.items() if name != "by"}
+    assert rescue.heard(older) == (dict.fromkeys((OLD, OLD + 1), frozenset((OWN,))), frozenset((OWN,)))
     many = [[peer, 1] for peer in range(1, 11)]
     wrong: list[tuple[Any, Any]] = [([1], []), (1, [[1, 2]]), ([1], [[1]]), ([1], 7), ([1], many), ([1], [[0, 1]])]
     wrong += [([1], [[1, 1], [1, 2]]), ([1], [[-1, 2]]), ([1], [[1, 1 << 64]])]
     for groups, members in wrong:
         with pytest.raises((ValueError, TypeError)):
             rescue.heard({"groups": groups, "members": members})
+    for by in (7, [[1, 2], [1, 2]], [[1]], [["x", 1]]):
+        with pytest.raises((ValueError, TypeError)):
+            rescue.heard({"groups": [1], "members": [[1, 2]], "by": by})
+
+
+def test_rows_of_replaced_groups_say_who_went_on_alone() -> None:
+    """Those of older versions say the group alone."""
+    keys = [rescue.ROW + name.to_bytes(8, "big") for name in (OLD, OLD + 1, OLD + 2)]
+    rows = {keys[0]: (1, rescue.written_row(OWN)), keys[1]: (2, b"{}"), keys[2]: (3, b"[]"), b"m/x": (4, b"{}")}
+    assert rescue.replaced_groups(rows) == {OLD: OWN, OLD + 1: None, OLD + 2: None}
+
+
+ALONE, ELECTION_NS = Disk(8, 80), 1_500_000_000
+SECOND = 1_000_000_000
+
+
+def judged(role: int, *, heard_ns: int = -1, alone: Disk = ALONE, leader: int = OWN.peer, **since: float) -> str:
+    zeros = dict.fromkeys(MetaLook.__match_args__, 0)
+    look = MetaLook(**zeros | {"role": role, "leader": leader, "election_ns": ELECTION_NS})
+    members = [MetaMember(*one, lag=0, heard_ns=ns, voter=1, copies=0) for one, ns in ((OWN, -1), (ALONE, heard_ns))]
+    asked = {"stood_s": 60.0, "asked_s": 0.0} | since
+    return rescue.judged(look, members, frozenset((alone,)), own=OWN, **asked)
+
+
+def test_a_leader_stays_where_the_server_that_went_on_alone_answers_it() -> None:
+    """It leaves once that one has said nothing for as long as makes a member offline, and all have had the time to."""
+    assert judged(LEADER) == "leave"
+    assert judged(LEADER, stood_s=1.4) == "wait"
+    assert judged(LEADER, heard_ns=6 * SECOND) == "leave"
+    assert judged(LEADER, heard_ns=4 * SECOND) == "wait"  # it may have been stopped just now, to be rescued
+    assert judged(LEADER, heard_ns=SECOND // 5, asked_s=1.1) == "wait"
+    assert judged(LEADER, heard_ns=SECOND // 5, asked_s=1.3) == "stay"
+    assert judged(LEADER, heard_ns=4 * SECOND, asked_s=4.9) == "wait"
+    assert judged(LEADER, alone=Disk(9, 90)) == "stay"
+    assert judged(LEADER, alone=Disk(ALONE.peer, 81)) == "stay"
+    assert judged(LEADER, alone=OWN) == "stay"
+
+
+def test_who_does_not_lead_waits_for_what_its_leader_does() -> None:
+    """A group that can elect a leader has one within three times what its members wait."""
+    for role in (0, 1, 2):
+        assert judged(role) == "wait"
+        assert judged(role, leader=0) == "leave"
+        assert judged(role, leader=0, stood_s=4.4) == "wait"
+        assert judged(role, leader=0, stood_s=4.6) == "leave"
