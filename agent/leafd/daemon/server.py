@@ -35,7 +35,7 @@ from leafd.daemon.farewell import Farewell
 from leafd.daemon.listening import Listeners
 from leafd.daemon.measurements import Descriptions, Measurements, reached
 from leafd.daemon.opening import open_plane
-from leafd.daemon.stalled import stalled
+from leafd.daemon.stalled import Stalled
 from leafd.daemon.store import enrol_directory, explain
 from leafd.daemon.takeover import Takeover
 from leafd.daemon.tenants import Tenants
@@ -287,7 +287,7 @@ class Server:
             leaf=about.leaf,
             guard=self.guard,
             reports=self.plane.reports,
-            stalled=partial(stalled, self.jetstream, self._statuses) if self.jetstream is not None else None,
+            stalled=Stalled(self.jetstream, self._statuses) if self.jetstream is not None else None,
             closed=ClosedConnections(max(current.config.max_closed_clients, 0)),
             boxes=self.desk,
             routes=self.together.routes if self.together is not None else None,
