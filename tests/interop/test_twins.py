@@ -44,6 +44,27 @@ server_name: {name}
 jetstream { store_dir: "{store}", domain: {domain} }
 leafnodes { reconnect: "1s", remotes: [ { url: "nats-leaf://127.0.0.1:{hub_port}" } ] }
 """
+SITE = """
+listen: "127.0.0.1:{port}"
+server_name: {site}
+http: "127.0.0.1:{http_port}"
+leafnodes { listen: "127.0.0.1:{leaf_port}" }
+system_account: S
+accounts { S { users: [ { user: s, password: s } ] }, A { users: [ { user: a, password: a } ] } }
+no_auth_user: a
+"""
+GATEWAY = (
+    SITE
+    + """
+gateway { name: {site}, listen: "127.0.0.1:{join_port}", gateways: [ { name: one, url: "nats://127.0.0.1:{first}" } ] }
+"""
+)
+ROUTE = (
+    SITE
+    + """
+cluster { name: c, listen: "127.0.0.1:{join_port}", routes: [ "nats-route://127.0.0.1:{first}" ] }
+"""
+)
 EACH = 5
 COLLECTING = {"name": "C", "sources": [{"name": "S", "external": {"api": "$JS.box.API", "deliver": ""}}]}
 
@@ -177,6 +198,28 @@ def test_each_end_says_that_the_other_one_has_its_domain(tmp_path: Path) -> None
         box.start()
         told(hub, '"one" at 127.0.0.1')
         assert hub.log.count('has the JetStream domain "hub" of this server') == 1
+
+
+@pytest.mark.parametrize("joined", [GATEWAY, ROUTE], ids=["clusters", "servers of a cluster"])
+def test_each_server_says_that_another_one_has_a_box_of_that_name(tmp_path: Path, joined: str) -> None:
+    """A copied disk whose machine dials another site. It is over when one of the two has gone."""
+    with contextlib.ExitStack() as stack:
+        hubs, boxes = list[servers.Server](), list[servers.Server]()
+        for site in ("one", "two"):
+            first = hubs[0].ports["join_port"] if hubs else servers.free_port()
+            ports = {"first": first} | ({} if hubs else {"join_port": first})
+            hubs.append(servers.make(L, joined, tmp_path / site, site=site, **ports))
+            box = {"name": "box", "domain": "box", "hub_port": hubs[-1].ports["leaf_port"]}
+            boxes.append(servers.make(L, BOX, tmp_path / f"box-{site}", **box))
+        for server in [*hubs, *boxes]:
+            server.directory.mkdir(exist_ok=True)
+            stack.callback(ended, server)
+            server.start()
+        for hub, other in zip(hubs, ("two", "one"), strict=True):
+            told(hub, f'two machines call themselves "box" (account A), at 127.0.0.1 and, by server "{other}"')
+            assert ["two machines"] == [line.text[:12] for line in judged(hub)]
+        boxes[0].stop()
+        eventually(lambda: not judged(hubs[0]), hubs[0].log)
 
 
 def stopped(server: servers.Server) -> None:

@@ -11,6 +11,7 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
         "interop/test_enrol.py::test_two_machines_with_one_key_the_second_is_refused_and_both_are_named",
         "interop/test_twins.py::test_the_hub_and_the_boxes_say_that_two_have_one_name",
         "interop/test_twins.py::test_the_hub_says_that_two_boxes_have_one_domain_as_long_as_both_are_linked",
+        "interop/test_twins.py::test_each_server_says_that_another_one_has_a_box_of_that_name",
     ),
     # ---- who publishes
     "An acknowledgement means: on disk": (
@@ -147,9 +148,7 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
         "native/test_plane_remembered.c: beyond the share of subscriptions further ones are refused, but a few of each "
         "connection; what ends makes room",
     ),
-    "Replies to service imports, and those that": (
-        "interop/test_memory_walk.py::test_what_a_peer_can_fill_has_a_bound",
-    ),
+    "Replies to service imports, and": ("interop/test_memory_walk.py::test_what_a_peer_can_fill_has_a_bound",),
     "A pedantic client gets one error": ("wire/client/pedantic.wire",),
     "The first bytes of a connection are mapped": ("wire/client/mappings.wire",),
     "A subscription's id (sid)": ("native/test_parse.c: a sid may be 64 bytes long and no longer",),

@@ -398,6 +398,7 @@ class Server:
             self.boxes.on_doubled += [events.box_doubled]
         if self.together is None:
             return
+        self._join_twins()
         self.together.place(self.facts, self.plane, self.current, self.jetstream, self._look_up, self.log, self.guard)
         self.alarms.on_refusal += [self.together.refuses]
         if (clustered := self.together.clustered) is not None:
@@ -415,6 +416,13 @@ class Server:
             self.current.followers += [changes.follow]
         if self.together.gateways is not None:
             self.together.gateways.on_joined += [events.cluster_grew, self._descriptions.others_changed]
+
+    def _join_twins(self) -> None:
+        from leafd.links.far_twins import FarTwins
+
+        far = self.leafs.twins.far = FarTwins(self.plane, self.log, self.guard, self.events.boxes_here)
+        self.leafs.on_up += [far.came]
+        self.leafs.on_down += [far.went]
 
     def _link_came(self, link: Link) -> None:
         self.events.link_came(link.status(), link.opened_ns)
@@ -459,6 +467,8 @@ class Server:
         await nursery.start(self.clients.run)
         await nursery.start(self.leaf_logins.run)
         nursery.start_soon(self.arrivals.run)
+        if (far := self.leafs.twins.far) is not None:
+            nursery.start_soon(far.run)
         if self.together is not None and self.together.gateways is not None:
             nursery.start_soon(self._descriptions.follow, self.clients, self.leafs)
         if self.book is not None:

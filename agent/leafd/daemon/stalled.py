@@ -36,7 +36,7 @@ class Stalled:
         self._until_s = 0.0
 
     async def __call__(self) -> dict[str, str]:
-        """Those of this moment, or of one that is a thousand times as long ago as it took to find them."""
+        """The reasons of this moment, or of one that is at most a thousand times as long ago as it took to look."""
         async with self._looking:
             began_s = trio.current_time()
             if began_s >= self._until_s:

@@ -9,17 +9,18 @@ Each process has an id of its own. So a box that was started again is another id
 id is back. Of two links that are up at once the older one may have nobody behind it: it is asked before anything is
 said of them. Servers of one cluster share a domain, and so nothing is said of them.
 
-Not here: boxes that are enrolled, whose second machine is refused (daemon/boxes.py), and servers of a cluster
-(namesakes.py).
+Not here: boxes that are enrolled, whose second machine is refused (daemon/boxes.py), servers of a cluster
+(namesakes.py), and two that are linked to different servers of one (far_twins.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import trio
 
+from leafd import native_types as t
 from leafd.guard import Guard
 from leafd.links.alive import Asked, answers
 from leafd.links.leaf import Acceptor, Bind, Identity
@@ -27,6 +28,9 @@ from leafd.links.link import Link, who
 from leafd.operator_log import Log
 from leafd.quoting import quoted
 from leafd.records import dataclass
+
+if TYPE_CHECKING:
+    from leafd.links.far_twins import FarTwins
 
 NAMES_MAX: Final = 1024
 """Whose latest machines are remembered; those noticed longest ago are forgotten first."""
@@ -66,6 +70,8 @@ class Twins:
         self._shared: dict[Name, str] = {}
         """The domains that several boxes are known to have, and what is said of them."""
         self._asked, self._questions = trio.open_memory_channel[tuple[Name, Link, Link]](ASKED_MAX)
+        self.far: FarTwins | None = None
+        """The same at other servers; None: there are none."""
 
     # ---- one server name
 
@@ -180,6 +186,14 @@ class Twins:
             account=domain[0],
         )
 
+    # ---- at other servers
+
+    def hear(self, message: t.Message) -> bool:
+        """Another server tells of its boxes."""
+        if self.far is not None:
+            self.far.heard(self._own().server_id, message)
+        return False
+
     # ---- for people
 
     def texts(self) -> Iterator[str]:
@@ -189,6 +203,8 @@ class Twins:
                 yield turns.text
         yield from self._shared.values()
         yield from self._same.values()
+        if self.far is not None:
+            yield from self.far.texts()
 
 
 def _forget_first(known: dict, most: int) -> None:  # type: ignore[type-arg]

@@ -5,6 +5,7 @@
     $SYS.ACCOUNT.<account>.SERVER.CONNS                         an account's numbers: after a change, and every 30 s
     $SYS.SERVER.<id>.STATSZ                                     the server's: at the start often, then every 10 s
     $SYS.SERVER.<id>.LAMEDUCK, .SHUTDOWN                        its end
+    $SYS.SERVER.<id>.LEAFD.BOXES                                boxes that have come to it, for the other servers
 
 They are made only while somebody may hear them: the system account has a client, a link or an importer.
 Not here: reports that are asked for (services.py), advisories of JetStream (jetstream/advisories.py).
@@ -121,6 +122,12 @@ class Events:
         if self.heard():
             subject = f"$SYS.SERVER.{self._facts.server_id}.LEAFD.BOX.DOUBLED"
             self._tell(subject, self._event(BOX_DOUBLED, {"box": box, "linked": there, "refused": refused}))
+
+    def boxes_here(self, rows: list[list[Any]]) -> None:
+        """Other servers are to hear of boxes that are linked to this one (links/far_twins.py)."""
+        if self.heard():
+            body = {"server": self._facts.server_info(), "boxes": rows}
+            self._tell(f"$SYS.SERVER.{self._facts.server_id}.LEAFD.BOXES", body)
 
     def cluster_grew(self) -> None:
         """A server has joined the cluster, or another cluster is reached: it hears of this one soon."""

@@ -141,6 +141,7 @@ class TwinsFacts(Protocol):
     """links.twins.Twins."""
 
     def texts(self) -> Iterable[str]: ...
+    def hear(self, message: t.Message) -> bool: ...
 
 
 class LeafsFacts(Protocol):

@@ -38,6 +38,8 @@ from leafd.turns import Pause
 SERVER: Final = "$SYS.REQ.SERVER."
 ACCOUNT: Final = "$SYS.REQ.ACCOUNT."
 USER_INFO: Final = "$SYS.REQ.USER.INFO"
+BOXES: Final = "$SYS.SERVER.*.LEAFD.BOXES"
+"""The boxes of other servers, as these tell."""
 HEARERS: Final = "$SYS.DEBUG.SUBSCRIBERS"
 """How many subscriptions of clients there are: the request is a subject, and perhaps a queue group, the answer a
 number. Of the system account, or of the one that imports it as a service."""
@@ -108,6 +110,8 @@ class Services:
                 self._plane.subscribe(account.id, subject, self._message)
             for subject in TOLD if account.system and self._facts.gateways is not None else ():
                 self._plane.subscribe(account.id, subject, self._facts.elsewhere.hear)
+            if account.system and (self._facts.routes is not None or self._facts.gateways is not None):
+                self._plane.subscribe(account.id, BOXES, self._facts.leafs.twins.hear)
 
     def _message(self, message: t.Message) -> bool:
         """Takes a request; while it waits here it counts against its connection's credit."""
