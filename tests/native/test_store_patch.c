@@ -186,7 +186,11 @@ static void a_stream_with_gaps(void) {
         CHECK(!is_marked());
         all_pages_are_sound();
         leave_holes(upto);
-        CHECK(is_counted_again() || how > GARBAGE);
+        truth_t truth;
+        find_truth(&truth, MESSAGES);
+        bool is_wrong = truth.messages != rig_state(stream).messages;
+        CHECK(how > GARBAGE || is_wrong);
+        CHECK(!is_wrong || is_counted_again());
         CHECK(rig_state(stream).messages < before || how > GARBAGE);
         numbers_are_true(MESSAGES);
         put(stream, MESSAGES + 1, MESSAGES + 300);
@@ -218,7 +222,8 @@ static void counting_beside_others(void) {
         rig_pass(&rig, 10 * NS_PER_MS);
         put(stream, next, next + 2);
         CHECK_EQ_I64(STATUS_OK, store_delete(stream, next));
-        CHECK_EQ_I64(STATUS_OK, store_delete(stream, (next - MESSAGES) / 3 + 1));
+        uint64_t below = (next - MESSAGES) / 3 + 1; /* of those before the ones that were removed */
+        CHECK_EQ_I64(STATUS_OK, below < MESSAGES / 3 ? store_delete(stream, below) : STATUS_OK);
         told = rig_alarmed(&rig, "was counted again");
     }
     CHECK(told);
