@@ -23,6 +23,7 @@ from typing import Final
 import pytest
 
 from tests import servers
+from tests.rig import reference
 from tests.rig.template import Template
 
 MINUTES: Final = 5
@@ -30,6 +31,8 @@ MINUTES: Final = 5
 STDERR: Final = pytest.StashKey[int]()
 FAILED: Final = pytest.StashKey[bool]()
 LEFT: Final = pytest.StashKey[list[str]]()
+THEIRS: Final = ("failed", servers.REFERENCE)
+"""Of a report: nats-server alone took part in what failed."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -52,11 +55,13 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 class Record:
-    """The file that tells what a process did that did not come to its end."""
+    """The file that tells what became of each test, also where the process did not come to its end. A line "theirs"
+    goes before that of a failed test in which nats-server alone took part."""
 
     def __init__(self, path: Path) -> None:
         self._file = path.open("a", buffering=1)
         self._became = ""
+        self._theirs = True  # as far as it failed
 
     def chosen(self, items: list[pytest.Item]) -> None:
         for item in items:
@@ -64,10 +69,15 @@ class Record:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         """Called with a test's setup, call (unless the setup failed) and teardown."""
-        if report.when == "setup" or not report.passed:
-            self._became = report.outcome
+        if report.when == "setup":
+            self._theirs = True
+        if report.when == "setup" or (not report.passed and self._became != "failed"):
+            self._became = "error" if report.failed and report.when != "call" else report.outcome
+        if report.failed:
+            self._theirs &= THEIRS in report.user_properties
         if report.when == "teardown":
-            self._file.write(f"{self._became} {report.nodeid}\n")
+            theirs = f"theirs {report.nodeid}\n" if self._became in ("failed", "error") and self._theirs else ""
+            self._file.write(f"{theirs}{self._became} {report.nodeid}\n")
 
     def pytest_unconfigure(self) -> None:
         self._file.close()
@@ -97,6 +107,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
     """Ends the process where the test hangs, also in C and in the setup of what several tests share."""
     mark = item.get_closest_marker("minutes")
     minutes = mark.args[0] if mark else MINUTES
+    servers.forget_called()
     faulthandler.dump_traceback_later(60 * minutes, exit=True, file=item.config.stash[STDERR])
     forks = servers.forks_from(None) if item.get_closest_marker("anew") else contextlib.nullcontext()
     try:
@@ -106,6 +117,19 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
         faulthandler.cancel_dump_traceback_later()
         if item.stash.get(FAILED, False):
             forget_failed()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Notes whose failure it is while it is known which servers have run."""
+    report = yield
+    module = getattr(item, "module", None)
+    # (user_properties are the item's own list, which every phase's report has: this one goes into this report alone.)
+    if report.failed and call.excinfo and module and reference.alone(item.nodeid, module, call.excinfo.value):
+        report.user_properties = [*report.user_properties, THEIRS]
+    return report
 
 
 def pytest_exception_interact(node: pytest.Item | pytest.Collector) -> None:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
 
 @dataclass
@@ -46,41 +47,98 @@ def closing(output: str) -> str:
 
 
 @dataclass
+class Recorded:
+    """What pytest's record (tests/conftest.py) says of its tests."""
+
+    became: dict[str, str] = field(default_factory=dict)
+    """By name: passed, failed, error before or behind it, skipped; chosen, where it did not come to its end."""
+    theirs: set[str] = field(default_factory=set)
+    """Of those that failed the ones in which nats-server alone took part."""
+
+    def names(self, *words: str) -> list[str]:
+        """Of the tests that became so."""
+        return [name for name, word in self.became.items() if word in words]
+
+
+def recorded(path: Path) -> Recorded:
+    """Reads a record; an empty one where pytest did not come to its first test."""
+    found = Recorded()
+    for line in path.read_text().splitlines() if path.exists() else []:
+        word, _, name = line.partition(" ")
+        if word == "theirs":
+            found.theirs.add(name)
+        else:
+            found.became[name] = word
+    return found
+
+
+@dataclass
 class Failure:
     """A program of a part that failed."""
 
     command: list[str]
     output: str
     count: int  # of tests
-    again: list[str] | None = None  # the command that runs the failed tests alone
-    missing: int = 0  # of the count, those that did not run
+    again: list[str] | None = None  # the command that runs a C test alone
     environment: dict[str, str] = field(default_factory=dict)  # of that command
-    names: list[str] = field(default_factory=list)  # of a C test, whose output names them otherwise than pytest's
+    names: list[str] = field(default_factory=list)  # of the promises of a C test
     passed: int = 0  # promises of that C test that were kept, and are tried again with the others
+    record: Recorded | None = None  # of pytest, where that was it
+    missing: list[str] = field(default_factory=list)  # of the count, tests that did not run
 
     def tests(self) -> list[str]:
-        """The names of the failed tests."""
-        if self.names:
-            return self.names
-        names = [name for _, name in self._told()]
-        return (names + ["a test without a name"] * self.count)[: self.count - self.missing]
+        """The names of what failed."""
+        found = self.record.names("failed", "error", "chosen") if self.record else self.names
+        return [name for name in found if name not in self.missing]
 
-    def _told(self) -> list[tuple[str, str]]:
-        """By pytest's summary: FAILED, or ERROR where that was in a set-up or tear-down; the name of the test."""
-        return re.findall(r"^(FAILED|ERROR) (\S+::.*?)(?: - .*)?$", self.output, re.MULTILINE)
 
-    def passed_again(self, status: int, output: str) -> int | None:
-        """How many tests have passed that had not, by what the command `again` came to; None if not all did."""
-        if self.names:
-            return counted(output, status).passed - self.passed if status == 0 else None
-        result = counted(closing(output), status)
-        skipped = sum(map(int, re.findall(r"(\d+) skipped", closing(output))))
-        # Exactly those that failed, or it is not known what passed. Those that did not run may be skipped, and count
-        # for nothing. So may those with an error before they began: what went wrong in a test that is not for this
-        # machine was not its own, and it counts as one that passes when alone.
-        errors = sum(word == "ERROR" for word, _ in self._told())
-        alike = result.passed + skipped == self.count and skipped <= self.missing + errors
-        return result.passed + max(0, skipped - self.missing) if alike and result.failed == 0 else None
+@dataclass
+class Alone:
+    """What became of that when it was tried alone."""
+
+    passed: int = 0
+    failed: int = 0
+    told: list[tuple[str, str]] = field(default_factory=list)  # how it passed, and which test
+
+    def add(self, how: str, name: str) -> None:
+        """One that has passed."""
+        self.passed += 1
+        self.told.append((how, name))
+
+
+ONCE: Final = "passed only when alone"
+TWICE: Final = "passed only when alone for the second time, nats-server having failed by itself at the first"
+
+
+def tried_promises(failure: Failure, status: int, output: str) -> Alone:
+    """By what a C test came to then: all of its promises count as kept, or none of those that had failed."""
+    if status != 0:
+        return Alone(failed=failure.count)
+    kept = counted(output, status).passed - failure.passed
+    return Alone(kept, 0, [(ONCE, name) for name in failure.tests()])
+
+
+def tried_tests(failure: Failure, run: Callable[[list[str]], Recorded]) -> Alone:
+    """Tests of Python, each for itself. `run` runs those of these names in a pytest. One that fails again has failed,
+    but for a test in which nats-server alone took part until it failed, both times: that is tried once more."""
+    assert failure.record is not None
+    before = failure.record
+    alone = run([*failure.tests(), *failure.missing])
+    theirs = [name for name in failure.tests() if name in before.theirs & alone.theirs]
+    once_more = run(theirs) if theirs else Recorded()
+    found = Alone()
+    for name in failure.tests():
+        # One with an error before it began may be skipped: what went wrong was not its own.
+        passing = ("passed", "skipped") if before.became[name] == "error" else ("passed",)
+        if alone.became.get(name) in passing:
+            found.add(ONCE, name)
+        elif once_more.became.get(name) == "passed":
+            found.add(TWICE, name)
+        else:
+            found.failed += 1
+    found.passed += sum(alone.became.get(name) == "passed" for name in failure.missing)
+    found.failed += sum(alone.became.get(name) not in ("passed", "skipped") for name in failure.missing)
+    return found
 
 
 @dataclass

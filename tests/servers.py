@@ -37,6 +37,10 @@ STOP_SECONDS_MAX = 30.0
 
 PLAIN: Final = [sys.executable, "-m", "leafd"]
 _forked_from: Template | None = None
+_called: set[str] = set()
+"""The kinds that have been called since forget_called()."""
+_started_here: list[Server] = []
+"""Servers that have been started since then, or ran at that time."""
 
 
 @contextlib.contextmanager
@@ -48,6 +52,18 @@ def forks_from(template: Template | None) -> Iterator[None]:
         yield
     finally:
         _forked_from = before
+
+
+def forget_called() -> None:
+    """Another test begins."""
+    _started_here[:] = [server for server in _started_here if server.runs()]
+    _called.clear()
+    _called.update(server.kind for server in _started_here)
+
+
+def called() -> set[str]:
+    """The kinds of which there has been a process since the test began."""
+    return set(_called)
 
 
 class ServerDied(AssertionError):
@@ -93,6 +109,7 @@ def free_port() -> int:
 
 def command(kind: str) -> list[str]:
     """How a server of that kind is called, without arguments."""
+    _called.add(kind)
     if kind == LEAFD:
         return list(PLAIN)
     beside = Path(sysconfig.get_path("scripts")) / "nats-server"
@@ -113,6 +130,7 @@ def _started(line: list[str], directory: Path, output: IO[bytes]) -> Process:
 def leafd(*words: object, answers: str = "", seconds: float = 60) -> subprocess.CompletedProcess[str]:
     """One command to its end, forked where that comes to the same."""
     line = [*PLAIN, *map(str, words)]
+    _called.add(LEAFD)
     if _forked_from is None or command(LEAFD) != PLAIN:
         return subprocess.run(line, capture_output=True, text=True, timeout=seconds, input=answers)
     with contextlib.ExitStack() as files:
@@ -162,6 +180,7 @@ class Server:
         file = self.directory / (existing or "server.conf")
         if not existing:
             file.write_text(self.configuration)
+        _started_here.append(self)
         with (self.directory / "log").open("ab") as output:
             self.process = _started([*before, *command(self.kind), "-c", str(file)], self.directory, output)
         self._wait_until_it_speaks()
@@ -181,6 +200,10 @@ class Server:
             time.sleep(0.02)
         self.stop()
         raise ServerDied(f"{self.kind} did not speak within {START_SECONDS_MAX} s:\n{self.log[-4000:]}")
+
+    def runs(self) -> bool:
+        """Whether its process is there."""
+        return self.process is not None and self.process.poll() is None
 
     def stop(self) -> int:
         """SIGTERM, and SIGKILL when that does not help. Returns the exit status."""

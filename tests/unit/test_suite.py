@@ -13,7 +13,7 @@ from types import ModuleType
 
 import pytest
 
-from tests import conftest
+from tests import conftest, outcome
 from tests.wire import player
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -117,13 +117,11 @@ def test_a_test_that_hangs_ends_its_process_and_what_was_done_is_known(
         [name.partition("::")[2], min(map(float, took)) >= 0] for *took, name in costs
     ]
     suite.PART.set(suite.Part("unit"))
-    assert suite.Result(1, 3) == suite.broken_down(["pytest"], record, done.stdout)
+    assert suite.Result(1, 3) == suite.broken_down(["pytest"], outcome.recorded(record), done.stdout)
     (failure,) = suite.PART.get().failures
-    assert [["test_two", "test_three", "test_four"], 1] == [
-        [name.partition("::")[2] for name in failure.again[1:]],
-        failure.missing,
+    assert [["test_two", "test_three"], ["test_four"]] == [
+        [name.partition("::")[2] for name in names] for names in (failure.tests(), failure.missing)
     ]
-    assert ["test_two", "test_three"] == [name.partition("::")[2] for name in failure.tests()]
     assert "1 tests did not run" in capsys.readouterr().out
 
 
@@ -199,43 +197,19 @@ def test_a_quick_run_is_not_part_of_everything(suite: ModuleType) -> None:
     assert suite.usual(["--quick"]) == list(suite.QUICK)
 
 
-@pytest.mark.parametrize(
-    ("first", "alone", "passed"),
-    [
-        ("ERROR a.py::b - left open", "1 skipped in 0.01s", 1),
-        ("ERROR a.py::b - left open", "1 passed in 0.01s", 1),
-        ("ERROR a.py::b - left open", "1 failed in 0.01s", None),
-        ("FAILED a.py::b - assert 0", "1 skipped in 0.01s", None),
-    ],
-)
-def test_an_error_before_a_test_that_is_skipped_alone_is_not_its_own(
-    first: str, alone: str, passed: int | None, suite: ModuleType
-) -> None:
-    """A test that is not for this machine cannot have failed by itself; one that has failed cannot be skipped."""
-    assert passed == suite.Failure(["pytest"], f"{first}\n1 failed in 0.02s", 1).passed_again(passed is None, alone)
-
-
-SUMMARY = """
-=========================== short test summary info ============================
-FAILED tests/unit/test_a.py::test_one[x - y] - assert 1 == 2
-ERROR tests/unit/test_b.py::test_two
-2 failed, 7 passed in 1.00s
-"""
-
-
 @pytest.mark.parametrize(("nightly", "passed", "failed"), [(False, 9, 0), (True, 7, 2)])
-def test_what_passes_at_its_second_try_is_named_and_fails_a_nightly_run(
+def test_what_passes_only_when_alone_is_named_and_fails_a_nightly_run(
     nightly: bool, passed: int, failed: int, suite: ModuleType, capsys: pytest.CaptureFixture[str]
 ) -> None:
     part = suite.Part("unit", result=suite.Result(9, 0))
-    part.repeated = suite.Failure(["pytest"], SUMMARY, 2).tests()
+    part.repeated = [(outcome.ONCE, "tests/unit/test_a.py::test_one[x - y]"), (outcome.TWICE, "tests/b.py::test_two")]
     part.left = ["left open by a.py::b: a socket"]
     result = suite.settled([part], nightly=nightly)
     assert (passed, failed) == (result.passed, result.failed)
     lines = capsys.readouterr().out.splitlines()
     assert [*part.left, 3] == [lines.pop(0), 1 + len(lines)]
-    assert all(line.startswith("passed only when alone") for line in lines)
-    assert lines[1].endswith(": tests/unit/test_b.py::test_two")
+    assert [lines[0].startswith(outcome.ONCE), lines[1].startswith(outcome.TWICE)] == [True, True]
+    assert lines[1].endswith(": tests/b.py::test_two")
 
 
 PROJECT = """
@@ -288,9 +262,10 @@ def test_a_c_test_that_failed_is_run_once_more_alone(
     if later:
         seen.touch()
     suite.repeat([part])
-    became = (suite.Result(3, 1), ["test_unsteady: another one"]) if later else (suite.Result(2, 2), [])
+    told = [(outcome.ONCE, "test_unsteady: another one")]
+    became = (suite.Result(3, 1), told) if later else (suite.Result(2, 2), [])
     assert became == (part.result, part.repeated)
     suite.tell(part)
-    told = capsys.readouterr().out.partition("=== native: 1 failed")[2]
-    assert "FAILED  another one" in told
-    assert "ThreadSanitizer: data race" in told
+    shown = capsys.readouterr().out.partition("=== native: 1 failed")[2]
+    assert "FAILED  another one" in shown
+    assert "ThreadSanitizer: data race" in shown
