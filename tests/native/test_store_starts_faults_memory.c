@@ -6,7 +6,7 @@
 #include "disk/env.h"
 #include "store_faults.h"
 
-#define OTHERS 400 /* messages of another stream, one of whose pages is damaged */
+#define OTHERS 100 /* messages of another stream, one of whose pages is damaged */
 
 /* ---- what damage leaves ------------------------------------------------------------------------------------------ */
 
@@ -23,7 +23,7 @@ static void put_others(void) {
 static void spoil_others(void) {
     static uint8_t file[4 << 20];
     static const uint8_t zeros[4096];
-    static const char of_it[] = "other payload 200.";
+    static const char of_it[] = "other payload 50.";
     size_t size = rig_read_at(&rig, "data.mdb", file, sizeof file, 0);
     unsigned found = 0;
     CHECK(size < sizeof file);
