@@ -99,6 +99,7 @@ class Alone:
     passed: int = 0
     failed: int = 0
     told: list[tuple[str, str]] = field(default_factory=list)  # how it passed, and which test
+    again: list[str] = field(default_factory=list)  # what failed then, too
 
     def add(self, how: str, name: str) -> None:
         """One that has passed."""
@@ -113,9 +114,9 @@ TWICE: Final = "passed only when alone for the second time, nats-server having f
 def tried_promises(failure: Failure, status: int, output: str) -> Alone:
     """By what a C test came to then: all of its promises count as kept, or none of those that had failed."""
     if status != 0:
-        return Alone(failed=failure.count)
+        return Alone(failed=failure.count, again=failure.tests())
     kept = counted(output, status).passed - failure.passed
-    return Alone(kept, 0, [(ONCE, name) for name in failure.tests()])
+    return Alone(kept, told=[(ONCE, name) for name in failure.tests()])
 
 
 def tried_tests(failure: Failure, run: Callable[[list[str]], Recorded]) -> Alone:
@@ -135,9 +136,10 @@ def tried_tests(failure: Failure, run: Callable[[list[str]], Recorded]) -> Alone
         elif once_more.became.get(name) == "passed":
             found.add(TWICE, name)
         else:
-            found.failed += 1
+            found.again.append(name)
     found.passed += sum(alone.became.get(name) == "passed" for name in failure.missing)
-    found.failed += sum(alone.became.get(name) not in ("passed", "skipped") for name in failure.missing)
+    found.again += [name for name in failure.missing if alone.became.get(name) not in ("passed", "skipped")]
+    found.failed = len(found.again)
     return found
 
 

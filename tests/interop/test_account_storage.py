@@ -87,8 +87,7 @@ class Account:
         while "error" not in (answer := await self.ask(subject, b"x" * size)):
             count += 1
             assert count < 5000
-        assert FULL == answer["error"]
-        assert 0 == answer["seq"]
+        assert (FULL, 0) == (answer["error"], answer["seq"])
         return count
 
     async def fill_up(self, subject: str) -> None:

@@ -130,6 +130,7 @@ def test_a_failed_test_is_tried_alone(runs: str, how: str | None) -> None:
     pytest_run = Pytest({"a": runs})
     found = tried_tests(Failure([], "", 1, record=pytest_run(["a"])), pytest_run)
     assert (found.passed, found.failed, found.told) == ((1, 0, [(how, "a")]) if how else (0, 1, []))
+    assert found.again == ([] if how else ["a"])
     assert len(pytest_run.ran) == (3 if runs.startswith(("failed* failed*", "error* failed*")) else 2)
 
 
@@ -142,4 +143,5 @@ def test_each_test_counts_by_itself() -> None:
     failure = Failure([], "", 7, record=pytest_run(list(runs)), missing=["f", "g", "h"])
     found = tried_tests(failure, pytest_run)
     assert (found.passed, found.failed, found.told) == (3, 3, [(ONCE, "b"), (TWICE, "c")])
+    assert found.again == ["a", "d", "g"]
     assert pytest_run.ran[1:] == [["a", "b", "c", "d", "f", "g", "h"], ["c", "d"]]
