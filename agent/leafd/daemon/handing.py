@@ -36,7 +36,7 @@ async def hand_over(plane: Plane, meta: MetaGroup, replicas: Replicas) -> None:
     """Returns when others lead, as far as they can; after a while at the latest."""
     if not meta.linked():
         return
-    with trio.move_on_after(HANDED_S):
+    with trio.move_on_after(meta.patience(HANDED_S)):
         async with trio.open_nursery() as nursery:
             nursery.start_soon(_hand_over_group, plane, meta)
             nursery.start_soon(_hand_over_streams, plane, meta.peer, replicas)

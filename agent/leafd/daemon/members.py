@@ -139,7 +139,7 @@ class Members:
         if leader == self._meta.peer:
             said: dict[str, Any] = await self.leads(row.account, row.name)
         else:
-            answer = await self._ask_server(leader, "leads", about, b"", HEARD_S)
+            answer = await self._ask_server(leader, "leads", about, b"", self._meta.patience(HEARD_S))
             said = answer[0] if answer is not None else {}
         return list(said.get("arrived", ()))
 
@@ -216,7 +216,7 @@ class Members:
         ApiError."""
         if await self._replicas.leader(stream) == self._meta.peer:
             await self._replicas.step_down(stream, Placement())
-        with trio.move_on_after(HEARD_S):
+        with trio.move_on_after(self._meta.patience(HEARD_S)):
             while (leader := await self._replicas.leader(stream)) in (0, self._meta.peer):  # noqa: ASYNC110
                 await trio.sleep(SOON_S)
             return leader
@@ -266,7 +266,7 @@ class Members:
         about = {"account": row.account, "name": row.name, "group": row.group, "disk": self._meta.disk[1]}
         for peer in (*row.peers, *row.leaving):
             if peer != self._meta.peer and peer in self._meta.linked():
-                said = await self._ask_server(peer, "lets-in", about, b"", HEARD_S)
+                said = await self._ask_server(peer, "lets-in", about, b"", self._meta.patience(HEARD_S))
                 if said is not None and said[0].get("in") is True:
                     return True
         return False

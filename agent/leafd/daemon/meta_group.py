@@ -409,10 +409,10 @@ class MetaGroup:
         """The name of a server."""
         return self._named(peer)
 
-    @property
-    def decided_s(self) -> float:
-        """How long a decision may take where the servers are far from each other: nine round trips at least."""
-        return 3 * self._look.election_ns / 1e9 if self._look is not None else 0.0
+    def patience(self, seconds: float) -> float:
+        """How long a decision, or an election, may take that takes so long near by: nine round trips at least where the
+        servers are far from each other."""
+        return max(seconds, 3 * self._look.election_ns / 1e9 if self._look is not None else 0.0)
 
     @property
     def leads(self) -> bool:

@@ -98,7 +98,9 @@ class Orders:
         if not fitting:
             raise errors.NO_SUITABLE_PEERS_FOR.error(why="no replacement peer connected")
         await self._plane.meta_transfer(min(fitting, key=lambda one: one.lag).peer)
-        with trio.move_on_after(STEPPED_S):  # a client that is told so asks at once for the leader, and hears of one
+        with trio.move_on_after(
+            self._meta.patience(STEPPED_S)
+        ):  # who is told so asks for the leader at once, and hears of one
             while self._meta.leader in (0, self._meta.peer):
                 await trio.sleep(LOOKED_S)
                 await self._meta.look()
@@ -147,7 +149,7 @@ class Orders:
         member = self._asked_for(body)
         gone = Disk(member.peer, member.disk)
         if gone.peer == self._meta.peer:  # while it may decide on them: it leads no more in a moment
-            with trio.move_on_after(HANDED_ON_S):
+            with trio.move_on_after(self._meta.patience(HANDED_ON_S)):
                 await self._hand_on(gone.peer)
         # It may be there, and ask to be let in again.
         await self._meta.write(banned_row(gone), quoted(self._meta.named(gone.peer)).encode(), _ANY)

@@ -34,6 +34,7 @@ from leafd.config.schema.gateway import cluster_name
 from leafd.daemon import rescue
 from leafd.daemon.account_search import Sought
 from leafd.daemon.introduced import introduced
+from leafd.daemon.leaders import Leaders
 from leafd.daemon.members import Members
 from leafd.daemon.moves import Moves
 from leafd.daemon.orders import Orders
@@ -99,14 +100,17 @@ class Placing:
         self.replicas = Replicas(plane, meta, jetstream.catalogue, jetstream.settings, self._site_of)
         self.join, self.step_down = self.replicas.join, self.replicas.step_down
         self.cluster_of, self.begun, self.alone = self.replicas.cluster_of, self.replicas.begun, self.replicas.alone
+        self.leads, self.patience = self.replicas.leads, meta.patience
         self._sought = Sought(jetstream.catalogue, self.go_on, lambda: self._news.set())
         self._announcer = rescue.Announcer(self._letters.tell)
         self._stored = StoredElsewhere(plane, jetstream.catalogue, meta, self.reaches, self._letters.tell)
         self.members = here = Members(meta, lambda: self.table, self.replicas, self._ask_leader, self.ask)
         self.without, self.keeper, self.call_off = here.without, here.keeper, here.call_off
         self.copy_anew, self.desired = here.copy_anew, here.desired
-        hand_on = partial(here.hand_on, leader_of=self._leader_of)
-        asks = self._ask_leader, self._leader_of, here.arrived_at
+        decided_s = partial(meta.patience, DECIDED_S)
+        self._leaders = Leaders(self.own, self.replicas.leader_here, self.reaches, self.ask, decided_s)
+        hand_on = partial(here.hand_on, leader_of=self._leaders.of)
+        asks = self._ask_leader, self._leaders.of, here.arrived_at
         moves = Moves(meta, jetstream.catalogue, lambda: self.table, self._site_of, *asks)
         self._orders = Orders(meta, plane, self._site_of, hand_on, self.go_on, log, moves)
         meta.take_letter = self._letters.receive
@@ -253,10 +257,6 @@ class Placing:
     # ---- the table
 
     @property
-    def _decided_s(self) -> float:
-        return max(DECIDED_S, self._meta.decided_s)
-
-    @property
     def leader(self) -> int:
         """0: there is none."""
         return self._meta.decider
@@ -331,20 +331,16 @@ class Placing:
                 return int(found["peer"])
         if row is None or row.config is None:
             return 0
-        return row.peer if not row.members else await self._leader_of(row)
+        return row.peer if not row.members else await self._leaders.nearest(row)
 
-    async def _leader_of(self, row: StreamRow) -> int:
-        """The server that leads a stream of several. Raises ApiError: nobody, as far as those know that are there."""
-        about = {"account": row.account, "name": row.name}
-        for peer in sorted(row.peers, key=lambda one: one != self.own):
-            if peer == self.own:
-                leader = await self.replicas.leader_here(row.account, row.name)
+    def heard_of_lead(self, account: str, name: str, server: int, *, leads: bool) -> None:
+        """A server to which a request about a stream of several went leads it, or does not."""
+        row = self._row(account, name)
+        if row is not None and row.members:
+            if leads:
+                self._leaders.led(row, server)
             else:
-                said = await self.ask(peer, "leads", about, b"", self._decided_s) if self.reaches(peer) else None
-                leader = int(said[0]["peer"]) if said is not None else 0
-            if leader:
-                return leader
-        raise errors.CLUSTER_NOT_AVAILABLE.error()
+                self._leaders.forget(row)
 
     def group(self, account: str, name: str) -> Group | None:
         """The servers that are to keep the stream together; None: it is a server's alone. Raises ApiError."""
@@ -392,7 +388,7 @@ class Placing:
             if self._meta.leader == self.own:
                 found = await self._decide(wish)
             elif leader := self.leader:
-                said = await self.ask(leader, "table", wish, b"", self._decided_s)
+                said = await self.ask(leader, "table", wish, b"", self._meta.patience(DECIDED_S))
                 found = said[0] if said is not None else NOT_LEADER
             if "error" in found:
                 error = found["error"]
@@ -507,7 +503,8 @@ class Placing:
         leader = self.leader
         if leader == self.own:
             return await self._orders.carry_out(tokens, body)
-        said = await self.ask(leader, "order", {"tokens": tokens}, body, self._decided_s) if leader else None
+        seconds = self._meta.patience(DECIDED_S)
+        said = await self.ask(leader, "order", {"tokens": tokens}, body, seconds) if leader else None
         return said[0] if said is not None else self._orders.refused(tokens, errors.CLUSTER_NOT_AVAILABLE.error())
 
     # ---- this server as the table has it

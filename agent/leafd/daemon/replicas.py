@@ -195,6 +195,10 @@ class Replicas:
         except t.PlaneError:
             return 0
 
+    async def leads(self, stream: Stream) -> bool:
+        """Whether this server does."""
+        return await self.leader(stream) == self._meta.peer
+
     def stream(self, account: str, name: str) -> Stream | None:
         """The stream of that name, if this server has it."""
         found = self._catalogue.by_name.get(account)
@@ -207,14 +211,14 @@ class Replicas:
 
     async def led(self, stream: Stream) -> None:
         """Returns when a server leads the group, this one with all that belongs to it; or none does for long."""
-        with trio.move_on_after(LED_S):
+        with trio.move_on_after(self._meta.patience(LED_S)):
             while not await self._led(stream):  # noqa: ASYNC110
                 await trio.sleep(LOOK_S)
 
     async def begun(self, stream: Stream) -> None:
         """Returns when this server, if it leads the group, has all that belongs to it; after a while at the latest."""
-        with trio.move_on_after(LED_S):
-            while not stream.led and await self.leader(stream) == self._meta.peer:  # noqa: ASYNC110
+        with trio.move_on_after(self._meta.patience(LED_S)):
+            while not stream.led and await self.leads(stream):  # noqa: ASYNC110
                 await trio.sleep(LOOK_S)
 
     async def _led(self, stream: Stream) -> bool:

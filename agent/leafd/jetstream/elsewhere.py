@@ -43,6 +43,8 @@ LISTED_S: Final = 4.0
 
 AFTER_S: Final = 3.0
 """The work that follows an answer begins then at the latest: the server that was asked may have gone."""
+LEADERS_ASKED_MAX: Final = 64
+"""Streams whose leaders are asked for at once."""
 
 Here = Callable[..., Awaitable[Answer | None]]
 
@@ -63,6 +65,10 @@ class _FarAsker:
     async def denied(self, subjects: tuple[str, ...]) -> tuple[str, ...]:
         """Denies also each subject that was not judged where the asker logged in."""
         return tuple(one for one in subjects if one in self.refused or one not in self.judged)
+
+
+class _LeadsNoMoreError(Exception):
+    """The server that a request went to does not lead the stream's group, and did nothing."""
 
 
 class Elsewhere:
@@ -87,19 +93,36 @@ class Elsewhere:
         if line.among is Among.NONE:
             return None  # as with nats-server
         try:
-            server = await self._server_for(line, account, tokens, body)
-            if server == self._placing.own:
-                everywhere = self if line.among is Among.LEADER else None
-                await self._begun(line, account, tokens)
-                found = await self._here(account, subject, header, body, asker, everywhere)
-            else:
-                found = await self._forwarded(server, line, account, subject, header, body, asker)
+            try:
+                found = await self._answered_by(line, account, subject, header, body, asker)
+            except _LeadsNoMoreError:  # who was remembered: all are asked
+                found = await self._answered_by(line, account, subject, header, body, asker)
+        except _LeadsNoMoreError:
+            return refusal(line, errors.CLUSTER_NOT_AVAILABLE.error())
         except ApiError as error:
             return refusal(line, error)
         if found is not None and "alternates" in found.members:  # the nearest first: the asker is of this cluster
             near = self._context.settings.cluster_name
             found.members["alternates"].sort(key=lambda one: one["cluster"] != near)
         return found
+
+    async def _answered_by(
+        self,
+        line: Endpoint,
+        account: JetStreamAccount,
+        subject: str,
+        header: bytes,
+        body: bytes,
+        asker: Asker,
+    ) -> Answer | None:
+        """The answer, by the server whose it is. Raises ApiError, _LeadsNoMoreError."""
+        tokens = subject.removeprefix(API).split(".")
+        server = await self._server_for(line, account, tokens, body)
+        if server != self._placing.own:
+            return await self._forwarded(server, line, account, subject, header, body, asker)
+        everywhere = self if line.among is Among.LEADER else None
+        await self._begun(line, account, tokens)
+        return await self._here(account, subject, header, body, asker, everywhere)
 
     async def _server_for(self, line: Endpoint, account: JetStreamAccount, tokens: list[str], body: bytes) -> int:
         """The server that answers. Raises ApiError."""
@@ -130,7 +153,10 @@ class Elsewhere:
     ) -> Answer | None:
         if not self._placing.reaches(server):
             return await self._away(account, subject)
+        name = _stream_in(line, subject.removeprefix(API).split("."))
+        shared = bool(name) and self._placing.group(account.name, name) is not None
         head: dict[str, Any] = {
+            "leads": shared,
             "account": account.name,
             "subject": subject,
             "header": header.decode("latin-1"),
@@ -142,9 +168,13 @@ class Elsewhere:
             judged = _published(body)
             head |= {"judged": judged, "denied": list(await asker.denied(tuple(judged)))}
         said = await self._placing.ask(server, "api", head, body)
+        if shared and (said is None or "leads" in said[0]):
+            self._placing.heard_of_lead(account.name, name, server, leads=said is not None and said[0]["leads"])
         if said is None:
             raise errors.STREAM_OFFLINE.error()
         about, members = said
+        if not about.get("leads", True):
+            raise _LeadsNoMoreError
         if about.get("silent"):
             return None
         after = partial(self._answered, server, about["after"]) if about.get("after") else None
@@ -160,7 +190,7 @@ class Elsewhere:
 
     async def _answered(self, server: int, number: int) -> None:
         """Begins there, now that the answer is on its way, what follows it: messages are not to come before it."""
-        await self._placing.ask(server, "after", {"number": number}, b"", AFTER_S)
+        await self._placing.ask(server, "after", {"number": number}, b"", self._placing.patience(AFTER_S))
 
     async def _away(self, account: JetStreamAccount, subject: str) -> Answer:
         """The answer of a server that is away. A stream of it can be deleted all the same, and goes there later."""
@@ -203,15 +233,23 @@ class Elsewhere:
                 self._check_asked(line, account, tokens, everywhere is not None)
             except ApiError as error:
                 return _as_letter(refusal(line, error))
+            if head.get("leads") and not await self._leads(account, _stream_in(line, tokens)):
+                return {"leads": False}, b""
             await self._begun(line, account, tokens)
         answered = await self._here(account, subject, header, body, asker, everywhere)
         about, members = _as_letter(answered)
+        if head.get("leads"):
+            about["leads"] = True
         if answered is not None and answered.after is not None:
             self._number += 1
             self._after[self._number] = trio.Event()
             self._placing.go_on(partial(self._follow, self._number, answered.after))
             about["after"] = self._number
         return about, members
+
+    async def _leads(self, account: JetStreamAccount, name: str) -> bool:
+        stream = account.streams.get(name)
+        return stream is not None and stream.group is not None and await self._placing.leads(stream)
 
     def _check_asked(self, line: Endpoint, account: JetStreamAccount, tokens: list[str], leads: bool) -> None:
         """Raises ApiError: another server took this one for the one that knows, and it does not."""
@@ -228,7 +266,7 @@ class Elsewhere:
             await self._placing.begun(stream)
 
     async def _follow(self, number: int, after: Callable[[], Awaitable[None]]) -> None:
-        with trio.move_on_after(AFTER_S):
+        with trio.move_on_after(self._placing.patience(AFTER_S)):
             await self._after[number].wait()
         del self._after[number]
         await after()
@@ -251,9 +289,16 @@ class Elsewhere:
     async def infos(self, account: JetStreamAccount, names: list[str]) -> dict[str, dict[str, Any]]:
         """The infos of these streams, by their servers; without those whose server says nothing."""
         by_server: dict[int, list[str]] = {}
-        for name in names:
+        asking = trio.CapacityLimiter(LEADERS_ASKED_MAX)
+
+        async def find_server(name: str) -> None:
             with suppress(ApiError):  # nobody leads it just now: it is missing
-                by_server.setdefault(await self._placing.server_of(account.name, name), []).append(name)
+                async with asking:
+                    by_server.setdefault(await self._placing.server_of(account.name, name), []).append(name)
+
+        async with trio.open_nursery() as nursery:
+            for name in names:
+                nursery.start_soon(find_server, name)
         found: dict[str, dict[str, Any]] = {}
 
         async def ask(server: int, wanted: list[str]) -> None:
@@ -263,7 +308,7 @@ class Elsewhere:
                 infos = []
             else:
                 head = {"account": account.name, "names": wanted}
-                said = await self._placing.ask(server, "infos", head, b"", LISTED_S)
+                said = await self._placing.ask(server, "infos", head, b"", self._placing.patience(LISTED_S))
                 infos = json.loads(said[1])["infos"] if said is not None and said[1] else []
             found.update({info["config"]["name"]: info for info in infos})
 
@@ -293,7 +338,8 @@ class Elsewhere:
         said: list[dict[str, Any]] = []
 
         async def ask(server: int) -> None:
-            answered = await self._placing.ask(server, "api", head | {"everywhere": False}, b"", LISTED_S)
+            seconds = self._placing.patience(LISTED_S)
+            answered = await self._placing.ask(server, "api", head | {"everywhere": False}, b"", seconds)
             if answered is not None and answered[1]:
                 said.append(json.loads(answered[1]))
 

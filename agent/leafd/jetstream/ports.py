@@ -148,8 +148,17 @@ class Placing(Protocol):
     def choose(self, wanted: Wanted) -> int:
         """The server for a new stream."""
 
+    def patience(self, seconds: float) -> float:
+        """How long to wait for what other servers take so long for near by, as far as these are."""
+
     async def server_of(self, account: str, name: str) -> int:
-        """The server that has the stream; 0: there is no such stream."""
+        """The server that has the stream, or led its group lately; 0: there is no such stream."""
+
+    async def leads(self, stream: Stream) -> bool:
+        """Whether this server leads the stream's group."""
+
+    def heard_of_lead(self, account: str, name: str, server: int, *, leads: bool) -> None:
+        """A server to which a request about a stream of several went leads it, or does not."""
 
     def config(self, account: str, name: str) -> StreamConfig | None:
         """The configuration of a stream, wherever it is."""

@@ -37,6 +37,7 @@ class World:
         everybody = [SimpleNamespace(peer=peer, disk=disk) for peer, disk in DISKS.items()]
         meta = SimpleNamespace(peer=OWN, leader=OWN, decider=OWN, decides=True, unread=0, on_rows=[], on_left=[])
         meta.members, meta.linked, meta.write, meta.rescued = everybody, dict, self._write, None
+        meta.patience = lambda seconds: seconds
         self.account = SimpleNamespace(name="A", streams={}, enabled=True)
         catalogue = SimpleNamespace(by_name={"A": self.account}, streams=list, known=self._known)
         jetstream = SimpleNamespace(catalogue=catalogue, settings=None, place_by=lambda _: None)
@@ -53,7 +54,7 @@ class World:
             lambda: self.placing.table,
             lambda peer: SERVERS[peer][1],
             self.placing._ask_leader,
-            self.placing._leader_of,
+            self.placing._leaders.of,
             self.placing.members.arrived_at,
         )
 

@@ -33,6 +33,7 @@ class World:
         self.log = KeptLog()
         self.meta = SimpleNamespace(peer=OWN, leader=OWN, decides=True, unread=0, on_rows=[], take_letter=None)
         self.meta.decider, self.meta.linked, self.meta.on_left = OWN, list, []
+        self.meta.patience = lambda seconds: seconds
         jetstream = SimpleNamespace(
             catalogue=SimpleNamespace(by_name={}, streams=lambda: ()), settings=None, place_by=lambda _: None
         )

@@ -43,6 +43,9 @@ class Group:
     def leads(self) -> bool:
         return self.leader == OWN
 
+    def patience(self, seconds: float) -> float:
+        return seconds
+
     def linked(self) -> dict[int, str]:
         return {peer: f"s{peer}" for peer in self.there}
 

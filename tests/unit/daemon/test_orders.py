@@ -56,6 +56,9 @@ class Meta:
     def named(self, peer: int) -> str:
         return f"s{peer}"
 
+    def patience(self, seconds: float) -> float:
+        return seconds
+
     async def look(self) -> None: ...
 
 

@@ -333,7 +333,7 @@ async def shared(context: Context, stream: Stream, config: StreamConfig, author:
     context.catalogue.change_stream(stream, config)
     try:
         await context.placing.join(stream)
-        with trio.move_on_after(SHARED_S):
+        with trio.move_on_after(context.placing.patience(SHARED_S)):
             while not stream.led:  # noqa: ASYNC110
                 await trio.sleep(SHARE_AGAIN_S)
         await context.placing.led(stream)
