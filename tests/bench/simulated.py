@@ -13,7 +13,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 
@@ -58,10 +58,12 @@ def program() -> Path:
 
 
 class Boxes:
-    """So many simulated boxes in a process of their own."""
+    """So many simulated boxes in a process of their own. ports: of the servers that they dial in turn."""
 
-    def __init__(self, port: int, count: int, **settings: object) -> None:
-        words = [str(program()), "--port", str(port), "--count", str(count)]
+    def __init__(self, ports: int | Sequence[int], count: int, **settings: object) -> None:
+        words = [str(program()), "--count", str(count)]
+        for port in [ports] if isinstance(ports, int) else ports:
+            words += ["--port", str(port)]
         for name, value in settings.items():
             words += ["--" + name.replace("_", "-"), *([] if value is True else [str(value)])]
         self._process = subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
@@ -126,9 +128,9 @@ class Boxes:
 
 
 @contextlib.contextmanager
-def simulated(port: int, count: int, **settings: object) -> Iterator[Boxes]:
+def simulated(ports: int | Sequence[int], count: int, **settings: object) -> Iterator[Boxes]:
     """Boxes, ended when the block is left."""
-    boxes = Boxes(port, count, **settings)
+    boxes = Boxes(ports, count, **settings)
     try:
         yield boxes
     finally:

@@ -28,6 +28,10 @@ static char scratch[READ_SIZE];
 static const char *const families[] = {"INFO",     "STREAM.>",  "CONSUMER.>", "DIRECT.>", "META.>",
                                        "SERVER.>", "ACCOUNT.>", "$KV.>",      "$OBJ.>"};
 
+uint32_t box_shown(const box_t *box) {
+    return options.first_number + box->number;
+}
+
 void box_init(box_t *box, uint32_t number) {
     *box = (box_t){.fd = -1, .number = number, .last_seq = options.messages};
 }
@@ -118,8 +122,9 @@ void box_end(box_t *box) {
 }
 
 void box_dial(box_t *box) {
+    int port = options.ports[(box->number + box->dials++) % options.port_count];
     struct sockaddr_in address = {
-        .sin_family = AF_INET, .sin_port = htons((uint16_t)options.port), .sin_addr.s_addr = options.address};
+        .sin_family = AF_INET, .sin_port = htons((uint16_t)port), .sin_addr.s_addr = options.address};
     int on = 1;
     box->fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
     if (box->fd < 0) {
@@ -175,7 +180,7 @@ static bool is_turned_away(box_t *box, slice_t info) {
 
 static void say_connect(box_t *box, slice_t info) {
     char name[NAME_SIZE], login[KEYS_TOKEN_MAX + 512] = "";
-    snprintf(name, sizeof name, "box-%u", box->number);
+    snprintf(name, sizeof name, "box-%u", box_shown(box));
     if (options.keys != NULL) {
         keys_login(box->number, field_of(info, "\"nonce\":\""), login, sizeof login);
         if (options.password != NULL) { /* the token of one that is not known yet */
@@ -198,12 +203,12 @@ static void say_connect(box_t *box, slice_t info) {
 }
 
 static void say_interest(box_t *box) {
-    box_put(box, "LS+ $LDS.%022u\r\n", box->number);
+    box_put(box, "LS+ $LDS.%022u\r\n", box_shown(box));
     for (size_t i = 0; options.jetstream && i < sizeof families / sizeof families[0]; i++) {
-        box_put(box, "LS+ $JS.box-%u.API.%s\r\n", box->number, families[i]);
+        box_put(box, "LS+ $JS.box-%u.API.%s\r\n", box_shown(box), families[i]);
     }
     for (uint32_t i = 0; i < options.subscriptions; i++) {
-        box_put(box, "LS+ commands.box-%u.%u\r\n", box->number, i);
+        box_put(box, "LS+ commands.box-%u.%u\r\n", box_shown(box), i);
     }
     box->state = BOX_UP;
     figures.up++;
@@ -249,7 +254,7 @@ static void take_line(box_t *box, slice_t line, const slice_t *words) {
                && memmem(line.at, line.size, "\"connect_info\":true", 19) != NULL) {
         say_interest(box);
     } else if (is_word(words[0], "-ERR")) {
-        fprintf(stderr, "box-%u: %.*s\n", box->number, (int)line.size, line.at);
+        fprintf(stderr, "box-%u: %.*s\n", box_shown(box), (int)line.size, line.at);
     }
 }
 
@@ -323,7 +328,7 @@ static bool box_read(box_t *box) {
         return false;
     }
     if (at == 0 && end == sizeof scratch) {
-        die("a line of box-%u is too long", box->number);
+        die("a line of box-%u is too long", box_shown(box));
     }
     keep(box, scratch + at, end - at);
     return true;

@@ -145,6 +145,13 @@ static _Noreturn void run(void) {
     }
 }
 
+static void add_port(int port) {
+    if (port <= 0 || options.port_count == PORTS_MAX) {
+        die("--port is given for one to %d servers", PORTS_MAX);
+    }
+    options.ports[options.port_count++] = port;
+}
+
 static void read_arguments(int count, char **arguments) {
     static const struct option names[] = {{"port", required_argument, NULL, 'p'},
                                           {"address", required_argument, NULL, 'a'},
@@ -159,13 +166,14 @@ static void read_arguments(int count, char **arguments) {
                                           {"tls", no_argument, NULL, 't'},
                                           {"no-jetstream", no_argument, NULL, 'j'},
                                           {"first", required_argument, NULL, 'f'},
+                                          {"first-number", required_argument, NULL, 'i'},
                                           {NULL, 0, NULL, 0}};
     int option;
     options.address = htonl(INADDR_LOOPBACK);
     dialling = UINT32_MAX;
     while ((option = getopt_long(count, arguments, "", names, NULL)) != -1) {
         switch (option) {
-        case 'p': options.port = atoi(optarg); break;
+        case 'p': add_port(atoi(optarg)); break;
         case 'a': options.address = inet_addr(optarg); break;
         case 'n': options.count = (uint32_t)atoi(optarg); break;
         case 's': options.subscriptions = (uint32_t)atoi(optarg); break;
@@ -178,10 +186,11 @@ static void read_arguments(int count, char **arguments) {
         case 't': options.tls = true; break;
         case 'j': options.jetstream = false; break;
         case 'f': dialling = (uint32_t)atoi(optarg); break;
+        case 'i': options.first_number = (uint32_t)atoi(optarg); break;
         default: die("unknown option");
         }
     }
-    if (options.port == 0 || options.count == 0 || options.size > 65536) {
+    if (options.port_count == 0 || options.count == 0 || options.size > 65536) {
         die("--port and --count are needed, and --size is at most 65,536");
     }
     dialling = dialling < options.count ? dialling : options.count;

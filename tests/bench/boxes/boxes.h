@@ -20,6 +20,8 @@
 
 #include "../tool.h"
 
+#define PORTS_MAX 8
+
 typedef struct slice {
     const char *at;
     size_t size;
@@ -48,8 +50,9 @@ typedef struct consumer {
 typedef enum box_state { BOX_AWAY = 0, BOX_DIALLING, BOX_GREETED, BOX_ASKED, BOX_UP } box_state_t;
 
 typedef struct box {
-    int fd; /* -1: none */
-    uint32_t number;
+    int fd;          /* -1: none */
+    uint32_t number; /* its place; the hub knows it as box-<first_number + number> */
+    uint32_t dials;  /* so far */
     box_state_t state;
     bool waits_for_room; /* the socket is full */
     double dial_s;       /* AWAY: when it dials */
@@ -64,9 +67,11 @@ typedef struct box {
 } box_t;
 
 typedef struct options {
-    uint32_t address; /* of the hub, as the network has it */
-    int port;
+    uint32_t address;     /* of the hub, as the network has it */
+    int ports[PORTS_MAX]; /* of the servers there: each dial goes to the next one */
+    uint32_t port_count;
     uint32_t count;
+    uint32_t first_number;  /* the first box's */
     uint32_t subscriptions; /* of each box's own, beside those of its JetStream */
     uint32_t size;          /* of a payload */
     uint64_t messages;      /* that each stream has at first */
@@ -89,7 +94,8 @@ typedef struct figures {
 extern options_t options;
 extern figures_t figures;
 
-/* box.c. The name of a box and its domain: box-<number>. */
+/* box.c */
+uint32_t box_shown(const box_t *box); /* its name, and its domain, are box-<that> */
 void box_init(box_t *box, uint32_t number);
 void box_dial(box_t *box);
 void box_ready(box_t *box, uint32_t events); /* of epoll */

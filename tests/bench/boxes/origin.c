@@ -91,7 +91,7 @@ static void deliver(box_t *box, consumer_t *consumer, double now_s) {
         uint64_t seq = consumer->next_seq++;
         box_put(box, "LMSG %s $JS.ACK.T.%s.1.%llu.%llu.%llu.%llu@t.box-%u %u\r\n", consumer->deliver, consumer->name,
                 (unsigned long long)seq, (unsigned long long)++consumer->delivered,
-                (unsigned long long)(STAMP + seq * 1000), (unsigned long long)(box->last_seq - seq), box->number,
+                (unsigned long long)(STAMP + seq * 1000), (unsigned long long)(box->last_seq - seq), box_shown(box),
                 options.size);
         box_put_bytes(box, payload, options.size + 2);
         figures.delivered++;
