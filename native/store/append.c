@@ -98,15 +98,15 @@ static uint64_t need_of(const entry_t *entry) {
     return ROOM_EVICTION + STREAM_PROMISE + need_of_one(entry);
 }
 
-/* Does its subject's oldest message make room for it? */
+/* Does its subject's oldest message make room for it? Where that one is far from both ends, the next try goes on from
+ * where this one came to. */
 static append_verdict_t takes_place_of_oldest(const entry_t *entry) {
     message_row_t oldest;
-    head_t head = entry->head->head;
     uint32_t steps = STORE_STEP;
-    switch (subject_oldest(entry->stream, &head, entry->append->subject, &steps, &oldest)) {
-    case SEEK_UNKNOWN: return APPEND_NO_SPACE;
-    case SEEK_NONE:
-    case SEEK_MORE: return APPEND_MAX_BYTES;
+    switch (oldest_sought(entry->stream, entry->head, &steps, &oldest)) {
+    case SEEK_UNKNOWN:
+    case SEEK_MORE: return APPEND_NO_SPACE;
+    case SEEK_NONE: return APPEND_MAX_BYTES;
     case SEEK_FOUND: break;
     }
     return stream_message_bytes(entry->stream, &oldest.message) < entry->bytes ? APPEND_MAX_BYTES : APPEND_STORED;

@@ -248,28 +248,32 @@ seek_outcome_t subject_oldest(store_stream_t *stream, head_t *head, bytes_t subj
     return SEEK_MORE;
 }
 
-bool oldest_in_reach(store_stream_t *stream, head_entry_t *entry) {
-    store_t *store = stream->store;
+seek_outcome_t oldest_sought(store_stream_t *stream, head_entry_t *entry, uint32_t *steps, message_row_t *found) {
     head_t head = entry->head;
-    message_row_t found;
-    if (head.count == 1 || head.last - head.first <= OLDEST_NEAR) {
-        return true;
-    }
-    uint32_t steps = steps_begin(store, LIMIT_OWN);
-    seek_outcome_t outcome = subject_oldest(stream, &head, head_subject(entry), &steps, &found);
-    steps_end(store, LIMIT_OWN, steps);
-    bool reached = true;
-    switch (outcome) {
-    case SEEK_UNKNOWN:
-    case SEEK_NONE: return true; /* damage: what enforces the limit deals with it */
-    case SEEK_MORE: reached = false; break;
-    case SEEK_FOUND: break;
-    }
+    seek_outcome_t outcome = subject_oldest(stream, &head, head_subject(entry), steps, found);
     if (head.first > entry->head.first) {
         entry->head.first = head.first;
         head_change(stream, entry);
     }
-    return reached;
+    return outcome;
+}
+
+bool oldest_in_reach(store_stream_t *stream, head_entry_t *entry) {
+    store_t *store = stream->store;
+    message_row_t found;
+    if (entry->head.count == 1 || entry->head.last - entry->head.first <= OLDEST_NEAR) {
+        return true;
+    }
+    uint32_t steps = steps_begin(store, LIMIT_OWN);
+    seek_outcome_t outcome = oldest_sought(stream, entry, &steps, &found);
+    steps_end(store, LIMIT_OWN, steps);
+    switch (outcome) {
+    case SEEK_MORE: return false;
+    case SEEK_UNKNOWN:
+    case SEEK_NONE: /* damage: what enforces the limit deals with it */
+    case SEEK_FOUND: break;
+    }
+    return true;
 }
 
 /* Has the subject more than its stream allows? */

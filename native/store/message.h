@@ -82,6 +82,9 @@ void limits_load_surplus(store_stream_t *stream); /* at a start: goes on with th
 /* own: steps that this call may make whatever others made in this tick. */
 void limits_subject(store_stream_t *stream, bytes_t subject, uint32_t own);
 void limits_appended(store_stream_t *stream, uint32_t own); /* limits_enforce, likewise */
+/* subject_oldest, and the next look goes on from where this one came to. */
+LEAF_MUST_USE seek_outcome_t oldest_sought(store_stream_t *stream, head_entry_t *entry, uint32_t *steps,
+                                           message_row_t *found);
 /* Would a look for the subject's oldest message end in this turn? If not it comes closer: false, ask again later. */
 bool oldest_in_reach(store_stream_t *stream, head_entry_t *entry);
 /* head.first becomes its sequence. SEEK_MORE: it is above head.first, farther than that many steps. */

@@ -177,6 +177,34 @@ static void discard_new_replaces(void) {
     rig_close(&rig);
 }
 
+#define FAR 2100 /* messages: more than one look goes over */
+
+/* The oldest of the subject is farther from both ends than one look goes: not known is not full. */
+static void discard_new_looks_on(void) {
+    open_rig();
+    stream_config_t config = rig_config();
+    config.discard = 1;
+    config.max_msgs_per_subject = FAR;
+    store_stream_t *stream = rig_stream(&rig, 1, config);
+    append_t append = {.subject = text("Uf.a"), .payload = text("x")};
+    append_t other = {.subject = text("Uf.b"), .payload = text("x")};
+    CHECK_EQ_U64(APPEND_STORED, rig_append(&rig, stream, &append).verdict);
+    for (unsigned i = 0; i < FAR; i++) {
+        CHECK_EQ_U64(APPEND_STORED, rig_append(&rig, stream, &other).verdict);
+    }
+    for (unsigned i = 1; i < FAR; i++) {
+        CHECK_EQ_U64(APPEND_STORED, rig_append(&rig, stream, &append).verdict);
+    }
+    CHECK_EQ_I64(STATUS_OK, store_delete(stream, 1));
+    CHECK_EQ_U64(APPEND_STORED, rig_append(&rig, stream, &append).verdict);
+    config.max_bytes = (int64_t)rig_state(stream).bytes;
+    store_stream_configure(stream, &config, rig.now);
+    CHECK_EQ_U64(APPEND_NO_SPACE, store_append(stream, &append, rig.now).verdict);
+    CHECK_EQ_U64(APPEND_STORED, rig_append(&rig, stream, &append).verdict);
+    CHECK_EQ_U64(2 * FAR, rig_state(stream).messages);
+    rig_close(&rig);
+}
+
 static void rollups(void) {
     open_rig();
     store_stream_t *stream = rig_stream(&rig, 1, rig_config());
@@ -266,6 +294,7 @@ int main(void) {
     RUN("bytes are counted as nats-server counts them, for file and for memory", accounting);
     RUN("a message larger than max_bytes is acked and empties the stream", oversized_for_the_stream);
     RUN("discard new replaces on a full subject when the new one is not larger", discard_new_replaces);
+    RUN("one whose place is far away is not refused for good", discard_new_looks_on);
     RUN("rollup keeps the one message, of its subject or of the stream", rollups);
     RUN("purge moves first and last as nats-server does, beyond the end too", purges);
     RUN("a message without a valid subject is refused however it comes", subjects_only);
