@@ -400,6 +400,9 @@ static void *keeper_main(void *context) {
         keeper_step(keeper);
         bool trouble = atomic_load_explicit(&keeper->keeper_trouble, memory_order_relaxed) != STATUS_OK;
         if (stopping) {
+            if (trouble) {
+                keeper_step(keeper); /* nobody hears of it any more; what fails twice is replayed by the next start */
+            }
             break;
         }
         int chore_ms = next_chore(keeper);

@@ -332,11 +332,12 @@ static int64_t trim_at(const store_t *store) {
     return room_is_drained(store) ? rest_at(store) : INT64_MAX;
 }
 
-/* When the next one is due, however little it is for. Without room, what a removal frees is wanted soon; and so is what
- * a copy is to begin with. */
+/* When the next one is due, however little it is for. Without room, what a removal frees is wanted soon; so is what a
+ * copy is to begin with; and after a failure, the commit that proves that the disk takes writes again: publishers are
+ * refused until then. */
 static int64_t checkpoint_at(const store_t *store) {
     int64_t usual = store->options.checkpoint_ns != 0 ? store->options.checkpoint_ns : CHECKPOINT_NS;
-    bool soon = store->trouble.space || store->pipeline.wanted;
+    bool soon = store->trouble.space || store->trouble.io || store->pipeline.wanted;
     int64_t at = store->pipeline.pending_since + (soon ? CHECKPOINT_SHORT_NS : usual);
     int64_t rest = rest_at(store);
     return rest < at ? rest : at;

@@ -408,6 +408,85 @@ static void a_start_is_refused_or_whole(void) {
     fault = READ;
 }
 
+/* ---- the keeper -------------------------------------------------------------------------------------------------- */
+
+/* true: the n-th read of the keeper was reached, which applied a batch and was not yet asked for a checkpoint. */
+static bool refused_while(unsigned n) {
+    static const uint8_t payload[40 << 10];
+    rig = (rig_t){.in_memory = true};
+    rig_open(&rig);
+    stream = rig_stream(&rig, 1, rig_config());
+    store("s.a");
+    rig_checkpoint(&rig);
+    (void)rig_alarmed(&rig, "");
+    fault = READ_ELSEWHERE;
+    fail_from(n, 1, EIO);
+    for (unsigned i = 0; i < 7; i++) { /* what is handed to the keeper at once */
+        const append_t large = {.subject = text("s.a"), .payload = bytes_of(payload, sizeof payload)};
+        SCENE_CHECK(store_append(stream, &large, rig.now).verdict == APPEND_STORED);
+    }
+    rig_sync(&rig);
+    bool alarmed = false;
+    for (unsigned i = 0; i < 50 && !alarmed; i++) {
+        usleep(1000);
+        store_tick(rig.store, rig.now);
+        alarmed = rig_alarmed(&rig, "writing to");
+    }
+    heal();
+    const append_t append = {.subject = text("s.a")};
+    unsigned looks = 0;
+    while (store_append(stream, &append, rig.now).verdict != APPEND_STORED) {
+        SCENE_CHECK(++looks < 200); /* of 10 ms: before the next checkpoint is due without any failure */
+        rig_pass(&rig, 10 * NS_PER_MS);
+        usleep(10000);
+        store_tick(rig.store, rig.now);
+    }
+    rig_close(&rig);
+    return alarmed;
+}
+
+static void one_failure_does_not_refuse_for_long(void) {
+    static const scene_t alone = {.name = "a failure of the keeper"};
+    scene = &alone;
+    unsigned n = 1;
+    while (refused_while(n)) {
+        n++;
+    }
+    CHECK(n > 2);
+    fault = READ;
+}
+
+/* true: likewise, of the last checkpoint. */
+static bool closed_while(unsigned n) {
+    rig = (rig_t){.in_memory = true};
+    rig_open(&rig);
+    stream = rig_stream(&rig, 1, rig_config());
+    store("s.a");
+    rig_sync(&rig);
+    fault = READ_ELSEWHERE;
+    fail_from(n, 1, EIO);
+    store_close(rig.store);
+    bool reached = counted() >= n;
+    heal();
+    rig_start(&rig);
+    plane_stats_t stats = {0};
+    store_stats(rig.store, &stats);
+    SCENE_CHECK(stats.replayed_batches == 0);
+    rig_close(&rig);
+    return reached;
+}
+
+static void one_failure_does_not_keep_it_open(void) {
+    static const scene_t alone = {.name = "a failure of the last checkpoint"};
+    scene = &alone;
+    unsigned n = 1;
+    while (closed_while(n)) {
+        n++;
+    }
+    CHECK(n > 2);
+    fault = READ;
+}
+
 int main(void) {
     RUN("of a full stream the oldest go, and no others", the_oldest_go_and_no_others);
     RUN("each subject keeps its newest messages", each_subject_keeps_its_newest);
@@ -423,5 +502,7 @@ int main(void) {
     RUN("a schedule fires as often as it should", a_schedule_fires_as_often_as_it_should);
     RUN("nothing is answered that is not known", nothing_is_answered_that_is_not_known);
     RUN("a start is refused, or whole", a_start_is_refused_or_whole);
+    RUN("publishers are not refused for long by one failure of the keeper", one_failure_does_not_refuse_for_long);
+    RUN("a store is closed in order, whichever read of its last checkpoint failed", one_failure_does_not_keep_it_open);
     return TEST_RESULT();
 }
