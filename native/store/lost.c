@@ -70,7 +70,7 @@ list_outcome_t store_lost_each(store_t *store, bytes_t after, bool (*visit)(void
             key.at[key.size++] = 0; /* the least key behind it */
         }
         switch (env_seek(store->env, DB_NAMES, key_bytes(&key), &found, &value)) {
-        case READ_UNKNOWN: names_unread(store); return LIST_WHOLE;
+        case READ_UNKNOWN: names_unread(store); return LIST_LACKS;
         case READ_NONE: return LIST_WHOLE;
         case READ_FOUND: break;
         }

@@ -11,7 +11,7 @@
 
 #define TRIES 60
 #define PLACES_MAX 20000
-#define CI_STRIDE 17 /* every so many places, from a drawn one on, unless LEAFD_TEST_STRIDE says otherwise */
+#define CI_STRIDE 61 /* every so many places, from a drawn one on, unless LEAFD_TEST_STRIDE says otherwise */
 
 typedef enum fault { READ, ALLOCATION, FAULTS } fault_t;
 
