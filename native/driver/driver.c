@@ -465,7 +465,8 @@ int64_t plane_record_next(plane_t *plane, uint32_t kind, const uint8_t *after, u
                                  : store_record_each(store, kind, BYTES_NONE, behind, take_record, &look);
     switch (outcome) {
     case LIST_UNKNOWN: return -2;
-    case LIST_LACKS: return look.result >= 0 ? look.result : kind == RECORD_LOST ? -1 : -3; /* lost names: it is said */
+    case LIST_LACKS: /* (names that cannot be read are said, and end the list of what is lost) */
+        return look.result >= 0 ? look.result : kind == RECORD_LOST ? -1 : -3;
     case LIST_WHOLE: break;
     }
     if (look.result >= 0) {

@@ -58,7 +58,8 @@ typedef struct record_visit {
 LEAF_MUST_USE list_outcome_t store_record_visit(store_t *store, uint32_t kind, bytes_t prefix, bytes_t after,
                                                 const record_visit_t *visit);
 /* The definitions that are lost, by the whole key of their record (its kind first), behind the key `after`: visit gets
- * what env_names.c kept of each, or nothing. Each is alarmed. Between the store's start and its first op. */
+ * what env_names.c kept of each, or nothing. Each is alarmed, and so is LIST_LACKS: names cannot be read. Between the
+ * store's start and its first op. */
 LEAF_MUST_USE list_outcome_t store_lost_each(store_t *store, bytes_t after,
                                              bool (*visit)(void *context, bytes_t key, bytes_t name), void *context);
 

@@ -203,7 +203,10 @@ static inline void begin_cold(unsigned n) {
 static inline void ask_for_heads(void) {
     bytes_t any = text("s.*");
     unsigned tries = 0;
-    store_tally_t *tally = store_tally_open(stream, (filters_t){.patterns = &any, .count = 1}, 0);
+    store_tally_t *tally;
+    while ((tally = store_tally_open(stream, (filters_t){.patterns = &any, .count = 1}, 0)) == NULL) {
+        again(&tries);
+    }
     while (store_tally_step(tally, UINT32_MAX) != STEP_OVER) {
         again(&tries);
     }

@@ -236,10 +236,10 @@ static void break_chain(void) {
 
 /* The newest of s.a goes, and the damaged one before it; one comes and goes, and its link leads to neither. */
 static void delete_last_of_a(void) {
-    delete (561);
-    delete (421);
+    delete(561);
+    delete(421);
     store("s.a");
-    delete (FAR + 1);
+    delete(FAR + 1);
     for (unsigned i = 0; i < 2; i++) {
         stored_message_t message;
         entry_outcome_t outcome = store_last_by_subject(stream, text("s.a"), UINT64_MAX, &message);
