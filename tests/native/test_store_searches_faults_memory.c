@@ -45,7 +45,7 @@ static void expect(uint64_t from, uint64_t upto, const uint64_t *without) {
     seqs[count] = 0;
 }
 
-/* s.a at 1, 141, 281 .., s.b at 71, 211 .., s.c to s.f between them. */
+/* s.a at 1, 141, 281 .., s.b at 71, 211 .., and four others between them. */
 static void put_far(void) {
     for (unsigned i = 0; i < FAR; i++) {
         char subject[] = {'s', '.', i % APART == 0 ? 'a' : i % APART == APART / 2 ? 'b' : (char)('c' + i % 4), 0};
@@ -351,7 +351,7 @@ static void let_them_be_marked(void) {
     turns(20);
 }
 
-/* Of s.a one is young; s.b and s.c have a marker in the place of their newest. */
+/* Of s.a one is young; the others have a marker in the place of their newest. */
 static void an_expired_subject_is_marked(void) {
     static const uint64_t none[] = {0};
     expect(6, 8, none);
