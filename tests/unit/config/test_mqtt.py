@@ -49,6 +49,10 @@ def test_a_block_has_the_keys_of_nats_server() -> None:
         (STORE + "mqtt { port: 1883, stream_replicas: 6 }", "less than or equal to 5"),
         (STORE + "mqtt { port: 1883, max_sessions: -1 }", "greater than or equal to 0"),
         (STORE + "mqtt { port: 1883, unknown: 1 }", "unknown field"),
+        (STORE + "mqtt { port: 1883, js_api_timeout: soon }", "js_api_timeout: 'soon' is no duration"),
+        (STORE + "mqtt { port: 1883, consumer_auto_cleanup: true }", "a duration is expected"),
+        (STORE + "mqtt { port: 1883, consumer_memory_storage: 5 }", "true or false is expected"),
+        (STORE + "mqtt { port: 1883, consumer_replicas: three }", "a whole number is expected"),
     ],
 )
 def test_what_does_not_fit_is_no_configuration(text: str, why: str) -> None:

@@ -144,12 +144,12 @@ class Mqtt(Section):
         ge=0,
         le=5,
     )
-    consumer_replicas: Any = later("nats-server ignores it, too", refuse=False)
-    consumer_memory_storage: Any = later("a session has no consumer for each subscription", refuse=False)
-    consumer_inactive_threshold: Any = later(
+    consumer_replicas: Number = later("nats-server ignores it, too", refuse=False)
+    consumer_memory_storage: Flag = later("a session has no consumer for each subscription", refuse=False)
+    consumer_inactive_threshold: Duration = later(
         "a session has no consumer for each subscription", refuse=False, aliases=("consumer_auto_cleanup",)
     )
-    js_api_timeout: Any = later("sessions are not kept by requests", refuse=False, aliases=("api_timeout",))
+    js_api_timeout: Duration = later("sessions are not kept by requests", refuse=False, aliases=("api_timeout",))
 
     def address(self) -> tuple[str, int] | None:
         """Host and port, None when there is no listener."""
