@@ -30,10 +30,23 @@ mqtt { listen: 127.0.0.1:1883 }
 _PORT: Final = 1883
 # What says nothing that leafd would have to do, or does anyway: its value does not matter.
 _NEEDLESS: Final = re.compile(
-    r"autosave_\w+|persistence\w*|pid_file|user|log_\w+|connection_messages|sys_interval|queue_qos0_messages|"
-    r"set_tcp_nodelay|socket_domain|check_retain_source|websockets_\w+|upgrade_outgoing_qos|retry_interval|"
-    r"max_topic_alias_broker|max_inflight_bytes|memory_limit|dhparamfile|ciphers\S*|tls_version"
+    r"autosave_\w+|persistence\w*|pid_file|user|log_\w+|connection_messages|sys_interval|set_tcp_nodelay|"
+    r"socket_domain|websockets_\w+|retry_interval|max_topic_alias_broker|dhparamfile"
 )
+# What asks for nothing with this value, and is named with another one.
+_HARMLESS: Final = {
+    "retain_available": "true",
+    "max_connections": "-1",
+    "max_inflight_bytes": "0",
+    "max_queued_bytes": "0",
+    "memory_limit": "0",
+    "message_size_limit": "0",
+    "queue_qos0_messages": "false",
+    "upgrade_outgoing_qos": "false",
+    "check_retain_source": "false",
+    "allow_zero_length_clientid": "true",
+    "per_listener_settings": "false",
+}
 # Bounds that have a key in the mqtt block: its name, what stands behind the number, the largest one. 0 is said of
 # what has no bound at mosquitto, and is the same there.
 _BOUNDS: Final = {
@@ -56,8 +69,22 @@ _REASONS: Final = {
     "plugin": "there are no plugins here: users, JWTs or auth_callout say who may come",
     "auth_plugin": "there are no plugins here: users, JWTs or auth_callout say who may come",
     "psk_file": "TLS needs certificates here",
+    "psk_hint": "TLS needs certificates here",
+    "queue_qos0_messages": "messages of QoS 0 do not wait for sessions here",
+    "upgrade_outgoing_qos": "a message has the QoS that it was published with here, or less",
+    "check_retain_source": "what is retained stays here when its publisher loses the right to say it",
+    "max_inflight_bytes": "max_ack_pending bounds the number here",
+    "memory_limit": "memory_limit at the top is the bound here",
+    "ciphers": "cipher_suites in the tls block bounds them here",
+    "ciphers_tls1.3": "cipher_suites in the tls block bounds them here",
+    "per_listener_settings": "users and ACLs of all listeners are put together",
 }
 _BRIDGE: Final = "it is of a bridge; a leaf link joins servers here"
+_OF_A_BRIDGE: Final = re.compile(
+    r"connection|address(es)?|topic|bridge_\S+|(remote|local)_\w+|clientid|cleansession|keepalive_interval|"
+    r"idle_timeout|notification\w*|restart_timeout|round_robin|start_type|threshold|try_private|username|password"
+)
+_TLS_VERSIONS: Final = {"tlsv1.2": "1.2", "tlsv1.3": "1.3"}
 
 
 @dataclass(slots=True)
@@ -73,6 +100,10 @@ class Listener:
     authority: str = ""
     certified: bool = False
     mapped: bool = False
+    version: str = ""
+    """The least one of TLS."""
+    anonymous: bool | None = None
+    """Where each listener has settings of its own."""
 
     @property
     def place(self) -> str:
@@ -104,6 +135,11 @@ class Taken:
     anonymous: bool | None = None
     restricted: bool = False
     """There is a file of ACLs, so that users who are not in it may do nothing."""
+
+    def served(self) -> list[Listener]:
+        """The listeners that are taken over: the first one of MQTT, and the first one of WebSocket."""
+        kinds = ([one for one in self.listeners if one.framed is framed] for framed in (False, True))
+        return [one for kind in kinds for one in kind[:1]]
 
     def blocks(self) -> str:
         """As text of leafd's configuration."""
@@ -189,8 +225,9 @@ class _Reader:
         self._patterns: list[tuple[str, str, str]] = []
         self._acl: list[tuple[str, str, str, str]] = []
         self._listeners: list[Listener] = []
-        self._bridge = False
-        """The lines belong to a bridge, unless they are known."""
+        self._each = False
+        """Each listener has settings of its own."""
+        self._read: set[tuple[str, str]] = set()
 
     def configuration(self, file: Path, depth: int = 0) -> None:
         """One file, and those that it includes."""
@@ -202,25 +239,29 @@ class _Reader:
                 for one in sorted(Path(rest).glob("*.conf")):
                     self.configuration(one, depth + 1)
             elif not self._listener(where, word, rest) and not self._server(where, word, rest):
-                self._bridge = self._bridge or word == "connection"
-                self._leave(where, word, rest, _REASONS.get(word, _BRIDGE if self._bridge else _NOTHING))
+                bridge = _OF_A_BRIDGE.fullmatch(word) is not None
+                self._leave(where, word, rest, _REASONS.get(word, _BRIDGE if bridge else _NOTHING))
 
     def _leave(self, where: str, word: str, rest: str, why: str) -> None:
-        self._taken.left.append(f"{where}: {word} {rest}".rstrip() + f": {why}")
+        shown = "" if "password" in word else rest
+        self._taken.left.append(f"{where}: {word} {shown}".rstrip() + f": {why}")
 
     def _listener(self, where: str, word: str, rest: str) -> bool:
         """Whether the line is one of a listener."""
         if word in ("listener", "port"):
             port, _, host = rest.partition(" ")
-            if not port.isdigit() or int(port) > 65535:
+            if not port.isdecimal() or int(port) > 65535:
                 self._leave(where, word, rest, "a port is expected")
                 return True
+            if int(port) == 0:
+                self._leave(where, word, rest, "there are no sockets of the file system here")
             self._here = Listener(int(port), host.strip())
             self._listeners.append(self._here)
             return True
         names = {"certfile": "certificate", "keyfile": "key", "cafile": "authority", "bind_address": "host"}
         flags = {"require_certificate": "certified", "use_identity_as_username": "mapped"}
-        if word not in (*names, *flags, "protocol"):
+        own = ("allow_anonymous",) if self._each and self._here is not None else ()
+        if word not in (*names, *flags, *own, "protocol", "tls_version"):
             return False
         if self._here is None:
             self._here = Listener(_PORT)
@@ -229,6 +270,12 @@ class _Reader:
             setattr(self._here, names[word], rest)
         elif word in flags:
             setattr(self._here, flags[word], rest == "true")
+        elif word == "allow_anonymous":
+            self._here.anonymous = rest == "true"
+        elif word == "tls_version":
+            self._here.version = _TLS_VERSIONS.get(rest, "")
+            if not self._here.version:
+                self._leave(where, word, rest, "tlsv1.2 or tlsv1.3 is expected")
         else:
             self._here.framed = rest == "websockets"
         return True
@@ -240,11 +287,11 @@ class _Reader:
         elif word in ("password_file", "acl_file"):
             if not rest:
                 raise LeafdError(f"{where}: {word}: the name of a file is expected")
-            (self._passwords if word == "password_file" else self._rules)(Path(rest))
-        elif word == "per_listener_settings":
-            if rest == "true":
-                self._leave(where, word, rest, "users and ACLs of all listeners are put together")
-        elif (word, rest) not in (("retain_available", "true"), ("max_connections", "-1")):
+            if (word, rest) not in self._read:  # of two listeners
+                self._read.add((word, rest))
+                (self._passwords if word == "password_file" else self._rules)(Path(rest))
+        elif _HARMLESS.get(word) != rest:
+            self._each = self._each or (word, rest) == ("per_listener_settings", "true")
             return _NEEDLESS.fullmatch(word) is not None or self._bound(where, word, rest)
         return True
 
@@ -298,18 +345,35 @@ class _Reader:
     def done(self) -> Taken:
         """The whole configuration, once everything is read."""
         taken = self._taken
-        taken.listeners = self._listeners
-        anybody = taken.anonymous or (taken.anonymous is None and not self._listeners)
+        taken.listeners = [one for one in self._listeners if one.port]
+        anybody = self._anybody()
         if not anybody and not taken.users:
             left = "".join(f"\n    not taken over: {line}" for line in taken.left)
             raise LeafdError(
                 f"nobody could log in: there is no user whose password is read, and allow_anonymous is false{left}"
             )
-        if anybody and (taken.restricted or taken.users):
-            taken.users.setdefault(ANONYMOUS, User(ANONYMOUS))
+        if anybody and ANONYMOUS in taken.users:
+            taken.left.append(f"allow_anonymous true: the user {ANONYMOUS} has a password: name another no_auth_user")
+        elif anybody and (taken.restricted or taken.users):
+            taken.users[ANONYMOUS] = User(ANONYMOUS)
         for where, user, access, topic in self._acl:
             self._rule(where, user, access, topic)
         return taken
+
+    def _anybody(self) -> bool:
+        """Whether clients without a name are let in. Where each listener has settings of its own: by all those that
+        are taken over, so that nobody comes in by a listener that was closed to him."""
+        taken = self._taken
+        if not self._each or not self._listeners:
+            return taken.anonymous or (taken.anonymous is None and not self._listeners)
+        served = taken.served() or self._listeners
+        anybody = all(one.anonymous for one in served)
+        taken.left.extend(
+            f"listener {one.port}: allow_anonymous true: it is not so for all listeners that are taken over"
+            for one in served
+            if one.anonymous and not anybody
+        )
+        return anybody
 
     def _rule(self, where: str, user: str, access: str, topic: str) -> None:
         if user not in ("", "%") and user not in self._taken.users:
@@ -343,6 +407,8 @@ def _tls(one: Listener) -> str:
     parts = [f"cert_file: {_text(one.certificate)}", f"key_file: {_text(one.key)}"]
     if one.authority:
         parts.append(f"ca_file: {_text(one.authority)}")
+    if one.version:
+        parts.append(f'min_version: "{one.version}"')
     if one.mapped:
         parts.append("verify_and_map: true")
     elif one.certified:

@@ -14,7 +14,7 @@ from leafd.auth.passwords import is_hash, matches
 from leafd.auth.policy import compile_policy
 from leafd.auth.verdict import Verdict, judge_client
 from leafd.cli.init import Plan, planned
-from leafd.cli.mosquitto import subjects_of
+from leafd.cli.mosquitto import read, subjects_of
 from leafd.config.bind import load_text
 from leafd.errors import LeafdError
 
@@ -175,6 +175,16 @@ def test_bounds_hold_without_a_listener(tmp_path: Path) -> None:
         ("include_dir /nowhere", "no such directory"),
         ("connection cloud\naddress hub:1883\ntopic # out", "leaf link"),
         ("listner 1884", "nothing like it"),
+        ("psk_hint x", "certificates"),
+        ("queue_qos0_messages true", "QoS 0 do not wait"),
+        ("upgrade_outgoing_qos true", "or less"),
+        ("check_retain_source true", "stays"),
+        ("max_inflight_bytes 1000", "max_ack_pending"),
+        ("memory_limit 1000", "memory_limit at the top"),
+        ("ciphers HIGH", "cipher_suites"),
+        ("tls_version tlsv1.1", "tlsv1.2 or tlsv1.3"),
+        ("allow_zero_length_clientid false", "nothing like it"),
+        ("listener 0 /run/mosquitto.sock", "file system"),
     ],
 )
 def test_what_is_not_taken_over_is_named_with_its_line_and_why(line: str, why: str, tmp_path: Path) -> None:
@@ -183,6 +193,68 @@ def test_what_is_not_taken_over_is_named_with_its_line_and_why(line: str, why: s
     for number, one in enumerate(line.splitlines(), 3):
         (named,) = [said for said in left.splitlines() if f"mosquitto.conf:{number}: {one}: " in said]
         assert why in named
+
+
+def test_what_stands_behind_a_bridge_is_not_of_it(tmp_path: Path) -> None:
+    """A bridge of a file that is included, above all."""
+    (tmp_path / "parts").mkdir()
+    (tmp_path / "parts" / "bridge.conf").write_text("connection hub\naddress hub:1883\nremote_password secret\n")
+    _, left = taken_over(tmp_path, f"include_dir {tmp_path}/parts\nlistener 1883\nallow_anonymous true\nnew_key 5\n")
+    assert "mosquitto.conf:4: new_key 5: leafd has nothing like it" in left
+    assert "bridge.conf:3: remote_password: it is of a bridge" in left
+    assert "secret" not in left
+
+
+def test_a_file_of_two_listeners_is_read_once(tmp_path: Path) -> None:
+    """What cannot be taken of it is named once."""
+    (tmp_path / "passwords").write_text(f"bob:{BOB}\ndave:plain\n")
+    _, left = taken_over(tmp_path, f"listener 1883\npassword_file {tmp_path}/passwords\n" * 2)
+    assert 1 == left.count("dave")
+
+
+def test_the_least_version_of_tls_is_kept(tmp_path: Path) -> None:
+    """Where mosquitto says one."""
+    file = tmp_path / "mosquitto.conf"
+    file.write_text("listener 8883\ncertfile c.pem\nkeyfile k.pem\ntls_version tlsv1.3\nallow_anonymous true\n")
+    taken = read(file)
+    assert 'min_version: "1.3"' in taken.blocks()
+    assert [] == taken.left
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_nobody_comes_in_by_a_listener_that_was_closed_to_him(order: tuple[int, int], tmp_path: Path) -> None:
+    """One listener of this machine lets everybody in, the other one does not, and each has settings of its own."""
+    (tmp_path / "passwords").write_text(f"bob:{BOB}\n")
+    listeners = (
+        "listener 9001 127.0.0.1\nprotocol websockets\nallow_anonymous true\n",
+        f"listener 1883\nallow_anonymous false\npassword_file {tmp_path}/passwords\n",
+    )
+    text, left = taken_over(tmp_path, "per_listener_settings true\n" + "".join(listeners[one] for one in order))
+    policy = compile_policy(load_text(text, "leafd.conf").server)
+    assert not isinstance(judge_client({}, "", policy, kind="MQTT"), Verdict)
+    assert isinstance(judge_client({"user": "bob", "pass": "päss"}, "", policy, kind="MQTT"), Verdict)
+    assert "listener 9001: allow_anonymous true" in left
+
+
+def test_strangers_stay_in_where_each_listener_lets_them_in(tmp_path: Path) -> None:
+    """With settings of their own, too; a listener that is not taken over does not count."""
+    (tmp_path / "passwords").write_text(f"bob:{BOB}\n")
+    text, _ = taken_over(
+        tmp_path,
+        f"per_listener_settings true\nlistener 1883\nallow_anonymous true\npassword_file {tmp_path}/passwords\n"
+        "listener 1884\nallow_anonymous false\n",
+    )
+    policy = compile_policy(load_text(text, "leafd.conf").server)
+    assert isinstance(judge_client({}, "", policy, kind="MQTT"), Verdict)
+
+
+def test_a_user_called_anonymous_keeps_his_password(tmp_path: Path) -> None:
+    """And who has no name is not let in as him; that is named."""
+    (tmp_path / "passwords").write_text(f"anonymous:{BOB}\n")
+    text, left = taken_over(tmp_path, f"listener 1883\nallow_anonymous true\npassword_file {tmp_path}/passwords\n")
+    policy = compile_policy(load_text(text, "leafd.conf").server)
+    assert not isinstance(judge_client({}, "", policy, kind="MQTT"), Verdict)
+    assert "the user anonymous has a password" in left
 
 
 def test_a_pattern_is_of_users_with_a_name_of_one_level(tmp_path: Path) -> None:
