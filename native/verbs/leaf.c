@@ -146,13 +146,19 @@ static __attribute__((noinline)) void take_in_mapped(plane_t *plane, peer_t *pee
     }
 }
 
+/* A nats-server sends a message of QoS 1 or 2 of its devices a second time, for the sessions of MQTT that it takes for
+ * its own. Ours have had the first one, like everybody; both would be QoS 2 twice. */
+static bool is_second_copy(const plane_t *plane, bytes_t subject) {
+    return subject.at[0] == '$' && plane->mqtt.flags != 0 && bytes_starts(subject, BYTES_LITERAL("$MQTT.msgs."));
+}
+
 static void verb_message(plane_t *plane, peer_t *peer, account_t *account, const op_t *op) {
     uint64_t size = (uint64_t)op->header.size + op->payload.size;
     peer->in_msgs++;
     peer->in_bytes += size;
     plane->stats.link_in_msgs++; /* stats_publish adds them to the others */
     plane->stats.link_in_bytes += size;
-    if (!may_come_in(plane, peer, op->subject)) {
+    if (!may_come_in(plane, peer, op->subject) || LEAF_UNLIKELY(is_second_copy(plane, op->subject))) {
         return;
     }
     if (LEAF_UNLIKELY(may_be_mapped(account, op->subject))) {
@@ -185,6 +191,27 @@ static bool leaf_dispatch(plane_t *plane, peer_t *peer, const op_t *op) {
 
 /* ---- the protocol ------------------------------------------------------------------------------------------------ */
 
+#define QUALITY BYTES_LITERAL("NATS/1.0\r\nNmqtt-Pub:")
+
+/* A message of QoS 1 or 2 of a device. A nats-server withholds it from who asked for such a QoS, since it waits for it
+ * in its own stream, where it is not. So over a link it says QoS 0, which it has there. What a stream delivers is that
+ * stream's, as it is. */
+static bool has_quality(const message_t *message) {
+    bytes_t header = message->header;
+    return header.size > QUALITY.size && header.at[QUALITY.size] != '0' && bytes_starts(header, QUALITY)
+           && !bytes_starts(message->reply, BYTES_LITERAL("$JS.ACK."));
+}
+
+static status_t emit_without_quality(peer_t *peer, outq_t *out, const message_t *message, bool headers) {
+    status_t status = emit_leaf_message(&out->data, message, peer->link->queues, peer->queue_count, headers);
+    if (status == STATUS_OK && headers) {
+        uint64_t behind = (uint64_t)message->header.size + message->payload.size + 2; /* and the end of the line */
+        check(out->data.size >= behind);
+        out->data.at[out->data.size - behind + QUALITY.size] = '0';
+    }
+    return status;
+}
+
 static status_t leaf_emit(peer_t *peer, outq_t *out, const publication_t *publication, bytes_t shown) {
     message_t message = publication->message;
     text_t reply;
@@ -192,6 +219,9 @@ static status_t leaf_emit(peer_t *peer, outq_t *out, const publication_t *public
         return STATUS_INVALID;
     }
     bool headers = (peer->flags & VERDICT_HEADERS) != 0;
+    if (LEAF_UNLIKELY(message.header.size != 0 && has_quality(&publication->message))) {
+        return emit_without_quality(peer, out, &message, headers);
+    }
     if (LEAF_LIKELY(message.body == NULL)) {
         return emit_leaf_message(&out->data, &message, peer->link->queues, peer->queue_count, headers);
     }

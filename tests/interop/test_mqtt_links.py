@@ -99,6 +99,13 @@ def messages(peer: Peer, count: int) -> list[Packet]:
     return found
 
 
+def until_ready(peer: Peer) -> None:
+    """The last message is READY, and nothing else was before it."""
+    while (one := peer.expect(PUBLISH)).topic.rpartition("/")[2] != "end":
+        assert READY == one.payload
+    time.sleep(0.3)  # what a nats-server stores goes another way
+
+
 def heard_by(nats: Nats) -> tuple[str, str, bytes, bytes]:
     """The next message that is not READY."""
     while (one := nats.message())[3] == READY:
@@ -159,18 +166,22 @@ def test_a_message_of_a_device_is_heard_at_the_other_end(pair: Pair, upward: boo
         assert [] == other.round_trip()
 
 
+@pytest.mark.parametrize("kept", [False, True], ids=["ends with its connection", "is kept"])
 @pytest.mark.parametrize("upward", [True, False], ids=["up", "down"])
-def test_the_quality_of_service_of_a_filter_costs_no_message(pair: Pair, upward: bool) -> None:
-    """What comes over a link has QoS 0 for a device that asked for more; nats-server withholds it when it was published
-    with more, since it waits for it in a stream of its own, which the message is not in."""
+def test_the_quality_of_service_of_a_filter_costs_no_message(pair: Pair, upward: bool, kept: bool) -> None:
+    """What comes over a link has QoS 0 for a device that asked for more, and comes once. A nats-server would withhold
+    it if the line said QoS 1 or 2, and sends each of those twice itself."""
     here, there = (pair.box, pair.hub) if upward else (pair.hub, pair.box)
-    with client(here, "says") as peer, client(there, "hears") as other:
-        other.subscribe(("asked/#", 1))
-        until_heard(lambda: peer.publish("asked/0", READY), other)
-        published(peer, "asked/1", b"1", 1)
-        published(peer, "asked/0", b"0", 0)
-        expected = [b"1", b"0"] if there.kind == servers.LEAFD else [b"0"]
-        assert expected == [one.payload for one in messages(other, len(expected))]
+    name = f"asked{upward:d}{kept:d}"
+    with client(here, "says") as peer, client(there, name, clean=not kept) as other:
+        other.subscribe((f"{name}/#", 2))
+        until_heard(lambda: peer.publish(f"{name}/0", READY), other)
+        for qos in (2, 1, 0):
+            published(peer, f"{name}/{qos}", b"%d" % qos, qos)
+        assert [b"2", b"1", b"0"] == [one.payload for one in messages(other, 3)]
+        peer.publish(f"{name}/end", READY)
+        until_ready(other)
+        assert [] == [one for one in other.round_trip() if one.kind == PUBLISH]
 
 
 def test_what_devices_publish_while_the_link_is_down_is_collected_once_and_in_order(pair: Pair) -> None:
@@ -214,6 +225,33 @@ def test_commands_of_the_hub_reach_a_device_by_way_of_a_mirror(pair: Pair) -> No
         valve.socket.settimeout(PATIENCE_S)  # behind a long outage nats-server begins again after 40 s
         assert expected == [(one.topic, one.payload) for one in messages(valve, 10)]
         assert [] == valve.round_trip()
+
+
+def test_what_devices_publish_waits_at_the_hub_for_a_session_that_is_away(pair: Pair) -> None:
+    """A stream of the hub has the box's as its source and publishes what comes. A session of the hub whose client is
+    away finds each message once, in order and with QoS 1, those of the time without a link too. What goes over the
+    link by itself is for who is here. At a nats-server nothing waits, as what a stream republishes has QoS 0 there."""
+    with client(pair.hub, "away", clean=False) as office:
+        office.subscribe(("got/#", 1), ("raw/#", 1))
+        office.send(mqtt.disconnect())
+        office.ended()
+    api(pair.box, "$JS.API.STREAM.CREATE.RISE", name="RISE", subjects=["rise.>"])
+    source = {"name": "RISE", "external": {"api": "$JS.box.API", "deliver": "deliver.rise"}}
+    with client(pair.box, "gauge") as gauge:
+        published(gauge, "rise/gauge", b"0", 1)
+        again = {"src": "rise.>", "dest": "got.>"}
+        api(pair.hub, "$JS.API.STREAM.CREATE.GOT", name="GOT", sources=[source], republish=again)
+        eventually(lambda: held(pair.hub, "GOT") == 1, seconds=PATIENCE_S)
+        published(gauge, "raw/gauge", b"straight", 1)
+        pair.wire.cut()
+        for number in range(1, 11):
+            published(gauge, "rise/gauge", b"%d" % number, 1 + number % 2)
+        pair.wire.mend()
+    eventually(lambda: held(pair.hub, "GOT") >= 11, seconds=PATIENCE_S)
+    expected = [("got/gauge", b"%d" % number, 1) for number in range(11)] if pair.hub.kind == servers.LEAFD else []
+    with client(pair.hub, "away", clean=False) as office:
+        assert expected == [(one.topic, one.payload, one.qos) for one in messages(office, len(expected))]
+        assert [] == office.round_trip()
 
 
 def retained(server: servers.Server, filter: str) -> list[tuple[str, bytes, int, bool]]:
