@@ -117,6 +117,22 @@ static void between_spokes(void) {
     RIG_HEARD("LS- t\r\n", one);
 }
 
+static void without_quality(void) {
+    static const message_t stored = {.subject = BYTES_LITERAL("t"),
+                                     .reply = BYTES_LITERAL("$JS.ACK.S"),
+                                     .header = BYTES_LITERAL("NATS/1.0\r\nNmqtt-Pub:2\r\n\r\n")};
+    peer_t *one = joined(VERDICT_HEADERS, "one", NULL), *a = rig_client(plane);
+    rig_feed(plane, one, "LS+ t\r\n");
+    rig_feed(plane, a, "HPUB t 25 26\r\nNATS/1.0\r\nNmqtt-Pub:2\r\n\r\nx\r\n");
+    RIG_HEARD("HMSG t 25 26\r\nNATS/1.0\r\nNmqtt-Pub:0\r\n\r\nx\r\n", one);
+    (void)publish(plane, &(publication_t){.account = a->account, .message = stored});
+    RIG_HEARD("HMSG t $JS.ACK.S 25 25\r\nNATS/1.0\r\nNmqtt-Pub:2\r\n\r\n\r\n", one);
+    rig_feed(plane, a, "SUB > 1\r\n");
+    plane->mqtt.flags = MQTT_VERSION_5;
+    rig_feed(plane, one, "LMSG $MQTT.msgs.t 1\r\nx\r\nLMSG t 1\r\ny\r\n");
+    RIG_HEARD("MSG t 1 1\r\ny\r\n", a);
+}
+
 static void isolated(void) {
     peer_t *open = joined(0, "open", NULL), *alone = joined(VERDICT_ISOLATED, "alone", NULL);
     rig_feed(plane, open, "LS+ theirs\r\nLS+ both\r\nLS+ shared q 2\r\n");
@@ -573,6 +589,7 @@ static void promises(void) {
                many_groups_over_a_link);
     RUN_LINKED("links of one cluster do not hear what they want themselves, whoever of them comes and goes", mates);
     RUN_LINKED("over any sequence of subscriptions a link knows exactly what is wanted", interest_duel);
+    RUN_LINKED("a device's message says QoS 0 on a link, and comes once", without_quality);
     RUN("errors of a link are told some times a second, and counted otherwise", errors_are_counted);
 }
 

@@ -395,6 +395,7 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
     "MQTT 3.1 (protocol": ("interop/test_mqtt.py::test_mqtt_three_is_told_that_its_version_is_not_spoken",),
     "What comes over a leaf link, or": (
         "interop/test_mqtt_links.py::test_the_quality_of_service_of_a_filter_costs_no_message",
+        "interop/test_mqtt_links.py::test_what_devices_publish_waits_at_the_hub_for_a_session_that_is_away",
         "interop/test_mqtt_named.py::test_a_message_of_another_account_has_qos_0",
     ),
     "A filter of more levels": ("interop/test_mqtt_standard.py::test_what_the_standard_leaves_to_the_server",),
