@@ -193,9 +193,9 @@ static bool leaf_dispatch(plane_t *plane, peer_t *peer, const op_t *op) {
 
 #define QUALITY BYTES_LITERAL("NATS/1.0\r\nNmqtt-Pub:")
 
-/* A message of QoS 1 or 2 of a device. A nats-server withholds it from who asked for such a QoS, since it waits for it
- * in its own stream, where it is not. So over a link it says QoS 0, which it has there. What a stream delivers is that
- * stream's, as it is. */
+/* A message of QoS 1 or 2 of a device. A nats-server withholds it from subscribers that asked for such a QoS, since
+ * they are to have it out of its own stream, where it is not. So over a link it says QoS 0, which it has there. What a
+ * stream delivers is that stream's, as it is. */
 static bool has_quality(const message_t *message) {
     bytes_t header = message->header;
     return header.size > QUALITY.size && header.at[QUALITY.size] != '0' && bytes_starts(header, QUALITY)

@@ -101,9 +101,9 @@ class Listener:
     certified: bool = False
     mapped: bool = False
     version: str = ""
-    """The least one of TLS."""
+    """The least version of TLS."""
     anonymous: bool | None = None
-    """Where each listener has settings of its own."""
+    """Set where each listener has settings of its own."""
 
     @property
     def place(self) -> str:
