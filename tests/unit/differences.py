@@ -389,7 +389,7 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
         "interop/test_mqtt_judged.py::test_what_waits_for_a_full_window_is_judged_when_it_goes",
         "interop/test_mqtt_judged.py::test_a_message_of_qos_2_that_may_not_come_again_is_released",
     ),
-    "down/# stands": ("interop/test_mqtt.py::test_a_filter_of_a_tree_is_granted_without_its_root_where_that_is_denied",),
+    "down/# stan": ("interop/test_mqtt.py::test_a_filter_of_a_tree_is_granted_without_its_root_where_that_is_denied",),
     "MQTT 3.1 (protocol": ("interop/test_mqtt.py::test_mqtt_three_is_told_that_its_version_is_not_spoken",),
     "What comes over a leaf link, or": (
         "interop/test_mqtt_links.py::test_the_quality_of_service_of_a_filter_costs_no_message",
