@@ -2,11 +2,12 @@
  *
  *   entry (subject, queue):  local   weight of targets here      spokes  weight from links whose hub we are
  *                            hubs    weight from our own hubs, and from routes and gateways (routed.h, gateway.h)
+ *                            leafs   weight from routes on behalf of leafs of other servers
  *
  *   what link L sees:        L is our hub:  local + spokes
- *                            L is isolated: local, in a cluster + hubs - what routes ask for on behalf of its cluster
- *                            else:          local + spokes + hubs - its own - that of links of its cluster, here or
- *                                           behind routes
+ *                            L is isolated: local, in a cluster + hubs
+ *                            else:          local + spokes + hubs + leafs - its own - that of links of its cluster,
+ *                                           here or behind routes
  *
  * A plain subject is told when the sum L sees leaves or reaches zero, a queue group whenever it changes (LS+ carries
  * the absolute weight). No state is kept for a link: before and after of a change say what to send. Permissions of a
@@ -54,6 +55,7 @@ typedef struct interest_entry {
     uint64_t local;
     uint64_t spokes;
     uint64_t hubs;
+    uint64_t leafs;
     uint32_t subject_size;
     uint32_t queue_size;
     aim_t aim;
@@ -141,9 +143,17 @@ static bool is_beyond(const peer_t *origin) {
     return peer_is_hub(origin) || origin->server;
 }
 
+/* Does a route speak for leafs of other servers? */
+static bool is_for_leafs(const peer_t *origin) {
+    return origin->server && origin->link->hearing.cluster != 0;
+}
+
 /* The part of an entry in which a target of that origin counts. */
 static uint64_t *entry_part(interest_entry_t *entry, const peer_t *origin) {
-    return origin == NULL ? &entry->local : is_beyond(origin) ? &entry->hubs : &entry->spokes;
+    if (origin == NULL) {
+        return &entry->local;
+    }
+    return is_for_leafs(origin) ? &entry->leafs : is_beyond(origin) ? &entry->hubs : &entry->spokes;
 }
 
 /* May an isolated link have to be told of it? */
@@ -250,14 +260,17 @@ static uint64_t own_weight(peer_t *peer, bytes_t subject, bytes_t queue, const q
 
 static uint64_t seen_by(plane_t *plane, peer_t *peer, const question_t *question) {
     const interest_entry_t *entry = question->entry;
-    bool isolated = peer_is_isolated(peer), clustered = plane->routed != NULL;
-    uint64_t sum = entry->local + (isolated ? 0 : entry->spokes);
-    if (peer_is_hub(peer) || (isolated && !clustered)) {
+    bool clustered = plane->routed != NULL;
+    if (peer_is_isolated(peer)) {
+        return entry->local + (peer_is_hub(peer) || !clustered ? 0 : entry->hubs);
+    }
+    uint64_t sum = entry->local + entry->spokes;
+    if (peer_is_hub(peer)) {
         return sum;
     }
-    sum += entry->hubs;
+    sum += entry->hubs + entry->leafs;
     bytes_t subject = entry_subject(entry), queue = entry_queue(entry);
-    uint64_t own = isolated ? 0 : own_weight(peer, subject, queue, question);
+    uint64_t own = own_weight(peer, subject, queue, question);
     if (LEAF_UNLIKELY(clustered)) {
         own += routed_weight(plane, peer->account, link_cluster(peer), subject, queue);
     }
@@ -328,7 +341,7 @@ void interest_change(plane_t *plane, account_t *account, bytes_t subject, bytes_
     interest_entry_t *entry = entry_find(interest, subscription_hash(subject, queue), subject, queue);
     check(entry != NULL);
     uint64_t *part = entry_part(entry, origin), others = *part - before;
-    bool isolated_see = origin == NULL || origin->server;
+    bool isolated_see = origin == NULL || (origin->server && !is_for_leafs(origin));
     check(*part >= before);
     part_set(interest, entry, part, others);
     question_t question = question_of(plane, entry, origin);
@@ -339,7 +352,7 @@ void interest_change(plane_t *plane, account_t *account, bytes_t subject, bytes_
         tell_change(plane, peer, &question, before, after);
     }
     part_set(interest, entry, part, others + after);
-    if (entry->local + entry->spokes + entry->hubs == 0) {
+    if (entry->local + entry->spokes + entry->hubs + entry->leafs == 0) {
         entry_drop(interest, entry);
     }
 }
@@ -365,7 +378,8 @@ static bool count_local(void *context, route_target_t *target) {
         bool announced;
         shadow_interest(target, &announced, &origin);
     }
-    uint64_t *part = entry_part(entry, origin);
+    bool leafs = target->kind == TARGET_ROUTE && ((const subscription_t *)target->owner)->sid_size != 0;
+    uint64_t *part = leafs ? &entry->leafs : entry_part(entry, origin);
     part_set(interest, entry, part, *part + target->weight);
     return true;
 }

@@ -50,6 +50,7 @@ STEP_S: Final = 900.0
 POLL_S: Final = 0.1
 LISTEN_S: Final = 0.5
 NOTICED_S: Final = 20.0
+SETTLED_S: Final = 60.0
 SIZE: Final = 200
 
 
@@ -183,8 +184,8 @@ def leader(api: Api) -> str:
     return str(api.must("$JS.API.STREAM.INFO.ALL").get("cluster", {}).get("leader", ""))
 
 
-def counted(api: Api, boxes: int, each: int, near: int) -> str:
-    """Boxes whose messages are not as many as they had."""
+def counted(api: Api, boxes: int, each: int, near: int) -> tuple[int, dict[str, int]]:
+    """The messages that are not there, and boxes with others than they had, each with how many."""
     found: dict[str, int] = {}
     while True:
         body = {"subjects_filter": ">", "offset": len(found)}
@@ -194,7 +195,7 @@ def counted(api: Api, boxes: int, each: int, near: int) -> str:
         found |= more
     wanted = {f"t.box-{number}": each if number < boxes else near for number in range(boxes + NEAR)}
     wrong = {name: found.get(name, 0) for name, count in wanted.items() if found.get(name, 0) != count}
-    return f"{state['messages']} messages of {sum(wanted.values())}, wrong: {dict(list(wrong.items())[:5]) or 'none'}"
+    return sum(wanted.values()) - sum(found.values()), wrong
 
 
 def told(title: str, hub: Hub, took: list[float], said: str) -> None:
@@ -265,14 +266,18 @@ class Run:
         self._hub.start(self._dead)
         self.step("it is started")
         current = until(lambda: is_current(self._api))
-        print(f"  current {current:.1f} s later; {self.counted()}", flush=True)
+        until(lambda: not self.counted()[1], SETTLED_S)
+        missing, wrong = self.counted()
+        print(
+            f"  current {current:.1f} s later; {missing} are missing, wrong {dict(list(wrong.items())[:5])}", flush=True
+        )
 
     def _more(self) -> None:
         self._boxes.tell(f"publish {WAITING}")
         self._each += WAITING
 
-    def counted(self) -> str:
-        """Boxes whose messages are not as many as they had."""
+    def counted(self) -> tuple[int, dict[str, int]]:
+        """As counted(), of all of them."""
         return counted(self._api, self._count, self._each, self._probes.sent)
 
 

@@ -23,6 +23,9 @@ server_name: hub
 leafnodes { listen: "127.0.0.1:{leaf_port}", compression: off ISOLATE }
 """
 BY_THE_HUB = ", isolate_leafnode_interest: true"
+CLUSTERED = HUB.replace("ISOLATE", BY_THE_HUB).replace("server_name: hub", 'server_name: "NAME"') + (
+    'cluster { name: hub, listen: "127.0.0.1:{route_port}", routes: [ ROUTES ] }\n'
+)
 
 
 class Leaf(RawLeaf):
@@ -104,6 +107,24 @@ def test_what_an_isolated_leaf_sends_all_the_same_is_passed_on(kind: str) -> Non
         other.send(b"LMSG early 2\r\nhi\r\n")
         other.acted_on()
         assert {"LMSG early 2", "hi"} <= one.news("hi")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_leaves_of_other_servers_stay_apart(kind: str) -> None:
+    """A leaf of a cluster hears what clients of its other server want, and nothing of leaves there."""
+    with running(kind, CLUSTERED.replace("NAME", "one").replace("ROUTES", "")) as one:
+        routes = f'"nats-route://127.0.0.1:{one.ports["route_port"]}"'
+        with (
+            running(kind, CLUSTERED.replace("NAME", "two").replace("ROUTES", routes)) as two,
+            Leaf(one, "first") as first,
+            Leaf(two, "second") as second,
+            subscribed(one, b"early"),
+        ):
+            second.news("LS+ early")
+            first.send(b"LS+ late\r\nLS+ group q 2\r\n")
+            first.acted_on()
+            with subscribed(one, b"latest"):
+                assert not {"LS+ late", "LS+ group q 2"} & second.news("LS+ latest")
 
 
 @pytest.mark.parametrize("kind", KINDS)

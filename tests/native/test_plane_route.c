@@ -350,7 +350,7 @@ static void leafs_are_told_of_routes(void) {
            *alone = rig_leaf(plane, VERDICT_ISOLATED, "three", NULL);
     RIG_HEARD("LS+ $LDS.own\r\n", hub);
     heard = rig_heard(alone);
-    CHECK(strstr(heard, "LS+ early\r\n") != NULL && strstr(heard, "LS+ own\r\n") != NULL);
+    CHECK(strstr(heard, "LS+ early\r\n") != NULL && strstr(heard, "LS+ own\r\n") == NULL);
     rig_heard(route);
     rig_feed(plane, route, "RS+ A x\r\nLS+ two A x\r\nRS+ A q w 3\r\nRS- A early\r\n");
     RIG_HEARD("LS+ x\r\nLS+ q w 3\r\nLS- early\r\n", one);
@@ -361,6 +361,16 @@ static void leafs_are_told_of_routes(void) {
     rig_feed(plane, route, "RS- A x\r\n");
     RIG_HEARD("", one);
     RIG_HEARD("LS- x\r\n", two);
+    RIG_HEARD("LS- x\r\n", alone);
+    /* an isolated one never hears of what leafs of other servers want */
+    rig_feed(plane, route, "LS+ four A y\r\n");
+    RIG_HEARD("LS+ y\r\n", one);
+    RIG_HEARD("", alone);
+    heard = rig_heard(rig_leaf(plane, VERDICT_ISOLATED, "late", NULL));
+    CHECK(strstr(heard, "LS+ y\r\n") == NULL && strstr(heard, "LS+ q w 3\r\n") != NULL);
+    rig_feed(plane, route, "RS+ A y\r\nLS- four A y\r\nRS- A y\r\n");
+    RIG_HEARD("LS+ y\r\nLS- y\r\n", alone);
+    rig_heard(one);
     peer_doom_silently(plane, route, CLOSE_CLIENT, BYTES_NONE);
     core_settle(plane);
     heard = rig_heard(two);
