@@ -27,6 +27,7 @@ consume_t *consume_new(const consume_out_t *out, share_t *memory) {
     consume->out = *out;
     consume->memory = memory;
     consume->ends_left = ENDS_A_TURN;
+    consume->nobody_pulls.requests.due_ns = consume->nobody_pulls.pin.due_ns = NEVER;
     uintptr_t place = (uintptr_t)consume;
     consume->random = hash_bytes(&place, sizeof place) | 1;
     buffer_init(&consume->header, 64 << 20);

@@ -23,27 +23,44 @@ static bytes_t copy_bytes(uint8_t **to, bytes_t from) {
     return copy;
 }
 
-/* One allocation: the back-offs, the filters' slices, then all bytes. */
-static status_t setup_copy(const consumer_setup_t *from, consumer_setup_t *to, uint8_t **text) {
+/* "$JS.ACK.<stream>.<name>.", of which both names are slices from then on. */
+static bytes_t copy_names(uint8_t **at, consumer_setup_t *to) {
+    const uint8_t *begin = *at;
+    *at = bytes_write(*at, BYTES_LITERAL(ACK_PREFIX));
+    to->stream_name = copy_bytes(at, to->stream_name);
+    *(*at)++ = '.';
+    to->name = copy_bytes(at, to->name);
+    *(*at)++ = '.';
+    return bytes_of(begin, (uint32_t)(*at - begin));
+}
+
+/* A copy of a setup, and what is made of it: in one allocation the back-offs, the filters' slices, then all bytes. */
+typedef struct setup_copy {
+    consumer_setup_t setup;
+    bytes_t ack_prefix;
+    uint8_t *text;
+} setup_copy_t;
+
+static status_t setup_copy(const consumer_setup_t *from, setup_copy_t *copy) {
     if (from->backoff_count > CONSUME_BACKOFF_MAX || from->stream_name.size > 255 || from->name.size > 255)
         return STATUS_INVALID;
     size_t backoff = from->backoff_count * sizeof(int64_t);
     size_t slices = from->filters.count * sizeof(bytes_t);
-    size_t size = backoff + slices + from->stream_name.size + from->name.size + from->deliver_subject.size
-                  + from->deliver_group.size + from->priority_groups.size;
+    size_t size = backoff + slices + ACK_PREFIX_SIZE(from->stream_name.size, from->name.size)
+                  + from->deliver_subject.size + from->deliver_group.size + from->priority_groups.size;
     for (uint32_t i = 0; i < from->filters.count; i++) size += from->filters.patterns[i].size;
     uint8_t *room = malloc(size + 1);
     if (!room) return STATUS_NO_MEMORY;
+    consumer_setup_t *to = &copy->setup;
     *to = *from;
-    *text = room;
+    copy->text = room;
     if (backoff > 0) memcpy(room, from->backoff_ns, backoff);
     to->backoff_ns = (const int64_t *)(void *)room;
     bytes_t *patterns = (bytes_t *)(void *)(room + backoff);
     to->filters.patterns = patterns;
     uint8_t *at = room + backoff + slices;
     for (uint32_t i = 0; i < from->filters.count; i++) patterns[i] = copy_bytes(&at, from->filters.patterns[i]);
-    to->stream_name = copy_bytes(&at, from->stream_name);
-    to->name = copy_bytes(&at, from->name);
+    copy->ack_prefix = copy_names(&at, to);
     to->deliver_subject = copy_bytes(&at, from->deliver_subject);
     to->deliver_group = copy_bytes(&at, from->deliver_group);
     to->priority_groups = copy_bytes(&at, from->priority_groups);
@@ -58,18 +75,13 @@ static bool takes_everything(filters_t filters) {
 }
 
 /* Derives the values that follow from the setup and are kept beside it. */
-static void consumer_derive(consumer_t *consumer) {
+static void consumer_derive(consumer_t *consumer, const setup_copy_t *copy) {
+    consumer->setup = copy->setup;
+    consumer->ack_prefix = copy->ack_prefix;
+    consumer->text = copy->text;
     if (consumer->setup.config.ack_wait_ns <= 0) consumer->setup.config.ack_wait_ns = DEFAULT_ACK_WAIT_NS;
     consumer->filter_all = takes_everything(consumer->setup.filters);
     if (consumer->filter_all) consumer->setup.filters = (filters_t){0};
-    uint8_t *at = consumer->ack_prefix;
-    memcpy(at, "$JS.ACK.", 8);
-    at += 8;
-    (void)copy_bytes(&at, consumer->setup.stream_name);
-    *at++ = '.';
-    (void)copy_bytes(&at, consumer->setup.name);
-    *at++ = '.';
-    consumer->prefix_size = (uint32_t)(at - consumer->ack_prefix);
     priority_configured(consumer);
 }
 
@@ -112,12 +124,15 @@ status_t consumer_add(consume_t *consume, store_stream_t *stream, const consumer
     consumer_t *consumer = calloc(1, sizeof *consumer);
     if (!consumer) return STATUS_NO_MEMORY;
     pending_init(&consumer->pending, consume->memory);
-    consumer->expiry_due_ns = consumer->requests.due_ns = consumer->settle_due_ns = NEVER;
-    consumer->push.heartbeat_due_ns = consumer->pin.due_ns = NEVER;
+    consumer->expiry_due_ns = consumer->settle_due_ns = consumer->push.heartbeat_due_ns = NEVER;
     consumer->next_sequence = 1;
-    status_t status = setup_copy(setup, &consumer->setup, &consumer->text);
+    consumer->consume = consume;
+    consumer->pull = &consume->nobody_pulls;
+    setup_copy_t copy = {0};
+    status_t status = setup_copy(setup, &copy);
+    if (status == STATUS_OK && !is_push(setup)) status = pull_begin(consumer);
     if (status != STATUS_OK) goto failed;
-    consumer_derive(consumer);
+    consumer_derive(consumer, &copy);
     status = consumer_join(consume, stream, consumer);
     if (status != STATUS_OK) goto failed;
     bool found = false;
@@ -144,7 +159,8 @@ status_t consumer_add(consume_t *consume, store_stream_t *stream, const consumer
     *out = consumer;
     return STATUS_OK;
 failed:
-    free(consumer->text);
+    pull_end(consumer);
+    free(copy.text);
     free(consumer);
     return status;
 }
@@ -172,14 +188,14 @@ status_t consumer_configure(consumer_t *consumer, const consumer_setup_t *setup,
     consumer->consume->now = now;
     consumer_setup_t old = consumer->setup;
     uint8_t *old_text = consumer->text;
-    consumer_setup_t fresh;
-    status_t status = setup_copy(setup, &fresh, &consumer->text);
+    setup_copy_t fresh;
+    status_t status = is_push(setup) ? STATUS_OK : pull_begin(consumer);
+    if (status == STATUS_OK) status = setup_copy(setup, &fresh);
     if (status != STATUS_OK) return status;
-    fresh.id = old.id;
-    fresh.stream_id = old.stream_id;
-    fresh.config.pause_until_ns = old.config.pause_until_ns;
-    consumer->setup = fresh;
-    consumer_derive(consumer);
+    fresh.setup.id = old.id;
+    fresh.setup.stream_id = old.stream_id;
+    fresh.setup.config.pause_until_ns = old.config.pause_until_ns;
+    consumer_derive(consumer, &fresh);
     concern_forget(&consumer->group->concern);
     if (!same_filters(old.filters, consumer->setup.filters)) {
         consumer->refiltered = consumer->group->strays = true;
@@ -209,6 +225,7 @@ void consumer_destroy(consumer_t *consumer) {
     survey_end(consumer);
     store_ahead_end(&consumer->ahead);
     free(consumer->selection.seqs);
+    pull_end(consumer);
     free(consumer->text);
     free(consumer);
 }
@@ -359,7 +376,7 @@ void consumer_snapshot(consumer_t *consumer, moment_t now, consumer_state_t *out
     out->last_acked_ts = consumer->last_acked_wall_ns;
     out->ack_pending = consumer->pending.count;
     out->redelivered = consumer->setup.config.max_deliver == 1 ? 0 : consumer->pending.redelivered;
-    out->waiting = consumer->requests.count;
+    out->waiting = consumer->pull->requests.count;
     if (consumer_is_push(consumer)) {
         out->push_bound = push_wanted(consumer);
         out->taken = consumer_taken(consumer);
@@ -367,12 +384,12 @@ void consumer_snapshot(consumer_t *consumer, moment_t now, consumer_state_t *out
                                               : consumer->next_sequence - 1 - consumer->push.taken_delivery;
     }
     out->paused = consumer_paused(consumer);
-    out->pinned_ts = consumer->pin.since_wall_ns;
+    out->pinned_ts = consumer->pull->pin.since_wall_ns;
     if (out->paused) out->pause_remaining_ns = consumer->paused_until_ns - now.mono_ns;
 }
 
 bool consumer_glance(consumer_t *consumer, moment_t now, uint32_t *budget, consumer_state_t *out) {
-    uint32_t looks = consumer->requests.count < LOOK_MOST ? consumer->requests.count : LOOK_MOST;
+    uint32_t looks = consumer->pull->requests.count < LOOK_MOST ? consumer->pull->requests.count : LOOK_MOST;
     leftover_pay(budget, 1 + looks);
     visits_add(1);
     if (!consumer->left_known) return false;
@@ -545,7 +562,7 @@ bool consumer_on_time(consumer_t *consumer) {
     pending_trim(&consumer->pending);
     if (consumer_is_push(consumer)) push_on_time(consumer); /* which looks whether it waits for room */
     consumer_unblock(consumer);
-    if (consumer->requests.due_ns <= now_ns) pull_on_time(consumer);
+    if (consumer->pull->requests.due_ns <= now_ns) pull_on_time(consumer);
     priority_on_time(consumer);
     bound_on_time(consumer);
     if (consumer->settle_due_ns <= now_ns) {
@@ -556,10 +573,10 @@ bool consumer_on_time(consumer_t *consumer) {
         consumer_vanish(consumer);
         return false;
     }
-    int64_t due = earlier(consumer->expiry_due_ns, consumer->requests.due_ns);
+    int64_t due = earlier(consumer->expiry_due_ns, consumer->pull->requests.due_ns);
     if (clear_waits(consumer)) due = earlier(due, time_after(now_ns, 1));
     due = earlier(due, earlier(consumer->push.heartbeat_due_ns, consumer->settle_due_ns));
-    due = earlier(due, earlier(consumer->pin.due_ns, inactive_due(consumer)));
+    due = earlier(due, earlier(consumer->pull->pin.due_ns, inactive_due(consumer)));
     if (consumer->paused_until_ns > 0) due = earlier(due, consumer->paused_until_ns);
     if (consumer->not_before_ns > now_ns) due = earlier(due, consumer->not_before_ns);
     consumer_arm(consumer, due);

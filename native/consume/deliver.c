@@ -30,7 +30,7 @@ typedef enum sent { SENT, SENT_WAIT, SENT_NOBODY, SENT_BLOCKED, SENT_UNWANTED } 
 
 bool consumer_has_demand(const consumer_t *consumer) {
     if (consumer_paused(consumer) || consumer->not_before_ns > consumer->consume->now.mono_ns) return false;
-    if (!consumer_is_push(consumer)) return consumer->requests.count > 0;
+    if (!consumer_is_push(consumer)) return consumer->pull->requests.count > 0;
     return consumer->push.active && push_window_open(consumer);
 }
 
@@ -203,7 +203,7 @@ static status_t outgoing_shape(consumer_t *consumer, outgoing_t *out) {
     uint8_t *reply = consumer->consume->reply; /* consumer_run wrote its prefix */
     uint64_t left = consumer_left(consumer);
     if (!out->again && left > 0) left--;
-    uint8_t *at = decimal_write(reply + consumer->prefix_size, out->deliveries);
+    uint8_t *at = decimal_write(reply + consumer->ack_prefix.size, out->deliveries);
     *at++ = '.';
     at = decimal_write(at, out->message.seq);
     *at++ = '.';
@@ -256,7 +256,7 @@ static bool outgoing_refresh(consumer_t *consumer, outgoing_t *out) {
 }
 
 static sent_t nobody_served(const consumer_t *consumer) {
-    const requests_t *requests = &consumer->requests;
+    const requests_t *requests = &consumer->pull->requests;
     if (requests->count == 0) return SENT_NOBODY;
     return requests->full > 0 ? SENT_BLOCKED : SENT_UNWANTED;
 }
@@ -271,7 +271,7 @@ static offer_t offer_of(const consumer_t *consumer, const outgoing_t *out) {
 
 static sent_t send_to_request(consumer_t *consumer, outgoing_t *out) {
     for (;;) {
-        uint32_t before = consumer->requests.count;
+        uint32_t before = consumer->pull->requests.count;
         offer_t offer = offer_of(consumer, out);
         request_t *request = pull_next(consumer, &offer);
         if (!request) {
@@ -279,7 +279,7 @@ static sent_t send_to_request(consumer_t *consumer, outgoing_t *out) {
             pull_awaken(consumer);
             return sent;
         }
-        if (consumer->requests.count != before && !outgoing_refresh(consumer, out)) return SENT_NOBODY;
+        if (consumer->pull->requests.count != before && !outgoing_refresh(consumer, out)) return SENT_NOBODY;
         switch (hand_over(consumer, out, bytes_of(request->reply, request->reply_size), BYTES_NONE)) {
         case DELIVERED: pull_served(consumer, request, out->size); return SENT;
         case DELIVERED_NO_INTEREST: pull_lost(consumer, request); break;
@@ -426,7 +426,7 @@ turn_t consumer_run(consumer_t *consumer, uint32_t *budget) {
         *budget -= *budget < COUNT_BUDGET / 4 ? *budget : COUNT_BUDGET / 4;
         return TURN_MORE;
     }
-    memcpy(consumer->consume->reply, consumer->ack_prefix, consumer->prefix_size);
+    (void)bytes_write(consumer->consume->reply, consumer->ack_prefix);
     if (LEAF_UNLIKELY(priority_begins_anew(consumer))) pull_awaken(consumer);
     for (; messages > 0 && bytes < QUANTUM_BYTES; messages--, --*budget) {
         if (!consumer_has_demand(consumer)) return TURN_IDLE;

@@ -31,15 +31,15 @@ static bool is_group(const consumer_t *consumer, bytes_t name) {
 /* ---- pins -------------------------------------------------------------------------------------------------------- */
 
 static void pin_end(consumer_t *consumer) {
-    consumer->pin.number = 0;
-    consumer->pin.due_ns = NEVER;
-    consumer->pin.since_wall_ns = 0;
+    consumer->pull->pin.number = 0;
+    consumer->pull->pin.due_ns = NEVER;
+    consumer->pull->pin.since_wall_ns = 0;
     pull_awaken(consumer);
 }
 
 static void pin_prolong(consumer_t *consumer) {
-    consumer->pin.due_ns = time_after(consumer->consume->now.mono_ns, consumer->setup.config.priority_timeout_ns);
-    consumer_arm(consumer, consumer->pin.due_ns);
+    consumer->pull->pin.due_ns = time_after(consumer->consume->now.mono_ns, consumer->setup.config.priority_timeout_ns);
+    consumer_arm(consumer, consumer->pull->pin.due_ns);
 }
 
 /* An id is two random numbers of 64 bits, written in 11 digits each. */
@@ -48,7 +48,7 @@ static void pin_name(consumer_t *consumer) {
     uint64_t number = 0;
     for (uint32_t i = 0; i < PIN_ID_SIZE; i++) {
         if (i % (PIN_ID_SIZE / 2) == 0) number = consume_random(consumer->consume);
-        consumer->pin.id[i] = (uint8_t)digits[number % 62];
+        consumer->pull->pin.id[i] = (uint8_t)digits[number % 62];
         number /= 62;
     }
 }
@@ -58,16 +58,16 @@ bool priority_pins(const consumer_t *consumer) {
 }
 
 bool priority_needs_pin(const consumer_t *consumer) {
-    return priority_pins(consumer) && consumer->pin.number == 0;
+    return priority_pins(consumer) && consumer->pull->pin.number == 0;
 }
 
 bytes_t consumer_pin_id(const consumer_t *consumer) {
-    return consumer->pin.number ? bytes_of(consumer->pin.id, PIN_ID_SIZE) : BYTES_NONE;
+    return consumer->pull->pin.number ? bytes_of(consumer->pull->pin.id, PIN_ID_SIZE) : BYTES_NONE;
 }
 
 /* A request that is a plain number names no group: it is served, and pins nobody. */
 void priority_pin(consumer_t *consumer, request_t *request) {
-    pin_t *pin = &consumer->pin;
+    pin_t *pin = &consumer->pull->pin;
     if (request->group_size == 0) return;
     request->pin = pin->number = ++pin->given;
     pin->since_wall_ns = consumer->consume->now.wall_ns;
@@ -84,11 +84,12 @@ void priority_pin(consumer_t *consumer, request_t *request) {
 }
 
 void priority_lost(consumer_t *consumer, const request_t *lost) {
-    if (consumer->pin.number != 0 && consumer->pin.unused && lost->pin == consumer->pin.number) pin_end(consumer);
+    if (consumer->pull->pin.number != 0 && consumer->pull->pin.unused && lost->pin == consumer->pull->pin.number)
+        pin_end(consumer);
 }
 
 void priority_on_time(consumer_t *consumer) {
-    pin_t *pin = &consumer->pin;
+    pin_t *pin = &consumer->pull->pin;
     if (pin->due_ns > consumer->consume->now.mono_ns) return;
     pin_end(consumer);
     consumer_advise(consumer, ADVISORY_UNPINNED, 0, 0, 0, 0, bytes_of(pin->group, pin->group_size));
@@ -102,7 +103,7 @@ void consumer_unpin(consumer_t *consumer, moment_t now) {
 
 void priority_configured(consumer_t *consumer) {
     if (!priority_pins(consumer)) pin_end(consumer);
-    requests_t *requests = &consumer->requests;
+    requests_t *requests = &consumer->pull->requests;
     line_sort(&requests->line, policy_of(consumer) == PRIORITY_PRIORITIZED, requests->count);
     if (requests->judge_left > 0) requests->judge_left = requests->count;
 }
@@ -121,7 +122,7 @@ const char *priority_refuses(consumer_t *consumer, const asked_priority_t *asked
     if (asked->group.size == 0) return "400 Bad Request - Priority Group missing";
     if (asked->group.size > GROUP_SIZE_MAX || !is_group(consumer, asked->group))
         return "400 Bad Request - Invalid Priority Group";
-    if (consumer->pin.number == 0 || asked->id.size == 0) return NULL;
+    if (consumer->pull->pin.number == 0 || asked->id.size == 0) return NULL;
     if (!bytes_equal(asked->id, consumer_pin_id(consumer))) return "423 Nats-Pin-Id mismatch";
     pin_prolong(consumer);
     return NULL;
@@ -131,7 +132,7 @@ void priority_enter(const consumer_t *consumer, request_t *request, const asked_
     request->level = asked->formal ? (uint8_t)asked->priority : LEVELS - 1;
     request->min_pending = asked->min_pending;
     request->min_unacked = asked->min_unacked;
-    if (asked->id.size > 0) request->pin = consumer->pin.number ? consumer->pin.number : PIN_STALE;
+    if (asked->id.size > 0) request->pin = consumer->pull->pin.number ? consumer->pull->pin.number : PIN_STALE;
 }
 
 /* ---- serving ----------------------------------------------------------------------------------------------------- */
@@ -150,7 +151,7 @@ claim_t priority_claim(const consumer_t *consumer, const request_t *request, con
     switch (policy_of(consumer)) {
     case PRIORITY_OVERFLOW: return claim_overflow(request, offer);
     case PRIORITY_PINNED:
-        if (request->pin == consumer->pin.number) return CLAIM_SERVED;
+        if (request->pin == consumer->pull->pin.number) return CLAIM_SERVED;
         return request->pin == 0 ? CLAIM_WAITS : CLAIM_WRONG_PIN;
     default: return CLAIM_SERVED;
     }
@@ -163,5 +164,5 @@ bool priority_begins_anew(const consumer_t *consumer) {
 
 /* In a turn, what is pending becomes less, and what is unacknowledged more. */
 bool priority_changed(const consumer_t *consumer, const offer_t *offer) {
-    return policy_of(consumer) == PRIORITY_OVERFLOW && reached(consumer->requests.wakes_at, offer->unacked);
+    return policy_of(consumer) == PRIORITY_OVERFLOW && reached(consumer->pull->requests.wakes_at, offer->unacked);
 }

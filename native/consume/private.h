@@ -46,7 +46,9 @@
 #define SWEEP_HOLD_NS (5 * NS_PER_SECOND) /* between the last loaded consumer and the start of an old sweep */
 #define RETRY_NS (100 * NS_PER_MS)        /* until what memory or the store refused is tried again */
 #define BLOCKED_NS (1 * NS_PER_SECOND)    /* a full receiver is tried again, in case no event says that it drained */
-#define ACK_PREFIX_MAX (8 + 255 + 1 + 255 + 1)
+#define ACK_PREFIX "$JS.ACK."
+#define ACK_PREFIX_SIZE(stream, name) (sizeof(ACK_PREFIX) - 1 + (stream) + 1 + (name) + 1)
+#define ACK_PREFIX_MAX ACK_PREFIX_SIZE(255, 255)
 #define ACK_REPLY_MAX (ACK_PREFIX_MAX + 5 * 21)
 #define STATUS_MAX 512
 #define NOT_ASKING UINT32_MAX
@@ -101,20 +103,19 @@ struct consumer {
     uint64_t delivered_stream; /* highest one delivered; start - 1 before */
     uint64_t floor_consumer, floor_stream;
     int64_t last_delivered_wall_ns, last_acked_wall_ns;
-    uint64_t looked; /* in which look-up of the group's index it was asked last */
-    uint64_t left;   /* matching messages not delivered yet, valid when left_known */
-    bool left_known;
-    bool awaited;         /* somebody waits for that count before the consumer is used */
+    uint64_t looked;      /* in which look-up of the group's index it was asked last */
+    uint64_t left;        /* matching messages not delivered yet, valid when left_known */
     store_tally_t *tally; /* that count, while it is being made */
     survey_t *survey;     /* where to start, while that is being looked for; the cursor stands before all that may be */
-    bool filter_all;      /* no filter at all */
-    bool refiltered;      /* its filters were others when it was sent what is pending */
-    bool ended;           /* the last look found nothing up to the visible end: for no_wait and replay */
+    bool left_known;
+    bool awaited;    /* somebody waits for that count before the consumer is used */
+    bool filter_all; /* no filter at all */
+    bool refiltered; /* its filters were others when it was sent what is pending */
+    bool ended;      /* the last look found nothing up to the visible end: for no_wait and replay */
     pending_t pending;
     selection_t selection;
     store_ahead_t ahead;
-    requests_t requests; /* pull */
-    pin_t pin;
+    pull_t *pull; /* its own, or consume.nobody_pulls */
     push_t push;
 
     int64_t expiry_due_ns;    /* no pending message expires before */
@@ -122,6 +123,7 @@ struct consumer {
     int64_t expiry_later_ns;  /* expiry_due_ns, once the look is over that is under way */
     bool expiring, again_all; /* it is; and it queues whatever is pending: consumer_deliver_again */
     bool held;                /* its creation is not answered yet */
+    bool dirty;               /* in the list of those to flush */
     int64_t paused_until_ns;  /* mono, 0 = not paused */
     int64_t active_ns;        /* last activity of a client, for the inactivity threshold */
     int64_t not_before_ns;    /* replay original and rate limit: no delivery before */
@@ -138,7 +140,6 @@ struct consumer {
     uint64_t acked_upto; /* highest acknowledged sequence */
     int64_t settle_due_ns;
     uint64_t settle_upto; /* what is not settled up to here is to be, some with each flush; 0: nothing */
-    bool dirty;
     consumer_t *next_dirty;
 
     int64_t due_ns; /* key in the timer heap */
@@ -146,8 +147,7 @@ struct consumer {
     uint32_t asking_index; /* of consume.asking; NOT_ASKING: another one */
     serving_t serving;
     consumer_t *before, *after;
-    uint32_t prefix_size; /* of ack_prefix */
-    uint8_t ack_prefix[ACK_PREFIX_MAX];
+    bytes_t ack_prefix; /* of `text`; its stream's name and its own are in it */
 };
 
 struct consume {
@@ -171,6 +171,7 @@ struct consume {
     bool bound_changed;     /* all that it concerns are to be looked at */
     uint32_t waiting_most;  /* for one with CONSUMER_ATTENDED; 0 = no bound */
     uint64_t passed_over;   /* messages, since there were more */
+    pull_t nobody_pulls;    /* of all push consumers, of which a session of MQTT has one: no request is ever in it */
     struct orphan *orphans; /* pending records that the next flush removes, see state.c */
     uint32_t orphan_count;
     uint64_t orphan_capacity;
@@ -200,8 +201,11 @@ static inline int64_t earlier(int64_t a, int64_t b) {
 }
 
 /* ---- consumer.c -------------------------------------------------------------------------------------------------- */
+static inline bool is_push(const consumer_setup_t *setup) {
+    return (setup->config.flags & CONSUMER_PUSH) != 0;
+}
 static inline bool consumer_is_push(const consumer_t *consumer) {
-    return (consumer->setup.config.flags & CONSUMER_PUSH) != 0;
+    return is_push(&consumer->setup);
 }
 static inline bool consumer_counts(const consumer_t *consumer) { /* as interest */
     return (consumer->setup.config.flags & CONSUMER_DIRECT) == 0;

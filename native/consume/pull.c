@@ -48,6 +48,22 @@ static void request_status(consumer_t *consumer, const request_t *request, const
     request_tell(consumer->consume, consumer->setup.config.account, &flow, request, text, with_pending);
 }
 
+/* ---- the room for them ------------------------------------------------------------------------------------------- */
+
+status_t pull_begin(consumer_t *consumer) {
+    if (consumer->pull != &consumer->consume->nobody_pulls) return STATUS_OK;
+    pull_t *pull = calloc(1, sizeof *pull);
+    if (!pull) return STATUS_NO_MEMORY;
+    pull->requests.due_ns = pull->pin.due_ns = NEVER;
+    consumer->pull = pull;
+    return STATUS_OK;
+}
+
+void pull_end(consumer_t *consumer) {
+    if (consumer->pull != &consumer->consume->nobody_pulls) free(consumer->pull);
+    consumer->pull = &consumer->consume->nobody_pulls;
+}
+
 /* ---- the requests ------------------------------------------------------------------------------------------------ */
 
 /* The share of a request in `wanted`: no stream holds more messages than the cap, and the sum does not overflow. A
@@ -71,7 +87,7 @@ static void request_release(consume_t *consume, requests_t *requests, request_t 
 }
 
 static void request_discard(consumer_t *consumer, request_t *request) {
-    requests_t *requests = &consumer->requests;
+    requests_t *requests = &consumer->pull->requests;
     request_t *next = requests->count > 1 ? line_after(request) : NULL;
     if (requests->looked == request) requests->looked = next;
     if (requests->judged == request) requests->judged = next;
@@ -85,8 +101,8 @@ typedef enum verdict { KEEP, DROP } verdict_t;
 
 /* Asks `judge` about every request, in order; what it drops goes. */
 static void requests_sift(consumer_t *consumer, verdict_t (*judge)(consumer_t *consumer, request_t *request)) {
-    request_t *request = line_first(&consumer->requests.line);
-    for (uint32_t left = consumer->requests.count; left > 0; left--) {
+    request_t *request = line_first(&consumer->pull->requests.line);
+    for (uint32_t left = consumer->pull->requests.count; left > 0; left--) {
         request_t *next = line_after(request);
         visits_add(1);
         if (judge(consumer, request) == DROP) request_discard(consumer, request);
@@ -102,7 +118,7 @@ static bool has_interest(consumer_t *consumer, const request_t *request) {
 
 /* Drops requests whose inbox nobody subscribes to any more: looks at so many, from where the last check ended. */
 static void requests_look(consumer_t *consumer, uint32_t most) {
-    requests_t *requests = &consumer->requests;
+    requests_t *requests = &consumer->pull->requests;
     request_t *request = requests->looked ? requests->looked : line_first(&requests->line);
     for (uint32_t left = most < requests->count ? most : requests->count; left > 0; left--) {
         request_t *next = line_after(request);
@@ -116,7 +132,7 @@ static void requests_look(consumer_t *consumer, uint32_t most) {
 /* Each new request causes this, and a queue may be as long as the consumer was configured. So more than a few requests
  * are checked only after a pause, and a very long queue in parts. */
 void pull_drop_without_interest(consumer_t *consumer) {
-    requests_t *line = &consumer->requests;
+    requests_t *line = &consumer->pull->requests;
     if (line->count == 0) return;
     int64_t now_ns = consumer->consume->now.mono_ns;
     bool rested = line->count <= LOOK_ALWAYS || now_ns >= line->look_after_ns;
@@ -125,7 +141,7 @@ void pull_drop_without_interest(consumer_t *consumer) {
 }
 
 bool pull_awaited(consumer_t *consumer) {
-    for (request_t *first; (first = line_first(&consumer->requests.line)) != NULL;) {
+    for (request_t *first; (first = line_first(&consumer->pull->requests.line)) != NULL;) {
         if (has_interest(consumer, first)) return true;
         request_discard(consumer, first);
     }
@@ -165,7 +181,7 @@ static bool parting_step(leftover_t *self, void *context, uint32_t *budget) {
 /* As many as this turn has room for at once: their clients hear it before whatever ended them is answered. */
 void pull_drop_all(consumer_t *consumer, bytes_t status, bool with_pending) {
     consume_t *consume = consumer->consume;
-    requests_t *line = &consumer->requests;
+    requests_t *line = &consumer->pull->requests;
     if (line->count == 0) return;
     parting_t parting = {.leftover.step = parting_step,
                          .requests = *line,
@@ -199,12 +215,12 @@ static verdict_t judge_end(consumer_t *consumer, request_t *request) {
 }
 
 void pull_end_of_stream(consumer_t *consumer) {
-    if (consumer->requests.no_wait > 0) requests_sift(consumer, judge_end);
+    if (consumer->pull->requests.no_wait > 0) requests_sift(consumer, judge_end);
 }
 
 static verdict_t judge_time(consumer_t *consumer, request_t *request) {
     int64_t now_ns = consumer->consume->now.mono_ns;
-    requests_t *line = &consumer->requests;
+    requests_t *line = &consumer->pull->requests;
     if (request->expires_ns <= now_ns) {
         request_status(consumer, request, "408 Request Timeout", true);
         return DROP;
@@ -226,7 +242,7 @@ static verdict_t judge_time(consumer_t *consumer, request_t *request) {
  * search at a small part of the processor's time. */
 void pull_on_time(consumer_t *consumer) {
     consume_t *consume = consumer->consume;
-    requests_t *line = &consumer->requests;
+    requests_t *line = &consumer->pull->requests;
     int64_t now_ns = consume->now.mono_ns;
     if (line->judge_left == 0) {
         int64_t soonest_ns = time_after(line->timed_ns, (int64_t)line->count * 1000);
@@ -253,14 +269,14 @@ void pull_on_time(consumer_t *consumer) {
 /* ---- serving ----------------------------------------------------------------------------------------------------- */
 
 void pull_awaken(consumer_t *consumer) {
-    requests_t *requests = &consumer->requests;
+    requests_t *requests = &consumer->pull->requests;
     line_awaken(&requests->line, requests->count);
     requests->full = 0;
     requests->wakes_at = 0;
 }
 
 static void request_wait(consumer_t *consumer, request_t *request) {
-    requests_t *requests = &consumer->requests;
+    requests_t *requests = &consumer->pull->requests;
     line_sleep(&requests->line, request);
     int64_t least = request->min_unacked;
     if (least > 0 && (requests->wakes_at == 0 || least < requests->wakes_at)) requests->wakes_at = least;
@@ -276,7 +292,7 @@ static const char *request_end(const consumer_t *consumer, const request_t *requ
 }
 
 request_t *pull_next(consumer_t *consumer, const offer_t *offer) {
-    requests_t *requests = &consumer->requests;
+    requests_t *requests = &consumer->pull->requests;
     if (LEAF_UNLIKELY(priority_changed(consumer, offer))) pull_awaken(consumer);
     request_t *first = line_first(&requests->line); /* of those that stay */
     for (request_t *request; (request = line_awake(&requests->line)) != NULL;) {
@@ -304,12 +320,12 @@ request_t *pull_next(consumer_t *consumer, const offer_t *offer) {
 }
 
 void pull_served(consumer_t *consumer, request_t *request, uint64_t size) {
-    requests_t *requests = &consumer->requests;
+    requests_t *requests = &consumer->pull->requests;
     requests->wanted -= request_share(request);
     /* The reference wraps around from the lowest number to the highest. */
     request->left = (int64_t)((uint64_t)request->left - 1);
     request->delivered++;
-    consumer->pin.unused = false;
+    consumer->pull->pin.unused = false;
     if (request->heartbeat_ns > 0)
         request->heartbeat_due_ns = time_after(consumer->consume->now.mono_ns, request->heartbeat_ns);
     if (request->bytes_left > 0) {
@@ -332,9 +348,9 @@ void pull_lost(consumer_t *consumer, request_t *request) {
 }
 
 void pull_full(consumer_t *consumer, request_t *request) {
-    consumer->requests.full++;
-    line_sleep(&consumer->requests.line, request);
-    line_go_on(&consumer->requests.line, line_after(request));
+    consumer->pull->requests.full++;
+    line_sleep(&consumer->pull->requests.line, request);
+    line_go_on(&consumer->pull->requests.line, line_after(request));
 }
 
 /* ---- asking ------------------------------------------------------------------------------------------------------ */
@@ -455,7 +471,7 @@ static bool nothing_to_wait_for(consumer_t *consumer, const asked_t *asked, byte
         return true;
     }
     if (there > 0) pull_drop_without_interest(consumer);
-    int64_t wanted = consumer->requests.wanted;
+    int64_t wanted = consumer->pull->requests.wanted;
     if (there > 0 && wanted > 0 && there < (uint64_t)wanted) {
         request_refuse(consumer, reply, "408 Requests Pending");
         return true;
@@ -466,14 +482,15 @@ static bool nothing_to_wait_for(consumer_t *consumer, const asked_t *asked, byte
 static bool line_full(consumer_t *consumer) {
     uint32_t most = DEFAULT_MAX_WAITING;
     if (consumer->setup.config.max_waiting > 0) most = (uint32_t)consumer->setup.config.max_waiting;
-    if (consumer->requests.count >= WAITING_FEW && !share_has(consumer->consume->memory, REQUEST_BYTES)) {
+    if (consumer->pull->requests.count >= WAITING_FEW && !share_has(consumer->consume->memory, REQUEST_BYTES)) {
         most = WAITING_FEW;
     }
-    if (consumer->requests.count >= most) pull_drop_without_interest(consumer);
-    return consumer->requests.count >= most;
+    if (consumer->pull->requests.count >= most) pull_drop_without_interest(consumer);
+    return consumer->pull->requests.count >= most;
 }
 
 static void request_enqueue(consumer_t *consumer, const asked_t *asked, bytes_t reply) {
+    check(consumer->pull != &consumer->consume->nobody_pulls);
     bytes_t group = asked->priority.group;
     if (group.size > GROUP_SIZE_MAX) group = BYTES_NONE; /* of a consumer without groups, which does not look at it */
     request_t *request = malloc(request_size(reply.size, group.size));
@@ -497,15 +514,15 @@ static void request_enqueue(consumer_t *consumer, const asked_t *asked, bytes_t 
     if (group.size > 0) memcpy(request->reply + reply.size, group.at, group.size);
     priority_enter(consumer, request, &asked->priority);
     consumer->consume->memory->used += request_size(reply.size, group.size);
-    line_join(&consumer->requests.line, request);
-    consumer->requests.count++;
-    consumer->requests.wanted += request_share(request);
-    if (request->no_wait) consumer->requests.no_wait++;
-    pull_joined(&consumer->requests);
+    line_join(&consumer->pull->requests.line, request);
+    consumer->pull->requests.count++;
+    consumer->pull->requests.wanted += request_share(request);
+    if (request->no_wait) consumer->pull->requests.no_wait++;
+    pull_joined(&consumer->pull->requests);
     int64_t due_ns = earlier(request->expires_ns, request->heartbeat_due_ns);
-    consumer->requests.later_ns = earlier(consumer->requests.later_ns, due_ns);
-    consumer->requests.due_ns = earlier(consumer->requests.due_ns, due_ns);
-    consumer_arm(consumer, consumer->requests.due_ns);
+    consumer->pull->requests.later_ns = earlier(consumer->pull->requests.later_ns, due_ns);
+    consumer->pull->requests.due_ns = earlier(consumer->pull->requests.due_ns, due_ns);
+    consumer_arm(consumer, consumer->pull->requests.due_ns);
     consumer_ready(consumer);
 }
 

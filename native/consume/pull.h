@@ -7,6 +7,7 @@
 #include <stdint.h>
 
 #include "base/bytes.h"
+#include "base/status.h"
 #include "consume/consume.h"
 #include "consume/line.h"
 #include "consume/priority.h"
@@ -35,6 +36,15 @@ typedef struct requests {
     int64_t due_ns;        /* no request expires or needs a heartbeat before */
 } requests_t;
 
+/* What clients ask of a consumer that is pulled. */
+typedef struct pull {
+    requests_t requests;
+    pin_t pin;
+} pull_t;
+
+/* Room for its requests, if it has none yet. */
+LEAF_MUST_USE status_t pull_begin(consumer_t *consumer);
+void pull_end(consumer_t *consumer); /* gives it back, when no request is left */
 void pull_on_time(consumer_t *consumer);
 void pull_end_of_stream(consumer_t *consumer);
 /* The consumer has none from then on; of very many the rest is told and freed in later turns. */

@@ -244,6 +244,7 @@ static void out_gone(void *context, uint32_t stream_id, uint32_t consumer_id, ui
         js->more = true;
     }
     event_entry_t *entry = binding->farewell;
+    check(entry != NULL); /* an attended one has no time after which it goes */
     binding->farewell = NULL;
     binding_free(js, binding);
     entry->event.target = stream_id;
@@ -397,8 +398,11 @@ status_t binding_parts(const plane_command_t *command, const stream_t *stream, c
 status_t binding_new(js_t *js, stream_t *stream, const consumer_setup_t *setup, bool loading,
                      consumer_binding_t **out) {
     consumer_binding_t *binding = calloc(1, sizeof(*binding));
-    event_entry_t *farewell = event_new(EVENT_CONSUMER_GONE, BYTES_NONE, BYTES_NONE, BYTES_NONE, BYTES_NONE);
-    if (binding == NULL || farewell == NULL) {
+    /* The host of an attended one acknowledges for its receiver, and ends it: control never hears of it. */
+    bool attended = (setup->config.flags & CONSUMER_ATTENDED) != 0;
+    event_entry_t *farewell =
+        attended ? NULL : event_new(EVENT_CONSUMER_GONE, BYTES_NONE, BYTES_NONE, BYTES_NONE, BYTES_NONE);
+    if (binding == NULL || (farewell == NULL && !attended)) {
         free(binding);
         free(farewell);
         return STATUS_NO_MEMORY;
@@ -420,7 +424,7 @@ status_t binding_new(js_t *js, stream_t *stream, const consumer_setup_t *setup, 
     }
     binding_note(binding);
     consumer_set_owner(binding->consumer, binding);
-    if ((setup->config.flags & CONSUMER_ATTENDED) == 0) { /* the host of one acknowledges for its receiver */
+    if (!attended) {
         status = binding_listen(js, binding, setup->name, &setup->config);
     }
     if (status != STATUS_OK) {

@@ -82,7 +82,7 @@ status_t kept_put(kept_t *kept, bytes_t text, kept_filter_t **out) {
         return STATUS_FULL;
     }
     if (kept->filter_count == kept->filter_room) {
-        uint32_t room = kept->filter_room == 0 ? 2 : 2 * kept->filter_room;
+        uint32_t room = kept->filter_room == 0 ? 1 : 2 * kept->filter_room;
         kept_filter_t *filters = realloc(kept->filters, room * sizeof(*filters));
         if (filters == NULL) {
             return STATUS_NO_MEMORY;

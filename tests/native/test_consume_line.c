@@ -189,7 +189,7 @@ static void one_reader_among_full_ones(void) {
     rig_run();
     CHECK_EQ_U64(messages, rig.deliveries);
     CHECK_EQ_U64(full + 1, rig_state(consumer).waiting);
-    CHECK_EQ_U64(full + messages, consumer->requests.steps);
+    CHECK_EQ_U64(full + messages, consumer->pull->requests.steps);
 }
 
 static void lowest_batch(void) {

@@ -301,7 +301,7 @@ static void one_pinned_among_many(void) {
     rig_publish_many("s", (int)messages);
     rig_run();
     CHECK_EQ_U64(messages, rig.deliveries);
-    CHECK_EQ_U64(waiting + messages, consumer->requests.steps);
+    CHECK_EQ_U64(waiting + messages, consumer->pull->requests.steps);
 }
 
 int main(void) {
