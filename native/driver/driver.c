@@ -177,6 +177,9 @@ static void read_peer(plane_t *plane, peer_t *peer) {
 }
 
 static void ready_peer(plane_t *plane, peer_t *peer, uint32_t events) {
+    if ((events & LOOP_READ) != 0 && !peer->conn.reading) {
+        peer_unasked(plane, peer);
+    }
     if (peer->state == PEER_DOOMED || (LEAF_UNLIKELY(peer->secure_until_ns != 0) && secure_late(plane, peer))) {
         return;
     }

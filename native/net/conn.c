@@ -192,12 +192,15 @@ status_t conn_keep(conn_t *conn, bytes_t input, uint32_t used) {
 
 /* ---- the loop ---------------------------------------------------------------------------------------------------- */
 
-/* Tells the loop what the core and the transport wait for, if that changed. */
-static status_t watch(conn_t *conn, loop_t *loop) {
+/* Tells the loop what the core and the transport wait for, if that changed. A peer that is not read for a moment, as
+ * while its login is judged, mostly sends nothing meanwhile. The loop is told when it does (conn_unasked), which is two
+ * system calls less for each login. */
+static status_t watch(conn_t *conn, loop_t *loop, bool unasked) {
     conn->transport_wants = conn->transport->wanted(conn->transport_state);
     loop_buffered(loop, &conn->buffered, conn->reading && conn->transport->pending(conn->transport_state) != 0);
     uint32_t wanted = (conn->reading ? LOOP_READ : 0u) | (conn->writing ? LOOP_WRITE : 0u) | conn->transport_wants;
-    if (LEAF_LIKELY((conn->registered && conn->wanted == wanted) || conn->fd < 0)) {
+    uint32_t kept = unasked ? 0 : conn->wanted & LOOP_READ;
+    if (LEAF_LIKELY((conn->registered && conn->wanted == (wanted | kept)) || conn->fd < 0)) {
         return STATUS_OK;
     }
     status_t status =
@@ -211,14 +214,18 @@ static status_t watch(conn_t *conn, loop_t *loop) {
 
 status_t conn_want(conn_t *conn, loop_t *loop, bool reading) {
     conn->reading = reading;
-    return watch(conn, loop);
+    return watch(conn, loop, false);
+}
+
+status_t conn_unasked(conn_t *conn, loop_t *loop) {
+    return watch(conn, loop, true);
 }
 
 status_t conn_read(conn_t *conn, loop_t *loop, conn_scratch_t *scratch, uint32_t need, bytes_t *input) {
     conn_scratch_turn(scratch);
     status_t status = read_once(conn, scratch, need, input);
     /* A connection that cannot be watched any more would never be read again. */
-    return status == STATUS_CLOSED || watch(conn, loop) == STATUS_OK ? status : STATUS_CLOSED;
+    return status == STATUS_CLOSED || watch(conn, loop, false) == STATUS_OK ? status : STATUS_CLOSED;
 }
 
 status_t conn_switch(conn_t *conn, const transport_t *transport, void *state) {
@@ -273,7 +280,7 @@ status_t conn_flush(conn_t *conn, loop_t *loop, uint64_t room, int64_t mono_ns) 
     } while (all && room != 0 && outq_pending(&conn->out) > 0);
     bool waits = outq_pending(&conn->out) > 0;
     conn->writing = waits && !all; /* otherwise there was no room, and the caller goes on */
-    status_t status = watch(conn, loop);
+    status_t status = watch(conn, loop, false);
     if (status != STATUS_OK) {
         return status;
     }

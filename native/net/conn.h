@@ -101,8 +101,11 @@ static inline uint32_t conn_ready(const conn_t *conn, uint32_t events) {
  * caller goes on later. */
 LEAF_MUST_USE status_t conn_flush(conn_t *conn, loop_t *loop, uint64_t room, int64_t mono_ns);
 
-/* Whether the loop reports input of this connection. Registers it on first use. */
+/* Whether input of this connection is read. Registers it on first use. Where it is not, the loop may report input once
+ * more, which is what conn_unasked is for. */
 LEAF_MUST_USE status_t conn_want(conn_t *conn, loop_t *loop, bool reading);
+/* The loop reported input that nobody reads now: it does not again until conn_want asks for it. */
+LEAF_MUST_USE status_t conn_unasked(conn_t *conn, loop_t *loop);
 
 /* About once a second: gives back memory that the connection does not use. */
 void conn_idle(conn_t *conn);

@@ -268,6 +268,12 @@ void peer_admit(plane_t *plane, peer_t *peer, account_t *account, const conn_ver
     backlog_add(plane, peer);
 }
 
+static void peer_watched(plane_t *plane, peer_t *peer, status_t status) {
+    if (status != STATUS_OK) {
+        peer_doom_silently(plane, peer, CLOSE_WRITE, BYTES_LITERAL("cannot watch the connection"));
+    }
+}
+
 void peer_want(plane_t *plane, peer_t *peer) {
     if (!plane->threaded || peer->conn.fd < 0) {
         return;
@@ -275,10 +281,12 @@ void peer_want(plane_t *plane, peer_t *peer) {
     bool reading = peer_is_read(peer);
     if (reading != peer->reading || !peer->conn.registered) {
         peer->reading = reading;
-        if (conn_want(&peer->conn, &plane->loop, reading) != STATUS_OK) {
-            peer_doom_silently(plane, peer, CLOSE_WRITE, BYTES_LITERAL("cannot watch the connection"));
-        }
+        peer_watched(plane, peer, conn_want(&peer->conn, &plane->loop, reading));
     }
+}
+
+void peer_unasked(plane_t *plane, peer_t *peer) {
+    peer_watched(plane, peer, conn_unasked(&peer->conn, &plane->loop));
 }
 
 /* ---- output ------------------------------------------------------------------------------------------------------ */

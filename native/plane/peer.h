@@ -207,9 +207,10 @@ void peer_wait(plane_t *plane, peer_t *peer); /* there is no memory for its inpu
 void peer_unstall(plane_t *plane);            /* those whose moment is over */
 /* Begins a peer's new introduction: entry, its CONNECT, goes to control when its subscriptions are gone. It waits. */
 void peer_shed(plane_t *plane, peer_t *peer, event_entry_t *entry);
-void peer_sweep_begin(plane_t *plane);        /* of a turn: peers that were leaving go on with it */
-void peer_sweep(plane_t *plane);              /* closes what is doomed */
-void peer_want(plane_t *plane, peer_t *peer); /* tells the loop what the state says */
+void peer_sweep_begin(plane_t *plane);           /* of a turn: peers that were leaving go on with it */
+void peer_sweep(plane_t *plane);                 /* closes what is doomed */
+void peer_want(plane_t *plane, peer_t *peer);    /* tells the loop what the state says */
+void peer_unasked(plane_t *plane, peer_t *peer); /* the loop reported input that it is not read for now */
 static inline void peer_touch(plane_t *plane, peer_t *peer) {
     if (!peer->dirty) {
         peer->dirty = true;

@@ -273,9 +273,28 @@ static void a_paused_connection_is_not_reported(void) {
     CHECK_EQ_U64(1, loop_wait(&loop, 0, ready, 4));
     CHECK_EQ_U64(LOOP_READ, ready[0].events);
     CHECK_EQ_I64(STATUS_OK, conn_want(&conn, &loop, false));
+    CHECK_EQ_U64(1, loop_wait(&loop, 0, ready, 4)); /* once more, and no more when that was said */
+    CHECK_EQ_I64(STATUS_OK, conn_unasked(&conn, &loop));
     CHECK_EQ_U64(0, loop_wait(&loop, 0, ready, 4));
     CHECK_EQ_I64(STATUS_OK, conn_want(&conn, &loop, true));
     CHECK_EQ_U64(1, loop_wait(&loop, 0, ready, 4));
+    stop();
+}
+
+static void a_pause_without_input_changes_nothing_in_the_loop(void) {
+    start(1 << 20);
+    loop_ready_t ready[4];
+    CHECK_EQ_I64(STATUS_OK, conn_want(&conn, &loop, true));
+    int watched = loop.epoll_fd;
+    loop.epoll_fd = -1; /* a call of the system would fail */
+    CHECK_EQ_I64(STATUS_OK, conn_want(&conn, &loop, false));
+    CHECK_EQ_I64(STATUS_OK, conn_want(&conn, &loop, true));
+    CHECK_EQ_I64(STATUS_OK, conn_want(&conn, &loop, false));
+    CHECK(conn_unasked(&conn, &loop) != STATUS_OK);
+    loop.epoll_fd = watched;
+    CHECK_EQ_I64(STATUS_OK, conn_unasked(&conn, &loop));
+    send_peer("x", 1);
+    CHECK_EQ_U64(0, loop_wait(&loop, 0, ready, 4));
     stop();
 }
 
@@ -293,5 +312,7 @@ int main(void) {
     RUN("a backlog goes out as the socket takes it, and then writing is not asked about any more",
         backlog_waits_for_the_socket);
     RUN("a connection that waits for a verdict is not reported", a_paused_connection_is_not_reported);
+    RUN("a connection that is not read for a moment costs no system call, unless something comes meanwhile",
+        a_pause_without_input_changes_nothing_in_the_loop);
     return TEST_RESULT();
 }

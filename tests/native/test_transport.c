@@ -146,6 +146,7 @@ static void what_a_transport_wants_is_watched(void) {
     CHECK_EQ_U64(3, memory->calls);
     CHECK_EQ_I64(STATUS_OK, conn_flush(&conn, &loop, UINT64_MAX, 1));
     CHECK_EQ_U64(3, memory->calls);
+    CHECK_EQ_I64(STATUS_OK, conn_unasked(&conn, &loop));
     CHECK_EQ_U64(0, loop_wait(&loop, 0, ready, 4));
     CHECK_EQ_U64(LOOP_READ, conn_ready(&conn, LOOP_READ));
     stop(&conn);
