@@ -11,8 +11,8 @@ nothing: what the kernel, the disk and this program take in any case. The load i
 beforehand, and received bytes are counted without being taken apart. leafd has what it acknowledges with QoS 1 on its
 disk (a stream stores it); the others are as they come, and mosquitto has its persistence. In rows that end in
 "-synced" nats-server syncs each message, table, too, and mosquitto writes and syncs its whole file behind each change,
-which it has acknowledged by then. MQTT 3.1.1 everywhere. Not here: rows of NATS (rows.py), the table's words
-(devices_report.py).
+which it has acknowledged by then. The row that ends in "-tls" is over TLS 1.3. MQTT 3.1.1 everywhere. Not here: rows of
+NATS (rows.py), devices behind a bad line (devices_far.py), the table's words (devices_report.py).
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ import os
 import resource
 import shutil
 import socket
+import ssl
 import subprocess
 import tempfile
 import threading
@@ -35,11 +36,13 @@ from typing import Final
 
 from tests import mqtt, servers
 from tests.bench.devices_report import Figures, report
+from tests.certificates import Authority
 from tests.interop.mqtt_walks import Nats
 
 MOSQUITTO: Final = "mosquitto"
 TABLE: Final = "table"
 SYNCED: Final = "-synced"
+TLS: Final = "-tls"
 PAYLOAD: Final = bytes(128)
 TOGETHER: Final = 500
 """Packets that are sent at once."""
@@ -53,8 +56,20 @@ NATS: Final = """
 listen: "127.0.0.1:{port}"
 server_name: bench
 jetstream { store_dir: "{store}", max_mem: 256MB, max_file: 16GB SYNC }
-mqtt { listen: "127.0.0.1:{mqtt_port}" }
+mqtt { listen: "ADDRESS:{mqtt_port}" TLS }
 """
+
+
+@dataclass(frozen=True)
+class Setup:
+    """How a broker is to run."""
+
+    synced: bool = False
+    tls: bool = False
+    address: str = "127.0.0.1"
+
+
+DEFAULT: Final = Setup()
 
 
 @dataclass
@@ -66,6 +81,8 @@ class Broker:
     port: int
     again: Callable[[], int]
     """Stops it and starts it with the same files; its new pid."""
+    trust: ssl.SSLContext | None = None
+    """None: it does not speak TLS."""
     used: int = 0
     """Addresses of clients."""
 
@@ -78,7 +95,7 @@ class Broker:
         self.used += number % PORTS == 0
         sock = socket.create_connection(("127.0.0.1", self.port), source_address=(f"127.0.1.{self.used % 250 + 1}", 0))
         sock.settimeout(PATIENCE_S)
-        return sock
+        return sock if self.trust is None else self.trust.wrap_socket(sock, server_hostname="localhost")
 
     def client(self, name: str, clean: bool = True, number: int = 0) -> socket.socket:
         """Logged in."""
@@ -99,14 +116,31 @@ class Broker:
 
 
 @contextlib.contextmanager
-def running(kind: str, synced: bool = False) -> Iterator[Broker]:
+def running(kind: str, setup: Setup = DEFAULT) -> Iterator[Broker]:
     """A broker whose files are new. A stream stores kept.> where there are streams."""
-    if kind in (MOSQUITTO, TABLE):
-        with tempfile.TemporaryDirectory(prefix="leafd-bench-") as folder:
-            yield from _running_program(kind, synced, Path(folder))
-        return
-    always = ', sync_interval: "always"' if synced and kind != servers.LEAFD else ""
-    with servers.running(kind, NATS.replace(" SYNC", always)) as server:
+    with tempfile.TemporaryDirectory(prefix="leafd-bench-") as folder:
+        if kind in (MOSQUITTO, TABLE):
+            yield from _running_program(kind, setup, Path(folder))
+        else:
+            yield from _running_server(kind, setup, Path(folder))
+
+
+def _identity(folder: Path) -> tuple[str, str, ssl.SSLContext]:
+    """Files of a certificate and its key, and who trusts it."""
+    authority = Authority(folder)
+    issued = authority.issue("server")
+    return str(issued.certificate), str(issued.key), ssl.create_default_context(cafile=str(authority.certificate))
+
+
+def _running_server(kind: str, setup: Setup, folder: Path) -> Iterator[Broker]:
+    """leafd or nats-server."""
+    always = ', sync_interval: "always"' if setup.synced and kind != servers.LEAFD else ""
+    tls, trust = "", None
+    if setup.tls:
+        certificate, key, trust = _identity(folder)
+        tls = f', tls {{ cert_file: "{certificate}", key_file: "{key}" }}'
+    text = NATS.replace(" SYNC", always).replace(" TLS", tls).replace("ADDRESS", setup.address)
+    with servers.running(kind, text) as server:
         with Nats(server) as nats:
             answer = nats.request("$JS.API.STREAM.CREATE.KEPT", name="KEPT", subjects=["kept.>"], storage="file")
             assert "error" not in answer, answer
@@ -120,38 +154,44 @@ def running(kind: str, synced: bool = False) -> Iterator[Broker]:
             server.start()
             return pid()
 
-        yield Broker(kind, pid(), server.ports["mqtt_port"], again)
+        yield Broker(kind, pid(), server.ports["mqtt_port"], again, trust)
 
 
-def _running_program(kind: str, synced: bool, folder: Path) -> Iterator[Broker]:
+def _running_program(kind: str, setup: Setup, folder: Path) -> Iterator[Broker]:
     """mosquitto or the table."""
     port = servers.free_port()
-    command = mosquitto(folder, port, synced) if kind == MOSQUITTO else table(folder, port, synced)
-    process = listening(command, port)
+    trust = None
+    if kind == MOSQUITTO:
+        command, trust = mosquitto(folder, port, setup)
+    else:
+        command = table(folder, port, setup.synced)
+    process = listening(command, setup.address, port)
 
     def restart() -> int:
         nonlocal process
         process.terminate()
         process.wait()
-        process = listening(command, port)
+        process = listening(command, setup.address, port)
         return process.pid
 
     try:
-        yield Broker(kind, process.pid, port, restart)
+        yield Broker(kind, process.pid, port, restart, trust)
     finally:
         process.terminate()
         process.wait()
 
 
-def mosquitto(folder: Path, port: int, synced: bool) -> list[str]:
-    """The command that runs it there."""
+def mosquitto(folder: Path, port: int, setup: Setup) -> tuple[list[str], ssl.SSLContext | None]:
+    """The command that runs it there, and who trusts it."""
+    certificate, key, trust = _identity(folder) if setup.tls else ("", "", None)
     lines = (
-        f"listener {port} 127.0.0.1", "allow_anonymous true", "persistence true", f"persistence_location {folder}/",
+        f"listener {port} {setup.address}", *((f"certfile {certificate}", f"keyfile {key}") if setup.tls else ()),
+        "allow_anonymous true", "persistence true", f"persistence_location {folder}/",
         "max_queued_messages 0", "user root",
-        *(("autosave_on_changes true", "autosave_interval 1") if synced else ("autosave_interval 10",)),
+        *(("autosave_on_changes true", "autosave_interval 1") if setup.synced else ("autosave_interval 10",)),
     )  # fmt: skip
     (folder / "mosquitto.conf").write_text("\n".join(lines))
-    return [MOSQUITTO, "-c", str(folder / "mosquitto.conf")]
+    return [MOSQUITTO, "-c", str(folder / "mosquitto.conf")], trust
 
 
 def table(folder: Path, port: int, synced: bool) -> list[str]:
@@ -162,13 +202,13 @@ def table(folder: Path, port: int, synced: bool) -> list[str]:
     return [str(program), str(port), *([str(folder / "journal")] if synced else [])]
 
 
-def listening(command: list[str], port: int) -> subprocess.Popen[bytes]:
+def listening(command: list[str], address: str, port: int) -> subprocess.Popen[bytes]:
     """Runs it, until it listens."""
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + 20
     while True:
         try:
-            socket.create_connection(("127.0.0.1", port)).close()
+            socket.create_connection((address, port)).close()
             return process
         except OSError:
             assert time.monotonic() < deadline, f"{command[0]} does not listen"
@@ -353,6 +393,7 @@ ROWS: Final[dict[str, Callable[[Broker, float], Figures]]] = {
     "qos1-1": lambda broker, scale: acknowledged(broker, 1, int(2_000 * scale)),
     "qos1-1-synced": lambda broker, scale: acknowledged(broker, 1, int(1_000 * scale)),
     "qos1-100": lambda broker, scale: acknowledged(broker, 100, int(500 * scale)),
+    "qos1-100-tls": lambda broker, scale: acknowledged(broker, 100, int(500 * scale)),
     "qos1-100-synced": lambda broker, scale: acknowledged(broker, 100, int(100 * scale)),
     "idle": lambda broker, scale: idle(broker, int(10_000 * scale)),
     "sessions": lambda broker, scale: sessions(broker, int(10_000 * scale)),
@@ -361,13 +402,16 @@ ROWS: Final[dict[str, Callable[[Broker, float], Figures]]] = {
 
 
 def beyond(row: str, kind: str, scale: float) -> bool:
-    """Whether it cannot do that: the table retains nothing, and nats-server closes whoever reads 100,000 messages."""
+    """Whether it cannot do that: the table retains nothing and knows no TLS, and nats-server closes whoever reads
+    100,000 messages."""
+    if row.endswith(TLS):
+        return kind == TABLE
     return row == "retained" and (kind == TABLE or (kind == servers.REFERENCE and scale >= 1))
 
 
 def measured(row: str, kind: str, scale: float) -> Figures | None:
     """One row of one server, once. None: it did not come to its end."""
-    with running(kind, row.endswith(SYNCED)) as broker:
+    with running(kind, Setup(synced=row.endswith(SYNCED), tls=row.endswith(TLS))) as broker:
         if kind == servers.LEAFD:
             time.sleep(2.0)  # its start is over when it listens, but for what it gives back to the system
         try:
