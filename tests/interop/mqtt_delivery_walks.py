@@ -119,14 +119,15 @@ def retained_flag(server: servers.Server) -> list[Any]:
 
 
 def retained_will(server: servers.Server) -> list[Any]:
-    """Retained with the QoS of the will, and sent with the lower of both."""
+    """Retained with the QoS of the will, and sent with the lower of both. (None has a name: nats-server closes the
+    connection of one whose last one it still takes to be there.)"""
     found: list[Any] = []
     for will_qos in (0, 1):
         for qos in (0, 1):
             topic = f"will/{will_qos}/{qos}"
-            with client(server, "here") as here:
+            with client(server) as here:
                 here.subscribe((topic, qos))
-                with client(server, "dies", will=Will(topic, b"bye", will_qos, retain=True)):
+                with client(server, will=Will(topic, b"bye", will_qos, retain=True)):
                     pass
                 found.append(seen(here.expect(PUBLISH)))
                 found.append(retained_one(server, topic, qos))
@@ -136,7 +137,7 @@ def retained_will(server: servers.Server) -> list[Any]:
 
 def forget(server: servers.Server, *topics: str) -> None:
     """Nothing is retained for these any more."""
-    with client(server, "forgets") as peer:
+    with client(server) as peer:
         for topic in topics:
             acknowledged(peer, topic, b"", retain=True)
 
@@ -160,7 +161,7 @@ def will_and_permissions(server: servers.Server) -> list[Any]:
     login: dict[str, Any] = {"user": "writer", "password": "p"}
     found: list[Any] = []
     for topic in ("said/will", "unsaid/will"):
-        with client(server, "dies", will=Will(topic, b"bye", 1, retain=True), **login):
+        with client(server, will=Will(topic, b"bye", 1, retain=True), **login):
             pass
         found.append(retained_one(server, topic, 1, there=topic == "said/will", **login))
     forget(server, "said/will", "unsaid/will")

@@ -142,7 +142,7 @@ def test_requests_are_answered_from_any_server_and_without_a_responder_at_once(c
     """The answer's subject is known at the responder's server by then."""
 
     async def play() -> None:
-        async with cluster.clients() as clients:
+        async with cluster.clients(patient=False) as clients:
             for number, client in enumerate(clients):
                 for other in clients:
                     with pytest.raises(nats.errors.NoRespondersError):

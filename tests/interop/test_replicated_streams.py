@@ -35,6 +35,8 @@ FLYING = 100
 AGAIN_S = 15.0
 """Publishing goes on so long after a leader's death at the latest: the next one is elected after 3 s, on a machine that
 is not busy. (nats-server's takes up to 8 s.)"""
+SETTLES_S = 3.0
+"""So long a lead that was handed over has, to be where it was wanted."""
 AWAY_S = 4.0
 """Then a server counts as away: it has missed three beats."""
 LOSSES = 6
@@ -117,15 +119,17 @@ def state_at(server: servers.Server) -> dict[str, Any]:
 
 async def led_by(client: Client, *, but: str = "") -> str:
     """The stream's leader, once another one than that leads."""
+    leader = ""
 
-    async def told() -> str:
+    async def told() -> bool:
+        nonlocal leader
         with contextlib.suppress(AssertionError, nats.errors.Error):
-            leader: str = (await must(client, "$JS.API.STREAM.INFO.S"))["cluster"].get("leader", "")
-            return leader if leader != but else ""
-        return ""
+            leader = (await must(client, "$JS.API.STREAM.INFO.S"))["cluster"].get("leader", "")
+            return leader not in ("", but)
+        return False
 
     await until(told, "nobody leads the stream")
-    return await told()
+    return leader
 
 
 def told_of(made: list[servers.Server], info: dict[str, Any]) -> None:
@@ -203,16 +207,22 @@ async def contents(made: list[servers.Server], count: int = MESSAGES) -> list[li
     """What each server has, when it leads."""
     found: dict[str, list[str]] = {}
     client = await connect(made[0])
+
+    async def leads(wanted: str) -> bool:
+        return await led_by(client) == wanted
+
+    async def takes_over(wanted: str) -> bool:
+        if await leads(wanted):
+            return True
+        with contextlib.suppress(AssertionError, nats.errors.Error):
+            await must(client, "$JS.API.STREAM.LEADER.STEPDOWN.S", {"placement": {"preferred": wanted}})
+            # (Servers under load that are asked again at once only step down: the wanted one never catches up.)
+            await until(partial(leads, wanted), seconds=SETTLES_S)
+        return False
+
     for number in range(len(made)):
-
-        async def leads(wanted: str = f"s{number}") -> bool:
-            if await led_by(client) == wanted:
-                return True
-            with contextlib.suppress(AssertionError, nats.errors.Error):
-                await must(client, "$JS.API.STREAM.LEADER.STEPDOWN.S", {"placement": {"preferred": wanted}})
-            return False
-
-        await until(leads, f"the lead is not handed over by {made[0].kind} to s{number}")
+        wanted = f"s{number}"
+        await until(partial(takes_over, wanted), f"the lead is not handed over by {made[0].kind} to {wanted}")
         found[f"s{number}"] = await stored(client, count)
     await client.close()
     return list(found.values())

@@ -182,7 +182,7 @@ def test_requests_are_answered_from_any_cluster_and_without_a_responder_at_once(
     """Also the first of a client, the subject of whose answers no other cluster has heard of yet."""
 
     async def play() -> None:
-        async with supercluster.clients() as clients:
+        async with supercluster.clients(patient=False) as clients:
             for other in clients:
                 with pytest.raises(nats.errors.NoRespondersError):
                     await other.request("nobody", b"", timeout=30)
