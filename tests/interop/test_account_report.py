@@ -6,9 +6,8 @@ import asyncio
 import json
 from typing import Any
 
-import nats
-
 from tests import servers
+from tests.rig.official import connect
 
 CONFIGURATION = """
 listen: "127.0.0.1:{port}"
@@ -35,7 +34,7 @@ system_account: SYS
 
 async def details(server: servers.Server) -> dict[str, Any]:
     """What both requests say of each account, without the server's own services, in the order of the subjects."""
-    client = await nats.connect(server.url, user="sys", password="sys")
+    client = await connect(server, "sys")
     found = {}
     for name in ("A", "B", "$G"):
         options = json.dumps({"account": name}).encode()

@@ -20,12 +20,11 @@ import urllib.request
 from collections.abc import AsyncIterator, Callable
 from typing import Any, Final
 
-import nats
-import nats.errors
 import pytest
 from nats.aio.client import Client
 
 from tests import servers
+from tests.rig.official import connect
 from tests.rig.waiting import PATIENCE_S
 from tests.servers import KINDS, LEAFD, Server, ServerDied, running
 
@@ -98,7 +97,7 @@ class Account:
 
 @contextlib.asynccontextmanager
 async def user(server: Server, name: str = "a") -> AsyncIterator[Account]:
-    client = await nats.connect(server.url, user=name, password=name, allow_reconnect=False)
+    client = await connect(server, name)
     try:
         yield Account(client)
     finally:
@@ -381,13 +380,7 @@ def test_a_limit_that_changes_counts_at_once_and_after_a_restart(kind: str) -> N
             file.write_text(file.read_text().replace(before, after, 1))
             assert server.process is not None
             os.kill(server.process.pid, signal.SIGHUP)
-            await becomes(lambda: limit(a), lambda found: found == most)
-
-        async def limit(a: Account) -> int | None:
-            """A busy nats-server has no responders for a moment while it reloads."""
-            with contextlib.suppress(nats.errors.NoRespondersError):
-                return int((await a.api("INFO"))["limits"]["max_storage"])
-            return None
+            await becomes(lambda: a.api("INFO"), lambda found: found["limits"]["max_storage"] == most)
 
         async with user(server) as a:
             await a.stream("S")

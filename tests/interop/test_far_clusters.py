@@ -30,7 +30,8 @@ NAMES: Final = tuple(SITES)
 ONE_WAY_S: Final = 0.5
 MODEM: Final = 50_000
 """Bits a second of each site, each way."""
-CUT_S: Final = 30.0
+CUT_S: Final = 20.0
+"""The others know after 12 s that they have lost the leader of their group."""
 SETTLES_S: Final = 240.0
 ASKED_S: Final = 20.0
 """An answer takes a second, and the modem may have more to do."""

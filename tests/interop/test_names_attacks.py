@@ -11,11 +11,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-import nats
 from nats.aio.client import Client
 
 from tests.interop.denial_wires import Peer
-from tests.rig.official import must
+from tests.rig.official import connect, must
 from tests.rig.raw import CLOSED, RawLeaf
 from tests.servers import Server, make, running
 
@@ -62,7 +61,7 @@ def frames(name: str) -> list[bytes]:
 
 
 async def login(server: Server, user: str) -> Client:
-    return await nats.connect(f"nats://{user}:p@127.0.0.1:{server.port}", allow_reconnect=False)
+    return await connect(server, user, password="p")
 
 
 async def heard_by(client: Client, heard: set[str], *subjects: str) -> None:

@@ -11,7 +11,6 @@ import urllib.error
 import urllib.request
 from typing import Any
 
-import nats
 import nats.errors
 import pytest
 from nats.aio.client import Client
@@ -19,6 +18,7 @@ from nats.js.api import ConsumerConfig, StreamConfig, StreamSource
 
 from tests import servers
 from tests.interop.test_report_parity import members
+from tests.rig.official import connect
 from tests.rig.waiting import until
 
 CONFIGURATION = """
@@ -100,13 +100,13 @@ async def work(server: servers.Server) -> list[Client]:
     """Four clients that stay and four that have gone, a stream with consumers and a copy of it."""
     stay = []
     for number, user in enumerate("abas"):
-        client = await nats.connect(server.url, user=user, password=user, name=f"stays{number}")
+        client = await connect(server, user, name=f"stays{number}")
         if user != "s":
             await client.subscribe(f"up.{number}")
             await client.flush()
         stay.append(client)
     for number, user in enumerate("aaba"):
-        client = await nats.connect(server.url, user=user, password=user, name=f"goes{number}")
+        client = await connect(server, user, name=f"goes{number}")
         await client.subscribe("down", queue="q")
         await client.publish("x", b"12345")
         await client.flush()
@@ -250,7 +250,7 @@ def test_a_server_without_jetstream_leaves_the_answer_to_who_leads() -> None:
     """`nats server check meta` asks all servers, and takes the first answer; tags are asked for in any case."""
 
     async def ask(server: servers.Server) -> list[Any]:
-        client = await nats.connect(server.url, user="s", password="s")
+        client = await connect(server, "s")
         found: list[Any] = []
         for what, body in (
             ("JSZ", {"leader_only": True}),

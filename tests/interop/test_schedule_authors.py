@@ -11,7 +11,6 @@ import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
-import nats
 import pytest
 from nats.aio.client import Client
 
@@ -19,7 +18,7 @@ from tests.interop.jwt_peer import Peer
 from tests.interop.test_names_attacks import Hub
 from tests.interop.test_operator import reload, with_token
 from tests.jwts import Operator
-from tests.rig.official import must
+from tests.rig.official import connect, must
 from tests.rig.raw import RawLeaf
 from tests.rig.waiting import eventually, until
 from tests.servers import KINDS, Server, make, running
@@ -41,7 +40,7 @@ EVERY = "@every 1s"
 
 
 async def login(server: Server, name: str) -> Client:
-    return await nats.connect(f"nats://{name}:p@127.0.0.1:{server.port}", allow_reconnect=False)
+    return await connect(server, name, password="p")
 
 
 async def plan(client: Client, name: str, target: str, when: str = EVERY, **more: str) -> None:

@@ -7,11 +7,10 @@ from __future__ import annotations
 
 import asyncio
 
-import nats
 import pytest
 from nats.aio.client import Client
 
-from tests.rig.official import ask, must
+from tests.rig.official import ask, connect, must
 from tests.servers import KINDS, Server, running
 
 CONFIGURATION = """
@@ -37,7 +36,7 @@ ALLOWED: tuple[dict[str, str], ...] = (
 
 
 async def login(server: Server, name: str) -> Client:
-    return await nats.connect(f"nats://{name}:p@127.0.0.1:{server.port}", allow_reconnect=False)
+    return await connect(server, name, password="p")
 
 
 async def told(client: Client, headers: dict[str, str]) -> int:

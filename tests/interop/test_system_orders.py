@@ -8,12 +8,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-import nats
 import pytest
 from nats.aio.client import Client
 
 from tests import servers
-from tests.rig.official import ask
+from tests.rig.official import ask, connect
 from tests.rig.waiting import PATIENCE_S
 
 CONFIGURATION = """
@@ -37,7 +36,7 @@ def server(request: pytest.FixtureRequest) -> Any:
 
 @asynccontextmanager
 async def connected(server: servers.Server, user: str) -> AsyncIterator[Client]:
-    client = await nats.connect(server.url, user=user, password=user)
+    client = await connect(server, user, allow_reconnect=True)
     yield client
     await client.close()
 
