@@ -239,6 +239,7 @@ class AdvisoryCode(IntEnum):
     PINNED = abi.ADVISORY_PINNED
     UNPINNED = abi.ADVISORY_UNPINNED
     BATCH_ABANDONED = abi.ADVISORY_BATCH_ABANDONED
+    PUT_BACK = abi.ADVISORY_PUT_BACK
 
 
 class Abandoned(IntEnum):

@@ -6,6 +6,7 @@
 #include "base/number.h"
 #include "text/subject.h"
 #include "consume/bound.h"
+#include "consume/copy.h"
 #include "consume/deliver.h"
 #include "consume/private.h"
 #include "consume/retention.h"
@@ -147,6 +148,7 @@ status_t consumer_add(consume_t *consume, store_stream_t *stream, const consumer
         consumer_start(consumer);
         state_dirty(consumer);
     }
+    copy_begins(consumer, found);
     if (loading && consumer->group->sweeping) consumer->group->sweep_after_ns = time_after(now.mono_ns, SWEEP_HOLD_NS);
     if (setup->config.pause_until_ns > 0) consumer_pause(consumer, setup->config.pause_until_ns, now);
     if (setup->config.replay_policy == 1) {
@@ -205,6 +207,7 @@ status_t consumer_configure(consumer_t *consumer, const consumer_setup_t *setup,
         if (!covers(consumer->setup.filters, old.filters)) retention_sweep(consumer->group, 0, 0, now.mono_ns);
     }
     shift_due(consumer, &old);
+    consumer->push.told.answering = (setup->config.flags & CONSUMER_HELD) != 0;
     if (!bytes_equal(old.deliver_subject, consumer->setup.deliver_subject)) consumer_deliver_again(consumer);
     free(old_text);
     consumer->active_ns = now.mono_ns;
@@ -435,7 +438,7 @@ void consumer_spare(consumer_t *consumer, int64_t interval_ns, moment_t now) {
 
 void consumer_begin(consumer_t *consumer, moment_t now) {
     consumer->consume->now = now;
-    if (!consumer->held) return;
+    if (!consumer->held || copy_is_asked(consumer)) return;
     consumer->held = false;
     consumer->not_before_ns = 0;
     consumer_ready(consumer);
@@ -471,6 +474,46 @@ static void release_skipped(consumer_t *consumer, uint64_t seq) {
     }
 }
 
+/* Whether a sweep may still have to remove what the consumer has acknowledged. Of an interest stream it may be wanted
+ * anew, and where the consumer passed over something, the floor does not tell. */
+static bool acked_goes_on(const consumer_t *consumer) {
+    const consumer_config_t *config = &consumer->setup.config;
+    bool by_floor = config->ack_policy == ACK_ALL || config->ack_policy == ACK_FLOW_CONTROL;
+    bool passed = consumer->passed_from > 0;
+    return by_floor && !passed && consumer->group->sweeping && !retention_by_interest(consumer->group);
+}
+
+/* The next delivery is the first message from seq on, behind so many deliveries. */
+static void consumer_stand_at(consumer_t *consumer, uint64_t seq, uint64_t deliveries) {
+    survey_end(consumer);
+    state_delete(consumer, false);
+    pending_clear(&consumer->pending);
+    consumer->cleared_upto = consumer->clear_at = 0;
+    consumer->clear_exhausted = consumer->clear_order = consumer->expiring = consumer->again_all = false;
+    consumer->selection.count = consumer->selection.next = consumer->selection.lost = 0;
+    consumer->selection.resume = 0;
+    copy_set_back(consumer);
+    if (seq <= consumer->passed_upto) consumer->passed_upto = 0;
+    if (acked_goes_on(consumer)) consumer->acked_before = consumer->floor_stream;
+    consumer->cursor = seq;
+    consumer->next_sequence = deliveries + 1;
+    consumer->delivered_stream = consumer->floor_stream = seq - 1;
+    consumer->settled = consumer->acked_upto = seq - 1;
+    consumer->settle_upto = 0;
+    consumer->floor_consumer = deliveries;
+    consumer->last_delivered_wall_ns = consumer->last_acked_wall_ns = 0;
+    consumer_recount(consumer);
+    consumer_expires_anew(consumer, NEVER);
+    state_dirty(consumer);
+}
+
+void consumer_pass(consumer_t *consumer, uint64_t seq, uint64_t deliveries) {
+    if (consumer->passed_upto == 0) consumer->passed_from = consumer->floor_stream + 1;
+    consumer_stand_at(consumer, seq + 1, deliveries);
+    consumer->passed_upto = seq;
+    consumer_ready(consumer);
+}
+
 status_t consumer_reset(consumer_t *consumer, uint64_t seq, moment_t now, uint64_t *reset_seq) {
     consumer->consume->now = now;
     if (seq == 0) {
@@ -479,27 +522,12 @@ status_t consumer_reset(consumer_t *consumer, uint64_t seq, moment_t now, uint64
         status_t status = reset_allowed(consumer, seq);
         if (status != STATUS_OK) return status;
     }
-    survey_end(consumer);
-    state_delete(consumer, false);
-    pending_clear(&consumer->pending);
-    consumer->cleared_upto = consumer->clear_at = 0;
-    consumer->clear_exhausted = consumer->clear_order = consumer->expiring = consumer->again_all = false;
-    consumer->selection.count = consumer->selection.next = consumer->selection.lost = 0;
-    consumer->selection.resume = 0;
-    consumer->cursor = seq;
-    consumer->next_sequence = 1;
-    consumer->delivered_stream = consumer->floor_stream = seq - 1;
-    consumer->settled = consumer->acked_upto = seq - 1;
-    consumer->settle_upto = 0;
-    consumer->floor_consumer = 0;
-    consumer->last_delivered_wall_ns = consumer->last_acked_wall_ns = 0;
-    consumer_recount(consumer);
-    consumer_expires_anew(consumer, NEVER);
+    consumer_stand_at(consumer, seq, 0);
     if (consumer_is_push(consumer)) {
         consumer_hold(consumer);
+        consumer->push.told.answering = true;
         push_set_back(consumer);
     }
-    state_dirty(consumer);
     consumer_ready(consumer);
     release_skipped(consumer, seq);
     *reset_seq = seq;

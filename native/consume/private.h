@@ -136,6 +136,9 @@ struct consumer {
     bool clear_exhausted;  /* again, when that is done */
     bool clear_order;      /* those in the order */
 
+    uint64_t passed_from, passed_upto; /* below the floor and not acknowledged, see consumer_pass(); upto 0: none */
+    uint64_t acked_before; /* of a work queue: up to here when it was set back, and perhaps not removed yet */
+
     uint64_t settled;    /* the stored state covers the sequences up to here */
     uint64_t acked_upto; /* highest acknowledged sequence */
     int64_t settle_due_ns;
@@ -220,6 +223,9 @@ bool consumer_paused(const consumer_t *consumer);
 bool consumer_on_time(consumer_t *consumer);
 void consumer_destroy(consumer_t *consumer); /* out of every list, freed; no statuses, no records */
 int64_t consumer_wait(const consumer_t *consumer, uint32_t deliveries); /* ack wait after that many */
+/* Goes on behind that sequence, as if so many deliveries had been made. What it passes stays in the stream, whatever
+ * sweeps go over it until the next start. */
+void consumer_pass(consumer_t *consumer, uint64_t seq, uint64_t deliveries);
 void consumer_advise(consumer_t *consumer, uint32_t advisory, uint64_t seq, uint64_t consumer_seq, uint64_t deliveries,
                      int64_t ack_time_ns, bytes_t text);
 /* The floor after an acknowledged row left the order; both sequences are the row's. */

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "base/visits.h"
+#include "consume/copy.h"
 #include "consume/deliver.h"
 #include "consume/private.h"
 #include "text/decimal.h"
@@ -100,12 +101,14 @@ void push_review(consumer_t *consumer) {
         consumer->push.flow_open = false;
         /* A copy sets its consumer back, and may subscribe first: what is delivered before that is thrown away. */
         if (consumer->push.copied && !consumer->push.set_back) consumer_hold(consumer);
+        copy_there(consumer);
         heartbeat_later(consumer);
         consumer_ready(consumer);
     } else {
         consumer->push.heartbeat_due_ns = NEVER;
         consumer->push.spared_ns = 0;
         consumer->push.set_back = false;
+        copy_gone(consumer);
         consumer_arm(consumer, time_after(consumer->active_ns, consumer->setup.config.inactive_threshold_ns));
     }
 }
@@ -184,8 +187,8 @@ static bool asks_how_far(const consumer_t *consumer, int64_t bytes) {
 void push_on_time(consumer_t *consumer) {
     if (consumer->push.heartbeat_due_ns > consumer->consume->now.mono_ns || heartbeat_put_off(consumer)) return;
     idle_heartbeat(consumer, consumer->setup.deliver_subject);
-    bool acks = consumer->setup.config.ack_policy == ACK_FLOW_CONTROL && consumer->pending.count > 0
-                && !consumer->push.flow_open;
+    bool owed = consumer->pending.count > 0 || copy_is_waited_for(consumer);
+    bool acks = consumer->setup.config.ack_policy == ACK_FLOW_CONTROL && owed && !consumer->push.flow_open;
     if (acks || asks_how_far(consumer, TOLD_LEAST_BYTES)) {
         push_flow_request(consumer);
     }
@@ -287,6 +290,8 @@ void consumer_flow_reply(consumer_t *consumer, bytes_t id, bytes_t header, momen
     /* only the newest counts */
     if (!push->flow_open || !bytes_equal(id, bytes_of(push->flow_id, FLOW_ID_SIZE))) return;
     push->flow_open = false;
+    copy_answers(consumer, header, header_sequence(header, BYTES_LITERAL("Nats-Last-Stream")),
+                 header_sequence(header, BYTES_LITERAL("Nats-Last-Consumer")));
     bool wide = push->covered > push->window / 2;
     push->outstanding = push->outstanding > push->covered ? push->outstanding - push->covered : 0;
     push->covered = 0;

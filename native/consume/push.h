@@ -9,6 +9,7 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "consume/consume.h"
+#include "consume/copy.h"
 
 #define FLOW_WINDOW_MIN (2 << 20)
 #define FLOW_WINDOW_MAX (32 << 20)
@@ -29,6 +30,7 @@ typedef struct push {
     bool attended; /* of CONSUMER_ATTENDED: its receiver is there, which stands for that interest */
     bool copied;   /* a mirror or source uses it, which sets it back whenever it begins .. */
     bool set_back; /* .. and has done so since there is interest, or for the interest to come */
+    told_t told;   /* how far the copy is that acknowledges here (copy.h) */
     int64_t heartbeat_due_ns;
     bool put_off;        /* the heartbeat that is due, to QUEUED_NS */
     int64_t spared_ns;   /* between heartbeats, as its copy at the other end of a link wants them; 0: as configured */

@@ -1,4 +1,5 @@
 /* state.c: writing and reading what state.h draws. */
+#include "consume/copy.h"
 #include "consume/deliver.h"
 #include "consume/retention.h"
 #include "consume/state.h"
@@ -188,6 +189,7 @@ static status_t state_write(consumer_t *consumer, uint64_t upto) {
     uint8_t key[16], value[STATE_SIZE];
     key_make(key, consumer, 0);
     memset(value, 0, sizeof value);
+    store_be64(value, copy_stored(consumer)); /* whose highest byte is the version's */
     value[0] = STATE_VERSION;
     store_be64(value + 8, consumer->next_sequence - 1);
     store_be64(value + 16, consumer->delivered_stream < upto ? consumer->delivered_stream : upto);
@@ -362,6 +364,7 @@ status_t state_load(consumer_t *consumer, bool *found) {
     case ENTRY_FOUND: break;
     }
     *found = true;
+    copy_load(consumer, load_be64(value.at) & COPY_STORED_MAX);
     consumer->next_sequence = load_be64(value.at + 8) + 1;
     consumer->delivered_stream = load_be64(value.at + 16);
     consumer->floor_consumer = load_be64(value.at + 24);

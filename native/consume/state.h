@@ -2,7 +2,7 @@
  *
  * RECORD_CONSUMER_STATE, key = stream id (4), consumer id (4):
  *
- *      0  version (1)  reserved (7)
+ *      0  version (1)  given (7), see copy.h
  *      8  delivered consumer sequence        16  delivered stream sequence
  *     24  floor consumer sequence            32  floor stream sequence
  *     40  wall ns of the last delivery       48  wall ns of the last ack

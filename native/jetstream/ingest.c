@@ -90,7 +90,8 @@ static void ingest_say(js_t *js, const ingest_t *ingest, bytes_t subject, bytes_
 }
 
 /* Held: the origin's window opens again only for what is on disk here. What it acknowledges is what this consumer has
- * delivered: one that was set back delivers again what is stored here, and to be told of more would confuse it. */
+ * delivered: one that was set back delivers again what is stored here, and to be told of more would confuse it. Of a
+ * store that was put back it need not keep anything from a copy that notices that by itself (Leafd-Copy). */
 static void ingest_flow_reply(js_t *js, const ingest_t *ingest, bytes_t subject) {
     /* The deliverer chose the subject, which was not judged: it leads to consumers alone, and never to a stream or a
      * client. */
@@ -103,7 +104,7 @@ static void ingest_flow_reply(js_t *js, const ingest_t *ingest, bytes_t subject)
     text_add_number(&header, ingest->consumer_seq);
     text_add_literal(&header, "\r\nNats-Last-Stream: ");
     text_add_number(&header, ingest->taken_seq);
-    text_add_literal(&header, "\r\n\r\n");
+    text_add_literal(&header, "\r\nLeafd-Copy: 1\r\n\r\n");
     ingest_say(js, ingest, subject, text_bytes(&header));
 }
 

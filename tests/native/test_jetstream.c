@@ -321,8 +321,8 @@ static void acknowledges_what_it_was_given(void) {
     taken(rig, 1, 2);
     control(rig, "$JS.FC.S.C.2", "NATS/1.0 100 FlowControl Request\r\n\r\n");
     js_rig_until_durable(rig);
-    JS_RIG_HEARD("$JS.FC.S.C.1 NATS/1.0\r\nNats-Last-Consumer: 0\r\nNats-Last-Stream: 1\r\n\r\n\n"
-                 "$JS.FC.S.C.2 NATS/1.0\r\nNats-Last-Consumer: 1\r\nNats-Last-Stream: 2\r\n\r\n\n",
+    JS_RIG_HEARD("$JS.FC.S.C.1 NATS/1.0\r\nNats-Last-Consumer: 0\r\nNats-Last-Stream: 1\r\nLeafd-Copy: 1\r\n\r\n\n"
+                 "$JS.FC.S.C.2 NATS/1.0\r\nNats-Last-Consumer: 1\r\nNats-Last-Stream: 2\r\nLeafd-Copy: 1\r\n\r\n\n",
                  rig);
     CHECK(!told_of_a_gap(rig));
 }
@@ -348,7 +348,8 @@ static void beside_another_consumer(void) {
     control(rig, "", theirs);
     control(rig, "$JS.FC.h.a.O.C.y", "NATS/1.0 100 FlowControl Request\r\n\r\n");
     js_rig_until_durable(rig);
-    JS_RIG_HEARD("$JS.FC.h.a.O.C.y NATS/1.0\r\nNats-Last-Consumer: 2\r\nNats-Last-Stream: 4\r\n\r\n\n", rig);
+    JS_RIG_HEARD("$JS.FC.h.a.O.C.y NATS/1.0\r\nNats-Last-Consumer: 2\r\nNats-Last-Stream: 4\r\nLeafd-Copy: 1\r\n\r\n\n",
+                 rig);
     CHECK_EQ_U64(2, stored(rig));
     CHECK(ingest_feeds(rig->js.ingests, &(uint32_t){0}));
     control(rig, "", "NATS/1.0 100 Idle Heartbeat\r\nNats-Last-Consumer: 3\r\nNats-Last-Stream: 5\r\n\r\n");

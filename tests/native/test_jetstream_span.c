@@ -106,7 +106,8 @@ static void a_span_by_flow_control(void) {
     CHECK(!told_of(rig, INGEST_SPAN));
     control(rig, "$JS.FC.O.C.x", "NATS/1.0 100 FlowControl Request\r\n\r\n");
     js_rig_until_durable(rig);
-    JS_RIG_HEARD("$JS.FC.O.C.x NATS/1.0\r\nNats-Last-Consumer: 8\r\nNats-Last-Stream: 8\r\n\r\n\n", rig);
+    JS_RIG_HEARD("$JS.FC.O.C.x NATS/1.0\r\nNats-Last-Consumer: 8\r\nNats-Last-Stream: 8\r\nLeafd-Copy: 1\r\n\r\n\n",
+                 rig);
     CHECK(told_of(rig, INGEST_SPAN));
     CHECK_EQ_U64(32, stopped(rig).span);
     js_rig_close(rig);

@@ -48,8 +48,12 @@ class JetStreamNeighbours:
 
     def stream_changed(self, stream: Stream, last_sequence: int) -> None:
         """Tells the mirrors and sources what this stream takes from where. Of several servers the leader takes in."""
-        slots = tuple(slots_of(stream, self._domain)) if stream.group is None or stream.led else ()
-        self._replicas.set_slots(stream.id, slots, last_sequence)
+        leads = stream.group is None or stream.led
+        slots = tuple(slots_of(stream, self._domain)) if leads else ()
+        if leads:
+            self._replicas.set_slots(stream.id, slots, last_sequence)
+        else:
+            self._replicas.remove_stream(stream.id, handed_on=True)
         ways = {
             one.number: (one.account, one.origin.domain) for one in slots if one.origin.domain not in ("", one.domain)
         }

@@ -169,6 +169,10 @@ class Stream:
     """.. whether it leads, and has all the consumers. Only then it knows which there are."""
     redefined: trio.Event | None = None
     """Set when the stream here is like that group's last definition."""
+    began_upto: int | None = None
+    """The last sequence when this process began; None: it has made the stream."""
+    copied: bool = False
+    """Whether a copy elsewhere has been given anything since, or may have been."""
     told_put_back: bool = False
     """Whether the log has it that a copy elsewhere is further."""
     shape: object = None

@@ -43,7 +43,7 @@ from leafd.jetstream.catalogue import (
     stored_stream,
 )
 from leafd.jetstream.context import Context
-from leafd.jetstream.copiers import Copiers
+from leafd.jetstream.copiers import Copiers, tell_put_back
 from leafd.jetstream.endpoints import (
     account as _account_endpoints,
     clustering as _clustering_endpoints,
@@ -572,7 +572,9 @@ class JetStream:
                 self._context.advisories.batch_abandoned(stream, event.text, event.consumer)
             return
         found = self.catalogue.consumer(event.stream, event.consumer)
-        if found is not None:
+        if found is not None and event.code == t.AdvisoryCode.PUT_BACK:
+            tell_put_back(self._log, found[0], event.stream_seq)
+        elif found is not None:
             self._context.advisories.plane_event(*found, event)
 
 

@@ -148,6 +148,7 @@ class Replica:
         self._tells_position = False
         """Whether the origin answered the last time where its stream ends."""
         self._put_back = False
+        self._settles = False
         self._earlier = earlier or Earlier()
         self.identity = identity
         self.error: dict[str, Any] | None = None
@@ -244,6 +245,12 @@ class Replica:
     def is_put_back(self) -> bool:
         """Whether it is known that the origin was put back, and nothing newer was taken of it yet."""
         return self._put_back
+
+    @property
+    def settles(self) -> bool:
+        """Whether its consumer's acknowledgements alone remove messages at the origin, and the next one is to be the
+        same. One for what is newer by its stamp has another start."""
+        return self._settles and not self._put_back
 
     def put_back(self) -> None:
         """The plane saw by a stamp that the origin was put back, or its stream ends too early."""
@@ -399,6 +406,7 @@ class Replica:
         self.error = None
         self._failures = self._unheard = 0
         self.state = State.RUNNING
+        self._settles = reply.config is not None and reply.config.ack_policy == "flow_control"
         self._started_s = now_s
         behind = reply.delivered.stream_seq if reply.delivered is not None else 0
         look = self._looks and not self._put_back and not self._tells_position and reply.num_pending == 0

@@ -112,8 +112,7 @@ class Replicas:
     def begin_anew(self, stream: int, positions: dict[str, tuple[int, int]]) -> None:
         """Another server may have driven the sources of this stream since, and come so far. What it has seen of the
         origins' identities is not known here."""
-        for number in self._numbers.get(stream, set()).copy():
-            self._end((stream, number))
+        self.remove_stream(stream, handed_on=True)
         for key, position in positions.items():
             self._progress[stream, key] = position
         self._identities.forget(stream)
@@ -139,10 +138,10 @@ class Replicas:
                 self._by_domain.setdefault(active.domain, {})[key] = active
                 self._due(active)
 
-    def remove_stream(self, stream: int) -> None:
-        """The stream is gone: stop, and tell the origin so."""
+    def remove_stream(self, stream: int, *, handed_on: bool = False) -> None:
+        """The stream is gone: stop, and tell the origin so. handed_on: another server drives its slots now."""
         for number in list(self._numbers.get(stream, ())):
-            self._end((stream, number))
+            self._end((stream, number), handed_on=handed_on)
 
     def link_up(self, link: Link) -> None:
         """A leaf link was bound: slots of its domain start as soon as it asks for what goes to that domain's API, which
@@ -554,7 +553,7 @@ class Replicas:
         finally:
             # A position too low costs messages that are dropped on arrival; a slot that nobody asks for, all of them.
             active.ingesting = False
-            self._delete_consumer(active)
+            self._delete_consumer(active, same=True)
             active.replica.lost(last, trio.current_time(), wait_s, newest_ts)
             self._due(active)
 
@@ -569,12 +568,13 @@ class Replicas:
         self._progress[(slot.stream, slot.origin.key)] = ended.last_sequence, ended.newest_ts
         return ended.last_sequence, ended.newest_ts
 
-    def _delete_consumer(self, active: _Active) -> None:
-        if active.consumer and not active.replica.slot.origin.durable:
+    def _delete_consumer(self, active: _Active, *, same: bool = False) -> None:
+        """same: the next request may be given it, which it keeps where else messages waited at the origin for ever."""
+        if active.consumer and not (same and active.replica.settles) and not active.replica.slot.origin.durable:
             active.asking.delete(active.consumer)
             active.consumer = ""
 
-    def _end(self, key: tuple[int, int]) -> None:
+    def _end(self, key: tuple[int, int], *, handed_on: bool = False) -> None:
         active = self._slots.pop(key)
         self._leaders.forget(key)
         self._refusals.forget(key)
@@ -590,7 +590,7 @@ class Replicas:
         active.asking.let_go()
 
         async def end() -> None:
-            self._delete_consumer(active)
+            self._delete_consumer(active, same=handed_on)
             if active.ingesting:
                 with suppress(t.PlaneError):  # the plane has ended it: another server leads its stream
                     await self._stop_ingest(active)

@@ -18,7 +18,7 @@ from leafd.gotime import SECOND, ZERO_TIME, format_time, now_ns, plane_time, unt
 from leafd.jetstream import errors, group_events
 from leafd.jetstream.catalogue import Consumer, Settings, Stream, consumer_definition
 from leafd.jetstream.context import Context
-from leafd.jetstream.copiers import is_of_a_copy
+from leafd.jetstream.copiers import is_of_a_copy, tell_put_back
 from leafd.jetstream.endpoints.infos import consumer_info, group_of
 from leafd.jetstream.endpoints.pages import cut, page_of, texts_size
 from leafd.jetstream.endpoints.streams import LIST_LIMIT, LISTED_WEIGHT, NAMES_LIMIT, check_led, gathered, refused
@@ -115,6 +115,7 @@ async def create(call: Call, request: ConsumerCreateRequest) -> dict[str, Any]:
     config = wanted.for_stream(stream.config, random_name)
     _check_identity(call, stream, config)
     await _tell_position(call, stream)
+    _look_at_start(call, stream, config)
     name = config.durable_name or config.name
     if name in stream.aside:
         raise errors.CONSUMER_OFFLINE_REASON.error(err=stream.aside[name].reason)
@@ -182,6 +183,18 @@ async def _tell_position(call: Call, stream: Stream) -> None:
             account=stream.account.name,
             stream=stream.config.name,
         )
+
+
+def _look_at_start(call: Call, stream: Stream, config: ConsumerConfig) -> None:
+    """A copy that does not say what it took last (nats-server's) asks for what comes behind that. The first one to ask
+    since the start has nothing of this process: what it has beyond the stream's end at the start, this store lacks."""
+    if not (config.direct or config.sourcing) or stream.group is not None:
+        return
+    says = has_header(call.header, TAKEN_HEADER)
+    begins = config.opt_start_seq if config.deliver_policy == DELIVER_BY_START_SEQUENCE else 0
+    if not says and not stream.copied and stream.began_upto is not None and begins > stream.began_upto + 1:
+        tell_put_back(call.context.log, stream, begins - 1)
+    stream.copied = True
 
 
 def _kept(existing: Consumer, config: ConsumerConfig) -> ConsumerConfig:

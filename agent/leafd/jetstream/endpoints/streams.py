@@ -89,7 +89,7 @@ async def put(context: Context, stream: Stream, *, stored: bytes = b"") -> t.Str
     flat = flat_stream(stream.account.id, stream.config)
     if stream.group is not None:
         flat = replace(flat, flags=flat.flags | t.StreamFlag.REPLICATED)
-    return await context.plane.stream_put(
+    state = await context.plane.stream_put(
         stream.id,
         flat,
         name=stream.name,
@@ -100,6 +100,8 @@ async def put(context: Context, stream: Stream, *, stored: bytes = b"") -> t.Str
         republish=(republish.source, republish.destination) if republish is not None else ("", ""),
         loading=bool(stored),
     )
+    stream.began_upto = state.last_seq if stored else stream.began_upto
+    return state
 
 
 async def judge_again(context: Context) -> None:
