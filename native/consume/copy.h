@@ -37,6 +37,8 @@ typedef struct told {
     bool notices;   /* it said that it sees by itself what is new */
     bool known;     /* given_upto is from the disk */
     uint64_t given_upto;
+    uint64_t passed_from, passed_upto; /* below the floor and not acknowledged, until the next start; upto 0: none */
+    uint64_t acked_before; /* of a work queue: up to here when it was set back, and perhaps not removed yet */
 } told_t;
 
 void copy_load(consumer_t *consumer, uint64_t stored); /* as copy_stored gave it */

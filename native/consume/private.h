@@ -2,14 +2,14 @@
  *
  *     consume.c     the room: stream groups, hooks, timers, ready list, tick
  *     concern.c/h   which consumers of a stream a subject concerns
- *     consumer.c    one consumer's life: add, configure, start position, counts, snapshot, reset, pause, removal
+ *     consumer.c    one consumer's life: add, configure, start position, counts, snapshot, pause, removal
  *     deliver.c/h   the delivery loop and redelivery timers
  *     pull.c/h      requests and their statuses          push.c/h interest, heartbeats, flow control
  *     line.c/h      in which order they are served       priority.c/h which of them may be, and who is pinned
  *     ack.c         the verbs                            retention.c  which messages nobody needs any more
  *     state.c/h     the stored bytes                     pending.c/h  what is in flight
  *     transfer.c    positions for backups            leave.c/h    messages that leave the stream
- *     bound.c/h     the oldest that are passed over, where too many wait
+ *     copy.c/h      how far an acknowledging copy is reset.c      to another sequence; bound.c/h: too many wait
  *
  * A consumer with something to do is in the ready list, one whose receiver is full in the blocked list. One for which
  * there is a message that cannot be seen yet is in its group's list of those that go on later: a batch wakes those whom
@@ -136,9 +136,6 @@ struct consumer {
     bool clear_exhausted;  /* again, when that is done */
     bool clear_order;      /* those in the order */
 
-    uint64_t passed_from, passed_upto; /* below the floor and not acknowledged, see consumer_pass(); upto 0: none */
-    uint64_t acked_before; /* of a work queue: up to here when it was set back, and perhaps not removed yet */
-
     uint64_t settled;    /* the stored state covers the sequences up to here */
     uint64_t acked_upto; /* highest acknowledged sequence */
     int64_t settle_due_ns;
@@ -223,8 +220,7 @@ bool consumer_paused(const consumer_t *consumer);
 bool consumer_on_time(consumer_t *consumer);
 void consumer_destroy(consumer_t *consumer); /* out of every list, freed; no statuses, no records */
 int64_t consumer_wait(const consumer_t *consumer, uint32_t deliveries); /* ack wait after that many */
-/* Goes on behind that sequence, as if so many deliveries had been made. What it passes stays in the stream, whatever
- * sweeps go over it until the next start. */
+/* Goes on behind that sequence, after so many deliveries. What it passes stays, though sweeps go over it. */
 void consumer_pass(consumer_t *consumer, uint64_t seq, uint64_t deliveries);
 void consumer_advise(consumer_t *consumer, uint32_t advisory, uint64_t seq, uint64_t consumer_seq, uint64_t deliveries,
                      int64_t ack_time_ns, bytes_t text);

@@ -44,8 +44,8 @@ static uint64_t messages_coming(const group_t *group) {
 /* Judges by the sequence alone; the caller asks whether the filter matches. */
 static bool consumer_needs(const consumer_t *consumer, uint64_t seq) {
     if (consumer->setup.config.ack_policy != ACK_EXPLICIT) {
-        bool passed = seq >= consumer->passed_from && seq <= consumer->passed_upto;
-        return passed || (seq > consumer->floor_stream && seq > consumer->acked_before);
+        bool passed = seq >= consumer->push.told.passed_from && seq <= consumer->push.told.passed_upto;
+        return passed || (seq > consumer->floor_stream && seq > consumer->push.told.acked_before);
     }
     return seq >= consumer->cursor || consumer_selects(consumer, seq)
            || pending_find(&consumer->pending, seq) != PENDING_NONE;
