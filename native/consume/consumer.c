@@ -445,14 +445,17 @@ void consumer_begin(consumer_t *consumer, moment_t now) {
 
 /* ---- time -------------------------------------------------------------------------------------------------------- */
 
-/* A consumer is there for the client that has made it and asks for it at once, however short its threshold: in the
- * reference, which looks some time after it, it is for a quarter of a second and more. */
+/* A consumer is there for the client that has made it and asks for it at once, however short its threshold. In the
+ * reference, which looks at one that is pulled from some time after it, such a one is for a quarter of a second and
+ * more; one that pushes goes as soon as nobody listens. */
 #define INACTIVE_MIN_NS 250000000
+#define INACTIVE_PUSH_MIN_NS 50000000
 
 /* When to look at the inactivity again; NEVER: not now. */
 static int64_t inactive_due(const consumer_t *consumer) {
     int64_t threshold = consumer->setup.config.inactive_threshold_ns;
-    if (threshold > 0 && threshold < INACTIVE_MIN_NS) threshold = INACTIVE_MIN_NS;
+    int64_t least = consumer_is_push(consumer) ? INACTIVE_PUSH_MIN_NS : INACTIVE_MIN_NS;
+    if (threshold > 0 && threshold < least) threshold = least;
     if (consumer->awaited) return NEVER;
     if (threshold <= 0 || (consumer_is_push(consumer) && consumer->push.active)) return NEVER;
     return time_after(consumer->active_ns, threshold);

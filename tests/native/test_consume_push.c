@@ -297,6 +297,22 @@ static void deliver_subject_changes(void) {
     EXPECT_DELIVERY("e <- s");
 }
 
+static void goes_when_nobody_listens(void) {
+    rig_start(0);
+    interest("d", "");
+    consumer_setup_t setup = push_setup();
+    setup.config.inactive_threshold_ns = 60 * NS_PER_MS;
+    (void)rig_add(&setup);
+    rig_run();
+    rig_pass(SECOND);
+    EXPECT_NOTHING();
+    interest("", "");
+    rig_pass(59 * NS_PER_MS);
+    EXPECT_NOTHING();
+    rig_pass(2 * NS_PER_MS);
+    EXPECT("gone 1 7");
+}
+
 int main(void) {
     RUN("delivery starts with interest in the deliver subject and stops without it", follows_interest);
     RUN("nothing is delivered before the snapshot after adding", created_before_delivery);
@@ -313,6 +329,7 @@ int main(void) {
     RUN("a full receiver that dies, or drains silently, blocks nobody for long", full_receiver_dies);
     RUN("push consumers redeliver after the ack wait", redelivers);
     RUN("a changed deliver subject is followed", deliver_subject_changes);
+    RUN("one with a short threshold goes when nobody has listened for that long", goes_when_nobody_listens);
     rig_end();
     return TEST_RESULT();
 }

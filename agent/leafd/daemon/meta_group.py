@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from leafd.native_plane import Plane
 
 RECORD: Final = b"meta/founding"
+NEW_S: Final = 4.0
+"""Shorter than clients wait for an answer: 5 s, most of them."""
+SOON_S: Final = 0.1
 Part = Literal["none", "founding", "stranger", "member"]
 _NOTHING: Final = {"pending": 0, "pending_requests": 0, "pending_infos": 0}
 _LATER: Final = (t.Status.AGAIN, t.Status.FULL, t.Status.CLOSED, t.Status.EXISTS)
@@ -304,10 +307,12 @@ class MetaGroup:
 
     async def _look_at(self) -> None:
         assert self._council is not None
-        before = self._look.leader if self._look is not None else 0
+        known, before = (self._look.name, self._look.leader) if self._look is not None else (0, 0)
         look, self._members = look_in(await self._plane.meta_look())
         self._look = look
         self._council.member = any(self._is_own(one) for one in self._members)
+        if look.name != known:
+            self._stands_since = trio.current_time()
         if not look.name:
             return
         if look.leader:
@@ -398,6 +403,17 @@ class MetaGroup:
         if self.leader or led == self.peer or trio.current_time() - at_s >= AWAY_S:
             return self.leader
         return led if led in self.linked() else 0
+
+    @property
+    def is_new(self) -> bool:
+        """Whether the group has its leader, or none, since a moment: it may have another one in a moment."""
+        return trio.current_time() - self._stands_since < NEW_S
+
+    async def soon(self, ready: Callable[[], object]) -> None:
+        """Returns when that is so, or the group has stood as it is for long: a client would rather wait for an
+        election, which takes a second or two, than be refused."""
+        while not ready() and self.is_new:  # noqa: ASYNC110
+            await trio.sleep(SOON_S)
 
     @property
     def decides(self) -> bool:

@@ -65,9 +65,8 @@ SITE_S: Final = 1.0
 LED_AGAIN_S: Final = 0.5
 DECIDED_S: Final = 5.0
 """How long the leader has for one decision, longer where the servers are far from each other, .."""
-ATTEMPTS: Final = 4
-AGAIN_S: Final = 0.3
-""".. and how often it is looked for, if it is another one by then."""
+ATTEMPTS, ATTEMPTS_NEW, AGAIN_S = 4, 16, 0.3
+""".. and how often it is looked for, if it is another one by then; more often while there is none since a moment."""
 UNREAD: Final = "this server cannot read what the servers have agreed on about it"
 ANSWERED_S: Final = 60.0
 """As long as a request may take at another server that is there."""
@@ -85,13 +84,12 @@ class Placing:
     ) -> None:
         self._plane, self._meta, self._current, self._log, self._guard = plane, meta, current, log, guard
         self._jetstream = jetstream
-        self.own, self.table = meta.peer, Table()
+        self.own, self.table, self.soon = meta.peer, Table(), meta.soon
         self.follow: Callable[[StreamRow, StreamConfig | None], None] = lambda row, config: None
         self._subjects: dict[str, SubjectIndex] = {}
         """The subjects of all streams, by account."""
         self._presence = Presence(self.own, random.getrandbits(63))
-        self._deciding = trio.Lock()
-        self._news = trio.Event()
+        self._deciding, self._news = trio.Lock(), trio.Event()
         self._unsettled: dict[bytes, StreamRow] = {}
         """Rows that this server may not be like yet."""
         self._warned: set[tuple[str, str]] = set()
@@ -383,7 +381,9 @@ class Placing:
 
     async def _ask_leader(self, wish: dict[str, Any]) -> dict[str, Any]:
         """The decision. Raises ApiError: it is refused, or there is nobody who could decide."""
-        for _ in range(ATTEMPTS):
+        for tried in range(ATTEMPTS_NEW):
+            if tried >= ATTEMPTS and not self._meta.is_new:
+                break
             found: dict[str, Any] = NOT_LEADER
             if self._meta.leader == self.own:
                 found = await self._decide(wish)
@@ -500,8 +500,8 @@ class Placing:
 
     async def order(self, tokens: list[str], body: bytes) -> dict[str, Any]:
         """Does what the system account asks of the group; the members of the answer."""
-        leader = self.leader
-        if leader == self.own:
+        await self.soon(lambda: self.leader)
+        if (leader := self.leader) == self.own:
             return await self._orders.carry_out(tokens, body)
         seconds = self._meta.patience(DECIDED_S)
         said = await self.ask(leader, "order", {"tokens": tokens}, body, seconds) if leader else None

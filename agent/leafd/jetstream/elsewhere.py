@@ -130,8 +130,10 @@ class Elsewhere:
         name = _stream_in(line, tokens)
         stream = account.streams.get(name)
         here = stream is not None and stream.group is None
-        if not placing.leader and (stream is None or line.among in CHANGES):
-            raise errors.CLUSTER_NOT_AVAILABLE.error()
+        if stream is None or line.among in CHANGES:
+            await placing.soon(lambda: placing.leader)
+            if not placing.leader:
+                raise errors.CLUSTER_NOT_AVAILABLE.error()
         if line.among is Among.LEADER:
             return placing.leader
         if here or not name:
@@ -230,7 +232,7 @@ class Elsewhere:
         everywhere = self if leads else None
         if line is not None:
             try:
-                self._check_asked(line, account, tokens, everywhere is not None)
+                await self._check_asked(line, account, tokens, everywhere is not None)
             except ApiError as error:
                 return _as_letter(refusal(line, error))
             if head.get("leads") and not await self._leads(account, _stream_in(line, tokens)):
@@ -251,9 +253,12 @@ class Elsewhere:
         stream = account.streams.get(name)
         return stream is not None and stream.group is not None and await self._placing.leads(stream)
 
-    def _check_asked(self, line: Endpoint, account: JetStreamAccount, tokens: list[str], leads: bool) -> None:
+    async def _check_asked(self, line: Endpoint, account: JetStreamAccount, tokens: list[str], leads: bool) -> None:
         """Raises ApiError: another server took this one for the one that knows, and it does not."""
-        if leads and not self._placing.decides:
+        placing = self._placing
+        if leads and placing.leader == placing.own:
+            await placing.soon(lambda: placing.decides or placing.leader != placing.own)
+        if leads and not placing.decides:
             raise errors.CLUSTER_NOT_AVAILABLE.error()
         name = _stream_in(line, tokens)
         if name and name not in account.streams:

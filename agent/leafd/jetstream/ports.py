@@ -3,7 +3,7 @@ above. Not here: the plane below, whose commands are its port (native_commands.p
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from leafd import native_types as t
@@ -138,6 +138,9 @@ class Placing(Protocol):
     @property
     def decides(self) -> bool:
         """Whether this server leads, and its table is whole."""
+
+    async def soon(self, ready: Callable[[], object]) -> None:
+        """Returns when that is so, or the group has had its leader, or none, for long."""
 
     def reaches(self, server: int) -> bool:
         """Whether that server is there."""

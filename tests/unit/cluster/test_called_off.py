@@ -38,6 +38,7 @@ class World:
         meta = SimpleNamespace(peer=OWN, leader=OWN, decider=OWN, decides=True, unread=0, on_rows=[], on_left=[])
         meta.members, meta.linked, meta.write, meta.rescued = everybody, dict, self._write, None
         meta.patience = lambda seconds: seconds
+        meta.soon, meta.is_new = trio.lowlevel.checkpoint, False
         self.account = SimpleNamespace(name="A", streams={}, enabled=True)
         catalogue = SimpleNamespace(by_name={"A": self.account}, streams=list, known=self._known)
         jetstream = SimpleNamespace(catalogue=catalogue, settings=None, place_by=lambda _: None)

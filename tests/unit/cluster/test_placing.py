@@ -6,6 +6,7 @@ streams of real servers (tests/interop/test_placed_streams.py).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any, cast
@@ -15,7 +16,7 @@ import trio
 import trio.testing
 from leafd.cluster.table import StreamRow, write_row
 from leafd.daemon.meta_group import MetaGroup
-from leafd.daemon.placing import Placing
+from leafd.daemon.placing import NOT_LEADER, Placing
 from leafd.guard import Guard
 from leafd.jetstream.errors import ApiError
 
@@ -34,6 +35,7 @@ class World:
         self.meta = SimpleNamespace(peer=OWN, leader=OWN, decides=True, unread=0, on_rows=[], take_letter=None)
         self.meta.decider, self.meta.linked, self.meta.on_left = OWN, list, []
         self.meta.patience = lambda seconds: seconds
+        self.meta.soon, self.meta.is_new, self.meta.look = trio.lowlevel.checkpoint, False, trio.lowlevel.checkpoint
         jetstream = SimpleNamespace(
             catalogue=SimpleNamespace(by_name={}, streams=lambda: ()), settings=None, place_by=lambda _: None
         )
@@ -123,6 +125,49 @@ def test_who_led_a_moment_ago_is_asked_while_its_beats_are_late() -> None:
         assert group.decider == 0
         group._led = OWN, trio.current_time()
         assert group.decider == 0
+
+    trio.run(run, clock=trio.testing.MockClock(autojump_threshold=0))
+
+
+def test_a_client_waits_for_an_election_and_is_refused_when_there_has_been_no_leader_for_long() -> None:
+    """Four seconds from when this server knew the group first, or its leader went: less than clients wait."""
+
+    async def run() -> None:
+        group = MetaGroup.__new__(MetaGroup)
+        group._stands_since, ready = trio.current_time(), list[int]()
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(group.soon, lambda: ready)
+            await trio.sleep(2)
+            ready.append(1)
+            begun = trio.current_time()
+        assert trio.current_time() - begun < 0.2
+        ready.clear()
+        await group.soon(lambda: ready)
+        assert 3.9 < trio.current_time() - group._stands_since < 4.2
+        begun = trio.current_time()
+        await group.soon(lambda: ready)
+        assert trio.current_time() == begun
+
+    trio.run(run, clock=trio.testing.MockClock(autojump_threshold=0))
+
+
+def test_a_change_is_asked_for_again_while_the_leader_is_new() -> None:
+    """One that has just been elected has still to see its table whole."""
+
+    async def run() -> None:
+        world, asked = World(), list[float]()
+
+        async def decide(wish: Mapping[str, Any]) -> dict[str, Any]:
+            asked.append(trio.current_time())
+            return NOT_LEADER
+
+        world.placing._decide = decide  # type: ignore[method-assign]
+        for is_new, times in ((False, 4), (True, 16)):
+            world.meta.is_new = is_new
+            asked.clear()
+            with pytest.raises(ApiError, match="temporarily unavailable"):
+                await world.placing._ask_leader({})
+            assert len(asked) == times
 
     trio.run(run, clock=trio.testing.MockClock(autojump_threshold=0))
 

@@ -231,6 +231,14 @@ def test_limits_of_accounts_stay_within_the_servers() -> None:
         load_text(f"jetstream {{ {own} }}\n{shares}")
 
 
+def test_limits_of_accounts_in_a_cluster_are_of_all_its_servers_together() -> None:
+    """Each server has a part of them, and how many servers there will be no configuration says."""
+    shares = "accounts { A { jetstream { max_file: 7M, max_mem: 1 } }, B { jetstream { max_file: 7M, max_mem: 1 } } }"
+    block = "cluster { name: C, port: 6222, routes: [ h:1, i:2, j:3 ] }"
+    load_text(f"jetstream {{ max_file: 10M, max_mem: 1 }}\n{shares}\n{block}")
+    assert "max_file_store" in refused(f"jetstream {{ max_file: 10M, max_mem: 2 }}\n{shares}\ncluster {{ name: C }}")
+
+
 def test_user_twice() -> None:
     """Names of users are unique over all accounts."""
     text = "accounts { A { users: [{user: u, password: p}] }, B { users: [{user: u, password: p}] } }"

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from leafd.config.schema.accounts import ConfiguredAccount
 from leafd.config.schema.base import SECOND, Duration, Flag, Listen, Number, Strings, Tags, Text, zero_means_default
-from leafd.config.schema.cluster import Cluster, check_cluster
+from leafd.config.schema.cluster import Cluster, check_cluster, group_size
 from leafd.config.schema.declared import CONSUMERS, KINDS, KV, OBJECTS, STREAMS, AsWritten
 from leafd.config.schema.enrol import Enrol
 from leafd.config.schema.gateway import Gateway, check_gateway
@@ -389,7 +389,8 @@ class ServerConfig(Section):
         system = self.accounts.get(self.system_account or "$SYS")
         if system is not None and system.jetstream is not None and not self.no_system_account:
             raise ValueError("the system account cannot have JetStream: take it out there")
-        check_together(self.jetstream, (account.jetstream for account in self.accounts.values()))
+        if not group_size(self):  # else a limit is of what several servers have together
+            check_together(self.jetstream, (account.jetstream for account in self.accounts.values()))
         self._check_remotes()
         self._check_callout()
         self._check_operator()
