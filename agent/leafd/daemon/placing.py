@@ -177,10 +177,11 @@ class Placing:
 
     def _site_of(self, peer: int) -> Site | None:
         """A server that is there, as it told of itself."""
-        if peer == self.own:
-            return self._site()
-        known = self.reaches(peer) and not self._presence.is_new(peer)
-        return replace(self._presence.site(peer), shared=self.table.shared(peer)) if known else None
+        if peer != self.own and (not self.reaches(peer) or self._presence.is_new(peer)):
+            return None
+        alone, shared = self.table.counts().get(peer, (0, 0))  # what was placed a moment ago is in no letter yet
+        site = self._site() if peer == self.own else self._presence.site(peer)
+        return replace(site, streams=alone + shared, shared=shared)
 
     def reaches(self, server: int) -> bool:
         """Whether that server is there."""
@@ -229,8 +230,7 @@ class Placing:
         """The answer of another server; None: there is none. seconds: 0: as long as it is there."""
         if not await introduced(self._presence, self._meta.linked, server):
             return None
-        question = dump({"verb": verb, **head}) + b"\n" + body
-        answer = await self._letters.ask(server, question, seconds or ANSWERED_S)
+        answer = await self._letters.ask(server, dump({"verb": verb, **head}) + b"\n" + body, seconds or ANSWERED_S)
         if answer is None:
             return None
         first, _, rest = answer.partition(b"\n")

@@ -14,6 +14,7 @@ from typing import Any, cast
 import pytest
 import trio
 import trio.testing
+from leafd.cluster.placement import Site, Wish, choose_more
 from leafd.cluster.table import StreamRow, write_row
 from leafd.daemon.meta_group import MetaGroup
 from leafd.daemon.placing import NOT_LEADER, Placing
@@ -127,6 +128,30 @@ def test_who_led_a_moment_ago_is_asked_while_its_beats_are_late() -> None:
         assert group.decider == 0
 
     trio.run(run, clock=trio.testing.MockClock(autojump_threshold=0))
+
+
+def test_streams_of_a_burst_go_to_different_servers() -> None:
+    """How many streams a server has is what the table says: what servers tell of themselves is a second old."""
+    world, servers = World(), range(8, 13)
+    told = {peer: Site(f"n{peer}", "c", free=1 << 30) for peer in servers}
+    presence = SimpleNamespace(is_new=lambda peer: False, is_there=lambda peer, now: True, site=told.__getitem__)
+    world.placing._presence = cast("Any", presence)
+    world.meta.linked = lambda: told
+    world.placing._site = lambda: Site("n7", "c", free=1 << 30)  # type: ignore[method-assign]
+
+    async def run() -> None:
+        for number in range(10):
+            first, *others = [world.placing._site_of(peer) for peer in servers]
+            assert first is not None
+            chosen = choose_more(Wish(replicated=True), first, [one for one in others if one is not None], 3)
+            members = tuple((int(one.name[1:]), 1) for one in chosen if isinstance(one, Site))
+            assert len(members) == 3
+            row = StreamRow("A", f"S{number}", 8, config={"name": f"S{number}"}, revision=9, members=members)
+            world.placing._put(row)
+        found = {peer: world.placing.table.shared(peer) for peer in servers}
+        assert found == {8: 10, 9: 5, 10: 5, 11: 5, 12: 5}
+
+    trio.run(run)
 
 
 def test_a_client_waits_for_an_election_and_is_refused_when_there_has_been_no_leader_for_long() -> None:
