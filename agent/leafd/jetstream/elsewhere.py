@@ -130,7 +130,7 @@ class Elsewhere:
         name = _stream_in(line, tokens)
         stream = account.streams.get(name)
         here = stream is not None and stream.group is None
-        if stream is None or line.among in CHANGES:
+        if not placing.leader and (stream is None or line.among in CHANGES):
             await placing.soon(lambda: placing.leader)
             if not placing.leader:
                 raise errors.CLUSTER_NOT_AVAILABLE.error()

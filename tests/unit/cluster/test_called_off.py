@@ -21,6 +21,7 @@ from leafd.jetstream.errors import ApiError
 from leafd.jetstream.models.stream import StreamConfig
 from leafd.native_meta import LEADER
 
+from tests.rig.fakes import at_once
 from tests.rig.logs import KeptLog
 
 OWN, OTHER, THIRD = 7, 8, 9
@@ -38,7 +39,7 @@ class World:
         meta = SimpleNamespace(peer=OWN, leader=OWN, decider=OWN, decides=True, unread=0, on_rows=[], on_left=[])
         meta.members, meta.linked, meta.write, meta.rescued = everybody, dict, self._write, None
         meta.patience = lambda seconds: seconds
-        meta.soon, meta.is_new = trio.lowlevel.checkpoint, False
+        meta.soon, meta.is_new = at_once, False
         self.account = SimpleNamespace(name="A", streams={}, enabled=True)
         catalogue = SimpleNamespace(by_name={"A": self.account}, streams=list, known=self._known)
         jetstream = SimpleNamespace(catalogue=catalogue, settings=None, place_by=lambda _: None)

@@ -21,6 +21,8 @@ from leafd.jetstream.elsewhere import Elsewhere
 from leafd.jetstream.errors import ApiError
 from leafd.jetstream.registry import API, Answer
 
+from tests.rig.fakes import at_once
+
 OWN, A, B, C = 1, 7, 8, 9
 FAR_S = 1.0
 PATIENCE_S = 5.0
@@ -83,6 +85,7 @@ class World:
         return SimpleNamespace(
             own=own, leader=A, decides=False, reaches=self.reaches, server_of=server_of, leads=leads,
             heard_of_lead=heard, group=lambda account, name: object(), ask=self.ask, patience=lambda seconds: seconds,
+            soon=at_once,
         )  # fmt: skip
 
     def _answers(self, own: int) -> Any:

@@ -21,6 +21,7 @@ from leafd.daemon.placing import NOT_LEADER, Placing
 from leafd.guard import Guard
 from leafd.jetstream.errors import ApiError
 
+from tests.rig.fakes import at_once
 from tests.rig.logs import KeptLog
 
 OWN = 7
@@ -36,7 +37,8 @@ class World:
         self.meta = SimpleNamespace(peer=OWN, leader=OWN, decides=True, unread=0, on_rows=[], take_letter=None)
         self.meta.decider, self.meta.linked, self.meta.on_left = OWN, list, []
         self.meta.patience = lambda seconds: seconds
-        self.meta.soon, self.meta.is_new, self.meta.look = trio.lowlevel.checkpoint, False, trio.lowlevel.checkpoint
+        self.meta.soon, self.meta.is_new = at_once, False
+        self.meta.look = at_once
         jetstream = SimpleNamespace(
             catalogue=SimpleNamespace(by_name={}, streams=lambda: ()), settings=None, place_by=lambda _: None
         )
