@@ -240,16 +240,25 @@ class Run:
         told(title, self._hub, took, f"{an_hour:.0f} KB an hour and box")
 
     def step(self, title: str) -> None:
-        """Until all boxes are linked, are copied from, and have all stored."""
-        before = self._seen
+        """Until all boxes are linked, are copied from, and have all stored; and when half and 99 % of them were."""
+        before, parts = self._seen, {0.5: 0.0, 0.99: 0.0}
+        linked = began = time.monotonic()
+
+        def is_whole() -> bool:
+            nonlocal linked
+            seen, now = self._seen, time.monotonic()
+            linked = now if seen.up < self._count else linked
+            for part in parts:
+                parts[part] = now - began if seen.whole < part * self._count else parts[part]
+            return seen.whole == self._count
+
         with self._probes.running(but=self._dead) as took:
-            began = time.monotonic()
-            linked = until(lambda: self._seen.up == self._count)
-            until(lambda: self._seen.whole == self._count)
+            until(is_whole)
             whole = time.monotonic() - began
             until(lambda: has(self._api, self._count * self._each + self._probes.delivered))
             stored = time.monotonic() - began
-        told(title, self._hub, took, f"linked {linked:.1f}, whole {whole:.1f}, stored {stored:.1f} s")
+        said = f"all linked {linked - began:.1f}, half whole {parts[0.5]:.1f}, 99 % {parts[0.99]:.1f}, all {whole:.1f}"
+        told(title, self._hub, took, f"{said}, stored {stored:.1f} s")
         names = ("made", "deleted", "expired", "unwanted", "told", "closed", "refused", "away")
         more = {name: getattr(self._seen, name) - getattr(before, name) for name in names}
         print(f"  {more}", flush=True)

@@ -83,7 +83,8 @@ SPARED_S: Final = 300
 INACTIVE_NS: Final = 10_000_000_000
 """So long a consumer stays without interest. .."""
 FAR_INACTIVE_NS: Final = 60_000_000_000
-""".. One behind a far link: its answer has to come here, and what is heard by it has to come back there."""
+""".. One behind a far link, or a link of another server, of which nothing is known: its answer has to come here, and
+what is heard by it has to come back there."""
 FAR_S: Final = 0.02
 """A round trip from which on a link is far."""
 SPAN_FIRST: Final = 64
@@ -220,8 +221,7 @@ class Replica:
 
     def may_be_forgotten(self, now_s: float) -> bool:
         """Whether an origin elsewhere that has come back may know nothing of the consumer that runs."""
-        elsewhere = self.slot.origin.domain not in ("", self.slot.domain)
-        return elsewhere and self.state is State.RUNNING and now_s - self._started_s >= RESET_SPACING_S
+        return not self._is_here and self.state is State.RUNNING and now_s - self._started_s >= RESET_SPACING_S
 
     def waits_for(self, number: int) -> bool:
         """Whether the answer to that request is still wanted."""
@@ -514,8 +514,12 @@ class Replica:
         return ("NATS/1.0\r\n" + "".join(f"{line}\r\n" for line in lines) + "\r\n").encode()
 
     @property
+    def _is_here(self) -> bool:
+        return self.slot.origin.domain in ("", self.slot.domain)
+
+    @property
     def _heartbeat_ns(self) -> int:
-        if self.slot.origin.domain in ("", self.slot.domain):
+        if self._is_here:
             return HEARTBEAT_NS
         if self._elsewhere and (self._few or not self.far):
             return FAR_ELSEWHERE_HEARTBEAT_NS if self.far else ELSEWHERE_HEARTBEAT_NS
@@ -533,7 +537,7 @@ class Replica:
             "flow_control": True,
             "deliver_subject": self._deliver,
             "idle_heartbeat": self._heartbeat_ns,
-            "inactive_threshold": INACTIVE_NS,
+            "inactive_threshold": INACTIVE_NS if self.by_link or self._is_here else FAR_INACTIVE_NS,
             "num_replicas": 0,
             "direct": True,
         }

@@ -44,6 +44,7 @@ typedef struct consumer {
     uint64_t delivered; /* by this consumer */
     bool wanted;        /* the hub has told interest in what it delivers */
     double beats_s;     /* between heartbeats */
+    double stays_s;     /* without interest */
     double beat_s;      /* when a heartbeat is due; not wanted: when it expires */
 } consumer_t;
 

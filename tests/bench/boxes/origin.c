@@ -1,7 +1,7 @@
 /* origin.c: see boxes.h. The stream T of each box, of messages that are all alike, as the side that a hub sources or
  * mirrors from sees it: a consumer that is made, messages, heartbeats, a consumer that is deleted.
  *
- *     made --interest in what it delivers--> wanted --interest's end--> not wanted --EXPIRY_S--> gone
+ *     made --interest in what it delivers--> wanted --interest's end--> not wanted --inactive_threshold--> gone
  *
  * What a real server does beyond that and the hub does not see is left out: flow control (the streams are short),
  * acknowledgements (nobody asks for them). */
@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define BEAT_S 1.0 /* where the hub does not ask for another time */
-#define EXPIRY_S 10.0
+#define BEAT_S 1.0    /* where the hub does not ask for another time */
+#define EXPIRY_S 10.0 /* likewise */
 #define CONFIG_MAX 2048
 #define STAMP UINT64_C(1790000000000000000)
 
@@ -106,7 +106,7 @@ void origin_looks(box_t *box, double now_s) {
         if (wanted && !one->wanted) {
             deliver(box, one, now_s);
         } else if (!wanted && one->wanted) {
-            one->beat_s = now_s + EXPIRY_S;
+            one->beat_s = now_s + one->stays_s;
         }
         one->wanted = wanted;
     }
@@ -172,8 +172,10 @@ static void make(box_t *box, slice_t reply, slice_t body) {
     if (consumer == NULL || config.size > CONFIG_MAX) {
         die("a request for a consumer that is too large");
     }
-    uint64_t start = number_of(config, "\"opt_start_seq\":"), beats_ns = number_of(config, "\"idle_heartbeat\":");
+    uint64_t start = number_of(config, "\"opt_start_seq\":"), beats_ns = number_of(config, "\"idle_heartbeat\":"),
+             stays_ns = number_of(config, "\"inactive_threshold\":");
     consumer->beats_s = beats_ns != 0 ? (double)beats_ns / 1e9 : BEAT_S;
+    consumer->stays_s = stays_ns != 0 ? (double)stays_ns / 1e9 : EXPIRY_S;
     consumer->next_seq = start != 0 ? start : 1;
     consumer->deliver = strndup(to.at, to.size);
     if (name.size != 0) {
@@ -195,7 +197,7 @@ static void make(box_t *box, slice_t reply, slice_t body) {
     answer(box, reply, text);
     consumer->next = box->consumers;
     box->consumers = consumer;
-    consumer->beat_s = seconds_now() + EXPIRY_S;
+    consumer->beat_s = seconds_now() + consumer->stays_s;
     origin_looks(box, seconds_now());
 }
 

@@ -434,6 +434,16 @@ def test_a_server_that_is_far_may_have_so_much_on_its_way_before_it_is_acknowled
     assert span_of(replica.answered(order.number, "", created_as("flow_control"), 3.0)) == Span(256, True, "ORDERS")
 
 
+def test_a_consumer_waits_longer_for_interest_where_the_link_to_its_origin_is_not_known() -> None:
+    """Interest in what it delivers comes over another server's link, which may be slow and lossy."""
+    far, here = "$JS.hub.API", "$JS.leaf.API"
+    for by_link, api, stays_s in ((True, far, 10), (False, far, 60), (False, here, 10), (False, "", 10)):
+        replica = Replica(replace(SLOT, origin=replace(ORIGIN, api=api)), 0, "")
+        replica.by_link = by_link
+        _, body = ask(replica, 0.0)
+        assert body["config"]["inactive_threshold"] == stays_s * 10**9
+
+
 def test_what_is_near_or_a_leafd_or_has_another_name_is_not_bounded() -> None:
     near = Replica(SLOT, 0, "")
     near.by_link = True
