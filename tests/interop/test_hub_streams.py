@@ -194,7 +194,7 @@ class Walk:
         client = self._clients.get(stream)
         if client is None or not client.is_connected:
             at = self.leaf if stream == "UP" else self.there()[-1]
-            login = {"user": "", "password": ""} if stream == "UP" else {}
+            login: dict[str, Any] = {"user": "", "password": ""} if stream == "UP" else {}
             with contextlib.suppress(nats.errors.Error, OSError):
                 client = self._clients[stream] = await connect(at, **login)
         with contextlib.suppress(nats.errors.Error, nats.js.errors.Error, OSError):
