@@ -13,6 +13,7 @@ import pytest
 from tests import mqtt, servers
 from tests.interop.mqtt_walks import client
 from tests.mqtt import CONNACK, PUBACK, PUBCOMP, PUBLISH, PUBREC, PUBREL, SUBACK, Packet, Peer, Will
+from tests.rig.reloads import exchanged
 
 CONFIGURATION: Final = """
 port: {port}
@@ -143,6 +144,45 @@ def test_sparkplug_messages_are_messages_like_others(server: servers.Server) -> 
             time.sleep(0.3)
             births = messages(late.round_trip())
             assert births == [] if ours(server) else births[0][0] == "$sparkplug/certificates/spBv1.0/g/NBIRTH/n"
+
+
+def test_identifiers_with_one_hash_have_a_session_each(server: servers.Server) -> None:
+    """nats-server finds a session by a hash of its identifier, and these two have one: it refuses the second."""
+    with client(server, "cid-03579431", clean=False) as one, client(server, begin=False) as other:
+        one.subscribe(("hash/one", 1))
+        other.send(mqtt.connect(4, "cid-09191235", user="a", password="a", clean=False))
+        answer = other.packet()
+        assert (CONNACK, 0 if ours(server) else 2) == (answer.kind, answer.reason)
+        assert not answer.session_present
+
+
+@pytest.mark.parametrize("kind", servers.KINDS)
+def test_max_ack_pending_changes_for_kept_sessions(kind: str) -> None:
+    """As for new ones. nats-server's consumers keep the max_ack_pending that they were made with."""
+    text = CONFIGURATION.replace("ack_wait: 500ms", "max_ack_pending: 1")
+    with servers.running(kind, text) as server:
+        with client(server, "kept", clean=False) as hears:
+            hears.subscribe(("pending", 1))
+        exchanged(server, "max_ack_pending: 1", "max_ack_pending: 2")
+        with client(server, "says") as says:
+            for number in range(3):
+                published(says, "pending", b"%d" % number)
+        with client(server, "kept", clean=False) as hears:
+            hears.expect(PUBLISH)
+            time.sleep(0.3)
+            assert (1 if ours(server) else 0) == len(messages(hears.round_trip()))
+
+
+def test_a_server_alone_has_one_replica_of_what_it_keeps() -> None:
+    """Whatever stream_replicas says, as the same block is for the servers of a cluster; nats-server lets nobody in."""
+    for kind in servers.KINDS:
+        text = CONFIGURATION.replace("ack_wait: 500ms", "stream_replicas: 3")
+        with servers.running(kind, text) as server, client(server, begin=False) as peer:
+            peer.send(mqtt.connect(4, "kept", user="a", password="a", clean=False))
+            if ours(server):
+                assert 0 == peer.expect(CONNACK).reason
+            else:
+                assert peer.ended_without_a_word()
 
 
 def test_an_account_without_jetstream_has_devices_whose_sessions_end(server: servers.Server) -> None:

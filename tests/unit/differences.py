@@ -448,6 +448,8 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
     "A client's maximum packet size": (
         "interop/test_mqtt_standard.py::test_the_largest_packet_is_counted_with_its_first_bytes",
     ),
+    "A changed max_ack_pending": ("interop/test_mqtt_named.py::test_max_ack_pending_changes_for_kept_sessions",),
+    "A server alone takes": ("interop/test_mqtt_named.py::test_a_server_alone_has_one_replica_of_what_it_keeps",),
     "A new subscription gets all that was retained": (
         "interop/test_mqtt_retained.py::test_what_was_retained_a_moment_ago_reaches_a_new_subscription",
     ),
