@@ -10,6 +10,8 @@
  */
 #include "text/topic.h"
 
+#include <string.h>
+
 static bool continues(bytes_t text, uint32_t at) {
     return at < text.size && (text.at[at] & 0xc0u) == 0x80u;
 }
@@ -37,8 +39,20 @@ static uint32_t character(bytes_t text, uint32_t at) {
     return overlong || above || !continues(text, at + 2) || !continues(text, at + 3) ? 0 : 4;
 }
 
+/* Are these eight bytes characters of one byte, and none of them zero? */
+static bool eight_plain(const uint8_t *at) {
+    static const uint64_t ones = 0x0101010101010101u, tops = 0x8080808080808080u;
+    uint64_t word;
+    memcpy(&word, at, sizeof(word));
+    return ((word | (word - ones)) & tops) == 0; /* a zero borrows from its own top bit */
+}
+
 bool topic_text(bytes_t text) {
     for (uint32_t at = 0; at < text.size;) {
+        if (text.size - at >= 8 && eight_plain(text.at + at)) {
+            at += 8;
+            continue;
+        }
         uint32_t size = character(text, at);
         if (size == 0) {
             return false;

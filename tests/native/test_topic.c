@@ -139,6 +139,28 @@ static void a_leading_wildcard_does_not_match_topics_of_the_server(void) {
     CHECK(!topic_hidden(text("sys.uptime"), text(">")));
 }
 
+/* At each place of texts of up to three words of eight bytes, of which the last is in part. */
+static void each_byte_of_a_long_text_counts(void) {
+    static const char sharp_s[] = "\xc3\x9f";
+    for (uint32_t size = 1; size <= 20; size++) {
+        for (uint32_t at = 0; at < size; at++) {
+            uint8_t bytes[20];
+            memset(bytes, 'a', size);
+            CHECK(topic_text(bytes_of(bytes, size)));
+            for (uint32_t value = 0; value < 256; value++) {
+                bytes[at] = (uint8_t)value; /* alone, so none above 0x7f is a character */
+                CHECK_EQ_U64(value != 0 && value < 0x80, topic_text(bytes_of(bytes, size)));
+            }
+            if (at + 1 < size) {
+                memcpy(bytes + at, sharp_s, 2);
+                CHECK(topic_text(bytes_of(bytes, size)));
+                memset(bytes + at, 0, 2);
+                CHECK(!topic_text(bytes_of(bytes, size)));
+            }
+        }
+    }
+}
+
 static void only_well_formed_text_is_text(void) {
     CHECK(topic_text(text("stra\xc3\x9f"
                           "e/\xe2\x82\xac/\xf0\x9f\x98\x80")));
@@ -178,6 +200,7 @@ int main(void) {
     RUN("a leading wildcard does not match topics of the server",
         a_leading_wildcard_does_not_match_topics_of_the_server);
     RUN("only well-formed UTF-8 without NUL is text", only_well_formed_text_is_text);
+    RUN("of a long text each byte counts", each_byte_of_a_long_text_counts);
     RUN("a shared filter has a name and a filter", a_shared_filter_has_a_name_and_a_filter);
     return TEST_RESULT();
 }
