@@ -117,7 +117,8 @@ def choose_more(
             fitting.append(one)
             owned.add(unique_tag(one, wish.unique))
     if len(fitting) < count:
-        return OFFLINE if len(near) < count - 1 else _why(tagged, wish, owned) or NO_ROOM
+        missed = {_missed(one, wish.tags) for one in near if NO_STREAMS not in one.tags} - {""}
+        return OFFLINE if len(near) < count - 1 else _why(tagged, wish, owned) + _listed(missed) or NO_ROOM
     return fitting
 
 

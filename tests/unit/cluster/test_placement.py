@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from leafd.cluster.placement import NO_STREAMS, Site, Spread, Wish, choose, choose_more, might, site_of
 
@@ -72,7 +74,10 @@ def test_replicas_are_of_one_cluster_and_where_there_are_the_fewest_streams() ->
     assert [one.name for one in chosen] == ["a1", "a3", "a2"]
     assert choose_more(Wish(size=60), first, others, 3) == ", insufficient storage"
     assert choose_more(Wish(), first, others, 5) == ", peer offline"
-    assert choose_more(Wish(tags=("x",)), first, others, 2) == ", insufficient storage"
+    assert choose_more(Wish(tags=("x",)), first, others, 2) == ", tags not matched ['x']"
+    excluding = Wish(size=60, tags=("!x",))
+    tagged = [replace(one, tags=("x",)) if one.name == "a2" else one for one in others]
+    assert choose_more(excluding, first, tagged, 3) == ", insufficient storage, tags excluded ['x']"
 
 
 def test_a_server_that_is_away_counts_for_a_stream_that_it_could_keep() -> None:
