@@ -19,6 +19,7 @@ from nats.aio.client import Client
 
 from tests import servers
 from tests.interop.test_meta_group import CONFIG as CONFIG_OF_SERVERS, L, R, leader_of, led
+from tests.interop.test_replicated_streams import same_at_both
 from tests.interop.test_scaled_streams import CONFIG, kept_by, said, settled
 from tests.rig.official import one_each
 from tests.rig.waiting import until
@@ -97,11 +98,7 @@ async def evacuated(made: list[servers.Server]) -> list[object]:
 
 def test_a_stream_leaves_a_server_as_at_nats_servers(tmp_path: Path) -> None:
     """With its messages and its consumers' positions; one of one server, too."""
-    found = []
-    for kind in (R, L):
-        with led(kind, tmp_path) as made:
-            found.append(asyncio.run(evacuated(made)))
-    assert found[1] == found[0]
+    same_at_both(evacuated, tmp_path)
 
 
 @pytest.mark.parametrize("kind", [R, L])
@@ -219,11 +216,7 @@ async def placed(made: list[servers.Server]) -> list[object]:
 
 def test_a_stream_goes_where_its_placement_says_as_at_nats_servers(tmp_path: Path) -> None:
     """When that is changed, with its messages; or the change is refused. A lead goes to a server with the tags."""
-    found = []
-    for kind in (R, L):
-        with led(kind, tmp_path, TAGGED) as made:
-            found.append(asyncio.run(placed(made)))
-    assert found[1] == found[0]
+    same_at_both(placed, tmp_path, TAGGED)
 
 
 async def updated(client: Client, body: dict[str, Any], order: str = "STREAM.UPDATE.S") -> dict[str, Any]:
@@ -306,11 +299,7 @@ async def called_off(made: list[servers.Server]) -> list[object]:
 
 def test_a_move_is_called_off_as_at_nats_servers(tmp_path: Path) -> None:
     """Also a change of the number of replicas: those have the stream that had it, and it asks for what it asked for."""
-    found = []
-    for kind in (R, L):
-        with led(kind, tmp_path, TAGGED) as made:
-            found.append(asyncio.run(called_off(made)))
-    assert found[1] == found[0]
+    same_at_both(called_off, tmp_path, TAGGED)
 
 
 async def ordered(made: list[servers.Server]) -> list[object]:
@@ -346,11 +335,7 @@ async def ordered(made: list[servers.Server]) -> list[object]:
 
 def test_an_order_moves_a_stream_as_at_nats_servers(tmp_path: Path) -> None:
     """Off one server, to another one that fits; or it is refused."""
-    found = []
-    for kind in (R, L):
-        with led(kind, tmp_path, TAGGED) as made:
-            found.append(asyncio.run(ordered(made)))
-    assert found[1] == found[0]
+    same_at_both(ordered, tmp_path, TAGGED)
 
 
 def test_what_a_cluster_of_leafd_does_not_do(tmp_path: Path) -> None:

@@ -6,7 +6,6 @@ Three nats-servers walk the same way, which proves the test. Not here: what is p
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 from pathlib import Path
@@ -16,9 +15,8 @@ from nats.aio.client import Client
 from nats.aio.subscription import Subscription
 
 from tests import servers
-from tests.interop.test_meta_group import L, R, led
 from tests.interop.test_replicated_consumers import patiently
-from tests.interop.test_replicated_streams import led_by
+from tests.interop.test_replicated_streams import led_by, same_at_both
 from tests.rig.official import connect, one_each, until_heard
 from tests.rig.waiting import until
 
@@ -74,9 +72,4 @@ async def walk(made: list[servers.Server]) -> list[object]:
 
 def test_what_a_stream_of_three_servers_stores_is_published_again_as_by_nats_servers(tmp_path: Path) -> None:
     """Each message once, where no leader is killed in between."""
-    told = []
-    for kind in (R, L):
-        with led(kind, tmp_path) as made:
-            told.append(asyncio.run(walk(made)))
-    assert told[0] == told[1]
-    assert len(told[0]) == 2 * MESSAGES
+    assert len(same_at_both(walk, tmp_path)) == 2 * MESSAGES

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ from tests import servers
 from tests.interop.test_meta_group import L, R, led
 from tests.interop.test_replicated_consumers import fetched, patiently, rest_of
 from tests.interop.test_replicated_queues import consumer
-from tests.interop.test_replicated_streams import led_by, state_at
+from tests.interop.test_replicated_streams import led_by, same_at_both, state_at
 from tests.rig.official import connect, must, one_each
 from tests.rig.waiting import eventually, until
 
@@ -65,22 +66,14 @@ async def walk(made: list[servers.Server], durable: dict[str, Any], config: dict
 @pytest.mark.parametrize("durable", [{}, {"mem_storage": True}], ids=["as the stream", "in memory"])
 def test_a_stream_in_memory_outlives_its_leader_as_at_nats_servers(durable: dict[str, Any], tmp_path: Path) -> None:
     """With its durable consumer, and its bytes are counted as those in memory."""
-    told = []
-    for kind in (R, L):
-        with led(kind, tmp_path) as made:
-            told.append(asyncio.run(walk(made, durable, CONFIG)))
-    assert told[0] == told[1]
-    assert told[0][0] == "memory"
+    told = same_at_both(partial(walk, durable=durable, config=CONFIG), tmp_path)
+    assert told[0] == "memory"
 
 
 def test_a_consumer_in_memory_of_a_stream_in_files_outlives_its_leader_as_at_nats_servers(tmp_path: Path) -> None:
     """What it has confirmed does not come again."""
-    told = []
-    for kind in (R, L):
-        with led(kind, tmp_path) as made:
-            told.append(asyncio.run(walk(made, {"mem_storage": True}, {**CONFIG, "storage": "file"})))
-    assert told[0] == told[1]
-    assert told[0][0] == "file"
+    told = same_at_both(partial(walk, durable={"mem_storage": True}, config={**CONFIG, "storage": "file"}), tmp_path)
+    assert told[0] == "file"
 
 
 async def bucket(made: list[servers.Server]) -> list[object]:

@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable, Coroutine
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import nats.errors
 import pytest
@@ -24,7 +24,7 @@ from nats.aio.client import Client
 
 from tests import servers
 from tests.crash.test_copies_lost_tail import lose_the_end
-from tests.interop.test_meta_group import L, R, led
+from tests.interop.test_meta_group import CONFIG, L, R, led
 from tests.rig.official import connect, must, one_each
 from tests.rig.reports import report
 from tests.rig.waiting import eventually, until
@@ -41,6 +41,7 @@ AWAY_S = 4.0
 """Then a server counts as away: it has missed three beats."""
 LOSSES = 6
 """Tries: after a checkpoint nothing of the journal's end is a loss."""
+Told = TypeVar("Told")
 
 
 class Publisher:
@@ -238,14 +239,17 @@ async def alike(made: list[servers.Server]) -> tuple[list[str], dict[str, Any]]:
     return everywhere[0], state
 
 
-def same_at_both(walk: Callable[[list[servers.Server]], Coroutine[Any, Any, list[object]]], tmp_path: Path) -> None:
-    """Three leafd tell the walk what three nats-servers do."""
+def same_at_both(
+    walk: Callable[[list[servers.Server]], Coroutine[Any, Any, list[Told]]], tmp_path: Path, config: str = CONFIG
+) -> list[Told]:
+    """Three leafd tell the walk what three nats-servers do; what they tell."""
     told = {}
     for kind in (R, L):
-        with led(kind, tmp_path) as made:
+        with led(kind, tmp_path, config) as made:
             told[kind] = asyncio.run(walk(made))
     for reference, own in zip(told[R], told[L], strict=True):
         assert reference == own
+    return told[L]
 
 
 def members_at(server: servers.Server) -> dict[str, Any]:

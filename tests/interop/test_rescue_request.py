@@ -16,6 +16,7 @@ import pytest
 
 from tests import servers
 from tests.interop.test_meta_group import L, R, group_at, led
+from tests.interop.test_replicated_streams import same_at_both
 from tests.rig.official import ask_all, connect, one_each
 from tests.rig.waiting import eventually
 
@@ -50,11 +51,7 @@ async def refused(made: list[servers.Server]) -> list[object]:
 
 def test_a_rescue_that_may_not_be_is_refused_as_at_nats_servers(tmp_path: Path) -> None:
     """By each server, wherever it is asked for."""
-    found = []
-    for kind in (R, L):
-        with led(kind, tmp_path) as made:
-            found.append(asyncio.run(refused(made)))
-    assert found[1] == found[0]
+    same_at_both(refused, tmp_path)
 
 
 def test_a_rescue_by_a_request_is_refused_with_what_to_do_instead(tmp_path: Path) -> None:

@@ -7,7 +7,6 @@ Not here: streams without an origin (test_scaled_streams.py), copies that had re
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import json
 from pathlib import Path
@@ -18,8 +17,8 @@ from nats.aio.client import Client
 
 from tests import servers
 from tests.interop.test_backup import send, take
-from tests.interop.test_meta_group import L, R, led
 from tests.interop.test_replicated_consumers import patiently
+from tests.interop.test_replicated_streams import same_at_both
 from tests.interop.test_scaled_streams import said
 from tests.rig.official import one_each
 from tests.rig.waiting import until
@@ -132,9 +131,5 @@ async def walk(made: list[servers.Server]) -> list[object]:
 
 def test_mirrors_and_streams_with_sources_get_replicas_later_as_at_nats_servers(tmp_path: Path) -> None:
     """And are one server's again, and are restored as those of three: each number comes once."""
-    told = {}
-    for kind in (R, L):
-        with led(kind, tmp_path) as made:
-            told[kind] = asyncio.run(walk(made))
-    assert told[L] == told[R]
-    assert [len(one) for one in told[L] if isinstance(one, list)] == [20, 20, 40, 40, 60, 60, 80, 80, 100, 100]
+    told = same_at_both(walk, tmp_path)
+    assert [len(one) for one in told if isinstance(one, list)] == [20, 20, 40, 40, 60, 60, 80, 80, 100, 100]
