@@ -29,8 +29,6 @@
 #include "text/time_text.h"
 #include "text/transform.h"
 
-#define LAST_UNKNOWN UINT64_MAX /* then the field is left out: nothing is said */
-
 struct stored_rewrite {
     transform_t *stored_as; /* NULL: as it came */
     transform_t *republish; /* NULL: not published again */
@@ -103,34 +101,32 @@ static bool add_number_field(buffer_t *out, bytes_t name, uint64_t number) {
     return add_field(out, name, decimal_text(digits, number));
 }
 
+/* Where the message stands, and behind which one of its subject: what is not known is left out, so nothing is said. */
+static bool add_place(buffer_t *out, uint64_t seq, int64_t ts, seek_outcome_t last, uint64_t last_seq) {
+    uint8_t stamp[TIME_TEXT_MAX];
+    bool good = add_number_field(out, BYTES_LITERAL("Nats-Sequence: "), seq)
+                && add_field(out, BYTES_LITERAL("Nats-Time-Stamp: "), bytes_of(stamp, time_format(ts, stamp)));
+    switch (last) {
+    case SEEK_UNKNOWN:
+    case SEEK_MORE: return good;
+    case SEEK_NONE: last_seq = 0; break;
+    case SEEK_FOUND: break;
+    }
+    return good && add_number_field(out, BYTES_LITERAL("Nats-Last-Sequence: "), last_seq);
+}
+
 /* The stored header block, and behind its fields where the message stands in the stream. */
 static bool republish_header(stored_rewrite_t *rewrite, const stream_t *stream, const append_t *append,
-                             const appended_t *appended, uint64_t last_seq) {
-    uint8_t stamp[TIME_TEXT_MAX];
+                             const appended_t *appended, seek_outcome_t last, uint64_t last_seq) {
     buffer_t *out = &rewrite->header;
     out->size = 0;
     return headers_add(out, append->header.size < 2 ? BYTES_LITERAL("NATS/1.0\r\n")
                                                     : bytes_of(append->header.at, append->header.size - 2))
            && add_field(out, BYTES_LITERAL("Nats-Stream: "), stream->name)
            && add_field(out, BYTES_LITERAL("Nats-Subject: "), append->subject)
-           && add_number_field(out, BYTES_LITERAL("Nats-Sequence: "), appended->seq)
-           && add_field(out, BYTES_LITERAL("Nats-Time-Stamp: "), bytes_of(stamp, time_format(appended->ts, stamp)))
-           && (last_seq == LAST_UNKNOWN || add_number_field(out, BYTES_LITERAL("Nats-Last-Sequence: "), last_seq))
+           && add_place(out, appended->seq, appended->ts, last, last_seq)
            && (!rewrite->headers_only || add_number_field(out, BYTES_LITERAL("Nats-Msg-Size: "), append->payload.size))
            && headers_add(out, BYTES_LITERAL("\r\n"));
-}
-
-/* The newest message of that very subject; 0 when there is none, LAST_UNKNOWN when its head cannot be read. */
-static uint64_t last_of_subject(stream_t *stream, bytes_t subject) {
-    uint64_t seq = 0;
-    uint32_t budget = 1;
-    switch (store_newest_of(stream->store, subject, UINT64_MAX, &budget, &seq)) {
-    case SEEK_FOUND: return seq;
-    case SEEK_NONE: return 0;
-    case SEEK_MORE:
-    case SEEK_UNKNOWN: break;
-    }
-    return LAST_UNKNOWN;
 }
 
 typedef appended_t (*put_t)(store_stream_t *stream, const append_t *append, moment_t now);
@@ -145,9 +141,11 @@ static appended_t append_and_republish(js_t *js, stream_t *stream, const append_
         || !subject_valid_literal(bytes_of(name.at, size))) {
         return put(stream->store, append, *js->now);
     }
-    uint64_t last_seq = last_of_subject(stream, append->subject);
+    uint64_t last_seq = 0;
+    uint32_t budget = 1;
+    seek_outcome_t last = store_newest_of(stream->store, append->subject, UINT64_MAX, &budget, &last_seq);
     appended_t appended = put(stream->store, append, *js->now);
-    if (appended.verdict == APPEND_STORED && republish_header(rewrite, stream, append, &appended, last_seq)) {
+    if (appended.verdict == APPEND_STORED && republish_header(rewrite, stream, append, &appended, last, last_seq)) {
         bytes_t header = bytes_of(rewrite->header.at, (uint32_t)rewrite->header.size);
         js_hold_republished(js, stream, bytes_of(name.at, size), header,
                             rewrite->headers_only ? BYTES_NONE : append->payload);

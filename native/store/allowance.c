@@ -110,7 +110,7 @@ bool store_stream_lacks_bytes(store_stream_t *stream, uint64_t bytes) {
 bool store_sound(store_t *store) {
     uint64_t bytes = store->sums.bytes;
     uint64_t messages = store->sums.messages;
-    bool good = true;
+    bool good = ledgers_sound(store);
     for (uint32_t i = 0; i < store->streams.count; i++) {
         store_stream_t *stream = store->streams.at[i];
         bytes -= stream->log.bytes;

@@ -193,7 +193,7 @@ static status_t ledger_load(ledger_t *ledger, ledger_visit_t visit, void *contex
     if (status != STATUS_OK) {
         return status == STATUS_AGAIN ? STATUS_IO : status;
     }
-    return ledger->floor <= ledger->applied && ledger->applied <= ledger->last ? STATUS_OK : STATUS_CORRUPT;
+    return ledger_sound(ledger) ? STATUS_OK : STATUS_CORRUPT;
 }
 
 status_t store_ledger_open(store_t *store, uint32_t group, ledger_visit_t visit, void *context, ledger_t **out) {
@@ -307,20 +307,7 @@ void ledgers_free(store_t *store) {
     free(store->ledgers.touched);
 }
 
-uint64_t ledgers_memory(const store_t *store) {
-    return store->ledgers.rooms * sizeof(uint64_t);
-}
-
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
-
-read_outcome_t store_ledger_promised(ledger_t *ledger, ledger_promise_t *promise) {
-    switch (promise_get(ledger->store, ledger->group, promise)) {
-    case READ_UNKNOWN:
-    case READ_NONE: break;
-    case READ_FOUND: return READ_FOUND;
-    }
-    return READ_UNKNOWN;
-}
 
 /* Without its crc. The batches have it, and its bytes at *position, which never move; or LMDB alone: 0. */
 static bool entry_value(ledger_t *ledger, uint64_t index, bytes_t *value, uint64_t *position) {
@@ -405,7 +392,8 @@ bool store_ledger_fits_behind(ledger_t *ledger, uint64_t index, uint64_t entries
     uint64_t need = entries * LEDGER_OP_SIZE + bytes;
     uint64_t stays = store->ledgers.bytes - entries_bytes(ledger, index, ledger->last);
     bool within = bytes == 0 || stays + need <= ledgers_budget(store);
-    return within && overlay_fits(store, need + LEDGER_CALL) && overlay_reserve(store, NOTES) == STATUS_OK
+    return within && !ledger->stopped && overlay_fits(store, need + LEDGER_CALL)
+           && overlay_reserve(store, NOTES) == STATUS_OK
            && positions_reserve(&ledger->young, entries, store->batches.freed) == STATUS_OK;
 }
 
@@ -460,7 +448,7 @@ status_t store_ledger_cut(ledger_t *ledger, uint64_t index) {
     if (index >= ledger->last) {
         return STATUS_OK;
     }
-    if (!overlay_fits(ledger->store, LEDGER_CALL)) {
+    if (ledger->stopped || !overlay_fits(ledger->store, LEDGER_CALL)) {
         return STATUS_FULL;
     }
     entries_remove(ledger, index, ledger->last);
@@ -473,7 +461,7 @@ status_t store_ledger_cut(ledger_t *ledger, uint64_t index) {
 static status_t promise_change(ledger_t *ledger, const ledger_promise_t *change, bool floor) {
     store_t *store = ledger->store;
     ledger_promise_t promise = ledger->promise;
-    if (!overlay_fits(store, LEDGER_CALL)) {
+    if (ledger->stopped || !overlay_fits(store, LEDGER_CALL)) {
         return STATUS_FULL;
     }
     if (floor) {
@@ -543,7 +531,7 @@ status_t store_ledger_touch(ledger_t *ledger) {
     if (ledger->touched) {
         return STATUS_OK;
     }
-    if (!overlay_fits(store, 2 * APPLIED_PROMISE)) {
+    if (ledger->stopped || !overlay_fits(store, 2 * APPLIED_PROMISE)) {
         return STATUS_FULL;
     }
     overlay_promise(store, APPLIED_PROMISE);
@@ -573,6 +561,10 @@ void ledgers_settle(store_t *store) {
     for (uint64_t i = 0; i < ledgers->touched_count; i++) {
         ledger_t *ledger = ledgers->touched[i];
         overlay_give_back(store, APPLIED_PROMISE);
+        if (LEAF_UNLIKELY(!ledger->stopped && !ledger_sound(ledger))) {
+            ledger->stopped = true; /* what it is written as keeps a start from it, or is right */
+            ledger_alarm(ledger);
+        }
         applied_write(ledger);
         ledger->touched = false;
     }

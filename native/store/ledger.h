@@ -69,6 +69,7 @@ typedef struct ledger { /* only ledger.c writes to it */
     bool written; /* in this run */
     bool touched; /* how far it is applied goes into the open batch */
     bool led;     /* its entries are this server's own proposals */
+    bool stopped; /* its numbers contradict each other: nothing is written any more */
     uint64_t floor;
     uint64_t applied;
     uint64_t last;
@@ -111,6 +112,10 @@ typedef struct ledgers { /* only ledger.c writes to it */
 typedef status_t (*ledger_visit_t)(void *context, const ledger_entry_t *entry);
 LEAF_MUST_USE status_t store_ledger_open(store_t *store, uint32_t group, ledger_visit_t visit, void *context,
                                          ledger_t **out);
+/* Do its numbers fit together? Where they do not as a batch closes, an alarm says so, and there is room for nothing of
+ * it from then on: it takes no entries, carries none out and promises nothing. */
+bool ledger_sound(const ledger_t *ledger);
+bool ledgers_sound(const store_t *store); /* all of them, and the sums over them: for store_sound */
 /* One that nothing was written to since: it may be opened again. */
 void store_ledger_close(ledger_t *ledger);
 /* A new one, whose promise is this. With a floor, what is there is the state after it, and the log begins behind it.

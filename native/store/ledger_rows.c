@@ -38,6 +38,15 @@ read_outcome_t promise_get(store_t *store, uint32_t group, ledger_promise_t *pro
     return promise_unpack(value, promise) ? READ_FOUND : READ_UNKNOWN;
 }
 
+read_outcome_t store_ledger_promised(ledger_t *ledger, ledger_promise_t *promise) {
+    switch (promise_get(ledger->store, ledger->group, promise)) {
+    case READ_UNKNOWN:
+    case READ_NONE: break;
+    case READ_FOUND: return READ_FOUND;
+    }
+    return READ_UNKNOWN;
+}
+
 uint32_t promise_pack(const ledger_promise_t *promise, uint64_t disk, uint8_t value[PROMISE_SIZE_MAX]) {
     check(promise->members.size <= LEDGER_MEMBERS_MAX);
     check(promise->term <= LEDGER_TERM_MAX);
@@ -84,4 +93,35 @@ list_outcome_t store_ledger_each(store_t *store, bool (*visit)(void *context, ui
 
 status_t store_ledger_disown(store_t *store) {
     return store_record_delete(store, RECORD_DISK, BYTES_NONE);
+}
+
+/* ---- numbers ----------------------------------------------------------------------------------------------------- */
+
+uint64_t ledgers_memory(const store_t *store) {
+    return store->ledgers.rooms * sizeof(uint64_t);
+}
+
+bool ledger_sound(const ledger_t *ledger) {
+    return ledger->floor <= ledger->applied && ledger->applied <= ledger->last && ledger->last < UINT64_MAX
+           && (ledger->last > ledger->floor || ledger->bytes == 0);
+}
+
+void ledger_alarm(const ledger_t *ledger) {
+    store_alarm(ledger->store, ALARM_CORRUPT, ledger->group - 1, ledger->applied,
+                "the log of group %u contradicts itself (%llu is its floor, %llu is carried out, %llu is its last "
+                "entry): this server takes no part in the group any more",
+                ledger->group, (unsigned long long)ledger->floor, (unsigned long long)ledger->applied,
+                (unsigned long long)ledger->last);
+}
+
+bool ledgers_sound(const store_t *store) {
+    uint64_t bytes = 0, led = 0;
+    bool good = true;
+    for (uint64_t i = 0; i < store->ledgers.count; i++) {
+        const ledger_t *ledger = store->ledgers.at[i];
+        good = good && (ledger->stopped || ledger_sound(ledger));
+        bytes += ledger->bytes;
+        led += ledger->led ? ledger->bytes : 0;
+    }
+    return good && bytes == store->ledgers.bytes && led == store->ledgers.led;
 }

@@ -1,4 +1,5 @@
-/* ledger_rows.h: the bytes of a promise and of an entry in LMDB: see ledger.h. For ledger.c alone. */
+/* ledger_rows.h: the bytes of a promise and of an entry in LMDB, and what is asked of a ledger's numbers: see
+ * ledger.h. For ledger.c alone. */
 #ifndef LEAFD_STORE_LEDGER_ROWS_H
 #define LEAFD_STORE_LEDGER_ROWS_H
 
@@ -16,5 +17,8 @@ LEAF_MUST_USE read_outcome_t promise_get(store_t *store, uint32_t group, ledger_
 uint32_t promise_pack(const ledger_promise_t *promise, uint64_t disk, uint8_t value[PROMISE_SIZE_MAX]);
 /* false: damaged. */
 bool entry_read(bytes_t key, bytes_t value, ledger_entry_t *entry);
+
+/* Says why it is stopped. */
+void ledger_alarm(const ledger_t *ledger);
 
 #endif

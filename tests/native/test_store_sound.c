@@ -1,5 +1,6 @@
-/* test_store_sound.c: numbers of a stream that contradict each other, whatever made them so. Nothing is removed on
- * their word, nothing is written to the stream any more, it is said, and salvage counts again what is there.
+/* test_store_sound.c: numbers of a stream, or of a group's log, that contradict each other, whatever made them so.
+ * Nothing is removed on their word, nothing is written to it any more, it is said, and salvage counts again what a
+ * stream has.
  */
 #include "recovery/look.h"
 #include "store/core.h"
@@ -157,8 +158,74 @@ static void stopped_by_a_consumer(void) {
     rig_close(&rig);
 }
 
+/* ---- logs of groups ---------------------------------------------------------------------------------------------- */
+
+static status_t put_entry(ledger_t *ledger) {
+    return store_ledger_put(ledger, &(ledger_entry_t){.index = ledger->last + 1, .term = 1, .bytes = text("entry")});
+}
+
+static void applied_beyond_the_end(ledger_t *ledger) {
+    ledger->applied = ledger->last + 1;
+}
+
+static void applied_below_the_floor(ledger_t *ledger) {
+    ledger->floor = ledger->applied + 1;
+}
+
+static void an_end_below_what_is_applied(ledger_t *ledger) {
+    ledger->last = ledger->applied - 1;
+}
+
+static status_t never_shown(void *context, const ledger_entry_t *entry) {
+    (void)context, (void)entry;
+    return STATUS_OK;
+}
+
+/* Such a log is written to no more, by nobody; others go on. What was wrong on the disk, too, does not begin at the next
+ * start. */
+static void a_contradiction_stops_its_log(void (*fault)(ledger_t *ledger), status_t opened) {
+    ledger_t *ledger = NULL, *second = NULL;
+    rig = (rig_t){.in_memory = true, .options = {.ledgers = true}};
+    rig_open(&rig);
+    CHECK_EQ_I64(STATUS_OK, store_ledger_make(rig.store, 2, 7, text("members"), &ledger));
+    CHECK_EQ_I64(STATUS_OK, store_ledger_make(rig.store, 3, 8, text("members"), &second));
+    for (unsigned i = 0; i < 4; i++) {
+        CHECK_EQ_I64(STATUS_OK, put_entry(ledger));
+        CHECK_EQ_I64(STATUS_OK, put_entry(second));
+    }
+    CHECK_EQ_I64(STATUS_OK, store_ledger_touch(ledger));
+    store_ledger_applied(ledger, 2);
+    rig_checkpoint(&rig);
+    CHECK_EQ_I64(STATUS_OK, store_ledger_touch(ledger));
+    fault(ledger);
+    CHECK_EQ_I64(STATUS_OK, put_entry(second));
+    store_tick(rig.store, rig.now);
+    CHECK(rig_alarmed(&rig, "the log of group 2 contradicts itself"));
+    const ledger_promise_t promise = {.term = 9};
+    CHECK(!store_ledger_fits(ledger, 0, 0));
+    CHECK_EQ_I64(STATUS_FULL, put_entry(ledger));
+    CHECK_EQ_I64(STATUS_FULL, store_ledger_promise(ledger, &promise));
+    CHECK_EQ_I64(STATUS_FULL, store_ledger_touch(ledger));
+    CHECK_EQ_I64(STATUS_OK, put_entry(second));
+    rig_checkpoint(&rig);
+    CHECK(!rig_alarmed(&rig, "contradicts itself"));
+    rig_crash(&rig);
+    CHECK_EQ_I64(opened, store_ledger_open(rig.store, 2, never_shown, NULL, &ledger));
+    CHECK_EQ_I64(STATUS_OK, store_ledger_open(rig.store, 3, never_shown, NULL, &second));
+    CHECK_EQ_U64(6, second->last);
+    CHECK(opened != STATUS_OK || (ledger->applied == 2 && ledger->last == 4 && ledger->floor == 0));
+    rig_close(&rig);
+}
+
+static void contradictions_stop(void) {
+    a_contradiction_stops_its_log(applied_beyond_the_end, STATUS_CORRUPT);
+    a_contradiction_stops_its_log(applied_below_the_floor, STATUS_OK);
+    a_contradiction_stops_its_log(an_end_below_what_is_applied, STATUS_OK);
+}
+
 int main(void) {
     RUN("numbers that contradict each other stop a stream's writes, are said, and lose nothing", contradictions);
     RUN("a consumer's position that contradicts itself stops its stream until the next start", stopped_by_a_consumer);
+    RUN("a log whose numbers contradict each other is written to no more, and it is said", contradictions_stop);
     return TEST_RESULT();
 }
