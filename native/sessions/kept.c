@@ -3,7 +3,9 @@
 
 #include <stdlib.h>
 
+#include "base/check.h"
 #include "base/copies.h"
+#include "sessions/session.h"
 #include "text/subject.h"
 #include "text/topic.h"
 
@@ -118,7 +120,25 @@ uint64_t kept_size(const kept_t *kept) {
 
 /* ---- as bytes ---------------------------------------------------------------------------------------------------- */
 
+static bool filter_sound(const kept_filter_t *filter) {
+    return filter->text.size != 0 && filter->text.size <= UINT16_MAX && filter->pattern.size != 0
+           && filter->parent < filter->pattern.size;
+}
+
+bool kept_sound(const kept_t *kept) {
+    bool good = kept->client.name.size != 0 && kept->client.name.size <= UINT16_MAX
+                && kept->filter_count <= kept->filter_room && kept->filter_count <= KEPT_FILTERS_MAX
+                && (kept->session == NULL || kept->session->kept == kept);
+    for (uint32_t i = 0; good && i < kept->filter_count; i++) {
+        good = filter_sound(&kept->filters[i]);
+    }
+    return good;
+}
+
 status_t kept_write(const kept_t *kept, buffer_t *out) {
+    if (LEAF_UNLIKELY(!kept_sound(kept))) {
+        return STATUS_INVALID;
+    }
     uint64_t size = HEAD + (uint64_t)kept->client.name.size;
     for (uint32_t i = 0; i < kept->filter_count; i++) {
         size += FILTER_HEAD + (uint64_t)kept->filters[i].text.size;

@@ -76,6 +76,9 @@ kept_filter_t *kept_find(const kept_t *kept, bytes_t text); /* NULL: it has no s
 LEAF_MUST_USE status_t kept_put(kept_t *kept, bytes_t text, kept_filter_t **out);
 bool kept_drop(kept_t *kept, bytes_t text); /* false: there was none */
 uint64_t kept_size(const kept_t *kept);     /* of memory, about */
+/* Can it be? A fault of the program may leave what contradicts itself. */
+bool kept_sound(const kept_t *kept);
+/* STATUS_INVALID: it contradicts itself, and what was written of it before stays. */
 LEAF_MUST_USE status_t kept_write(const kept_t *kept, buffer_t *out);
 /* NULL: no memory (*damaged false), or these are no such bytes. */
 kept_t *kept_read(bytes_t record, bool *damaged);

@@ -127,6 +127,18 @@ void mqtt_kept_count(plane_t *plane, kept_t *kept) {
     kept->cost = cost;
 }
 
+/* One that contradicts itself stays as it was written last. */
+static void say_contradiction(plane_t *plane, const kept_t *kept) {
+    event_entry_t *entry =
+        event_new(EVENT_ALARM, BYTES_NONE, BYTES_NONE, BYTES_NONE,
+                  BYTES_LITERAL("what is remembered of a session of MQTT contradicts itself: it is not written"));
+    if (entry != NULL) {
+        entry->event.code = ALARM_CORRUPT;
+        entry->event.target = kept_stream(kept)->id;
+    }
+    event_post(&plane->exchange, entry);
+}
+
 status_t mqtt_kept_store(plane_t *plane, kept_t *kept) {
     mqtt_desk_t *desk = kept->shared;
     uint8_t key[ID_KEY_SIZE];
@@ -134,6 +146,9 @@ status_t mqtt_kept_store(plane_t *plane, kept_t *kept) {
     mqtt_kept_count(plane, kept);
     status_t status = kept_write(kept, &desk->packet);
     bytes_t record = bytes_of(desk->packet.at, (uint32_t)desk->packet.size);
+    if (status == STATUS_INVALID) {
+        say_contradiction(plane, kept);
+    }
     return status == STATUS_OK ? keeping_put(plane, kept_stream(kept), RECORD_SESSION, key_of(kept, key), record)
                                : status;
 }

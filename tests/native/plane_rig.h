@@ -23,6 +23,7 @@
 #include "plane/publication.h"
 #include "plane/subscription.h"
 #include "driver/tick.h"
+#include "verbs/mqtt.h"
 #include "directory.h"
 #include "memory_transport.h"
 #include "test.h"
@@ -138,6 +139,15 @@ static inline peer_t *rig_peer(plane_t *plane, uint32_t kind, const char *addres
     return peer;
 }
 
+static inline bool rig_sessions_sound(const plane_t *plane) {
+    map_walk_t walk = {0};
+    bool good = true;
+    for (map_link_t *link; plane->mqtt_desk != NULL && (link = map_next(plane->mqtt_desk->kept, &walk)) != NULL;) {
+        good = good && kept_sound((const kept_t *)(const void *)link); /* its first member's first */
+    }
+    return good;
+}
+
 /* A turn ends, and what must hold then holds. */
 static inline void rig_turn(plane_t *plane) {
     rig_step_begins();
@@ -145,6 +155,7 @@ static inline void rig_turn(plane_t *plane) {
     rig_step_ends();
     for (uint32_t i = 0; i < 2; i++) CHECK(plane->js.stores[i] == NULL || store_sound(plane->js.stores[i]));
     CHECK(plane->js.consume == NULL || consume_sound(plane->js.consume));
+    CHECK(rig_sessions_sound(plane));
 }
 
 /* The driver's part: reads until the transport has nothing left. */

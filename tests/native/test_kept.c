@@ -6,6 +6,7 @@
 #include "sessions/due.h"
 #include "sessions/kept.h"
 #include "sessions/sequences.h"
+#include "sessions/session.h"
 #include "test.h"
 
 static bytes_t text(const char *text) {
@@ -189,12 +190,51 @@ static void identifiers_stand_for_sequences(void) {
     sequences_free(&sequences);
 }
 
+static void more_filters_than_room(kept_t *kept) {
+    kept->filter_count = kept->filter_room + 1;
+}
+
+static void a_parent_beyond_its_pattern(kept_t *kept) {
+    kept->filters[1].parent = kept->filters[1].pattern.size;
+}
+
+static void a_filter_of_nothing(kept_t *kept) {
+    kept->filters[0].text.size = 0;
+}
+
+static void the_client_of_another(kept_t *kept) {
+    static session_t others;
+    kept->session = &others;
+}
+
+static void contradictions_are_not_written(void) {
+    static void (*const faults[])(kept_t *kept) = {more_filters_than_room, a_parent_beyond_its_pattern,
+                                                   a_filter_of_nothing, the_client_of_another};
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
+        buffer_t record;
+        kept_t *kept = sample();
+        kept_t before = *kept;
+        kept_filter_t filters[2] = {kept->filters[0], kept->filters[1]};
+        buffer_init(&record, 4096);
+        CHECK(kept_sound(kept));
+        faults[i](kept);
+        CHECK(!kept_sound(kept));
+        CHECK_EQ_I64(STATUS_INVALID, kept_write(kept, &record));
+        CHECK_EQ_U64(0, record.size);
+        *kept = before;
+        memcpy(kept->filters, filters, sizeof filters);
+        kept_free(kept);
+        buffer_free(&record);
+    }
+}
+
 int main(void) {
     RUN("the record of a will comes back the same, and no part of it is one", a_will_comes_back);
     RUN("an identifier stands for the sequence that it was given last", identifiers_stand_for_sequences);
     RUN("a record of a session comes back as it was", record_comes_back);
     RUN("no part of a record is taken for one", no_part_of_a_record_is_one);
     RUN("a record with a wrong number is refused as damaged", what_is_no_record_is_refused);
+    RUN("a session that contradicts itself is not written", contradictions_are_not_written);
     RUN("a session has so many subscriptions and no more, each once", subscriptions_are_bounded);
     RUN("the earliest is due first, whatever was taken out or put off", earliest_is_due_first);
     return TEST_RESULT();
