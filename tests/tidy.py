@@ -81,13 +81,27 @@ OWNED = re.compile(
 MEMBER = re.compile(r"^( +)([\w ]+?)( \**|\b)(\w+(?:\[\w+\])*;)(.*)", re.MULTILINE)
 MEMBER_OWNER = re.compile(r"/\* only ((?:\w+\.c|and|,| )+)")
 OWNED_ROOMS = ("store", "recovery")  # whose files may see such structs
-READING_ROOMS = ("disk", "store", "recovery", "consume", "group", "meta")  # where LMDB is read, and the store
+# Where LMDB is read, and the store, and where answers of theirs come to.
+READING_ROOMS = (
+    *("disk", "store", "recovery", "consume", "group", "meta"),
+    *("jetstream", "sessions", "mqtt", "plane", "verbs", "driver"),
+)
 # Who is asked to do something to one thing, and answers that it is not there; by a switch over how it was looked for.
 DOERS = {
     "native/store/purge.c": "a message is deleted",
     "native/store/fill.c": "a hole is filled",
     "native/group/replica.c": "a message is deleted",
     "native/meta/meta.c": "a leader is to be another one; without JetStream there is none",
+    "native/jetstream/append.c": "a subject is transformed, where it matches",
+    "native/jetstream/binding.c": "a consumer is asked for its state, and has gone",
+    "native/jetstream/binding_import.c": "a consumer is to stand elsewhere, and has gone",
+    "native/jetstream/ingest_life.c": "a copy is asked how far it is, and there is none",
+    "native/jetstream/jobs.c": "a job ends, since its stream goes",
+    "native/jetstream/replicated.c": "a message is deleted; a group is joined",
+    "native/jetstream/stream_jobs.c": "a message is asked for, and control is told",
+    "native/plane/import.c": "an account is to import of another, which has gone",
+    "native/plane/mapping.c": "a subject is mapped, where it matches",
+    "native/plane/shadow.c": "two patterns have something in common, or nothing",
 }
 COMPILER_ERROR = re.compile(r"^(native/[\w/.]+):(\d+):\d+: error: (.*)", re.MULTILINE)
 
@@ -376,6 +390,8 @@ def unread(tree: list[Source]) -> Iterator[Complaint]:
         for number, line in enumerate(source.lines, 1):
             if "STATUS_NOT_FOUND" in line and source.path.endswith(".c") and source.path not in DOERS:
                 yield Complaint(source.path, number, "says by a status that something is not there: return an outcome")
+            if re.search(r"case \w+_UNKNOWN: *return (NULL|BYTES_NONE)\b", line):
+                yield Complaint(source.path, number, "hands up nothing for what is not known: return an outcome")
             if "read_goes_on(" in line and not re.search(r"\bwhile \(|^ +&& read_goes_on\(|static inline", line):
                 yield Complaint(source.path, number, "read_goes_on is for a loop's condition: judge it by a switch")
 
