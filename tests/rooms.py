@@ -102,3 +102,26 @@ PYTHON_PURE = {"config", "auth", "accounts"}
 # A foreign library and the one module that knows it.
 PYTHON_OWNERS = {"cffi": "agent/leafd/native.py", "_cffi_backend": "agent/leafd/native.py"}
 NATIVE_OWNER = "agent/leafd/native.py"
+
+# Where LMDB is read, and the store, and where answers of theirs come to.
+READING_ROOMS = (
+    *("disk", "store", "recovery", "consume", "group", "meta"),
+    *("jetstream", "sessions", "mqtt", "plane", "verbs", "driver"),
+)
+# Who is asked to do something to one thing, and answers that it is not there; by a switch over how it was looked for.
+DOERS = {
+    "native/store/purge.c": "a message is deleted",
+    "native/store/fill.c": "a hole is filled",
+    "native/group/replica.c": "a message is deleted",
+    "native/meta/meta.c": "a leader is to be another one; without JetStream there is none",
+    "native/jetstream/append.c": "a subject is transformed, where it matches",
+    "native/jetstream/binding.c": "a consumer is asked for its state, and has gone",
+    "native/jetstream/binding_import.c": "a consumer is to stand elsewhere, and has gone",
+    "native/jetstream/ingest_life.c": "a copy is asked how far it is, and there is none",
+    "native/jetstream/jobs.c": "a job ends, since its stream goes",
+    "native/jetstream/replicated.c": "a message is deleted; a group is joined",
+    "native/jetstream/stream_jobs.c": "a message is asked for, and control is told",
+    "native/plane/import.c": "an account is to import of another, which has gone",
+    "native/plane/mapping.c": "a subject is mapped, where it matches",
+    "native/plane/shadow.c": "two patterns have something in common, or nothing",
+}

@@ -122,7 +122,7 @@ static inline void play(scene_t next) {
     printf("%s: %u reads\n", scene->name, most);
 }
 
-/* ---- what many scenes do ------------------------------------------------------------------------------------------ */
+/* ---- what many scenes do ----------------------------------------------------------------------------------------- */
 
 static inline void put_nine(void) {
     static const char *const subjects[] = {"s.a", "s.b", "s.c"};

@@ -181,8 +181,8 @@ static status_t never_shown(void *context, const ledger_entry_t *entry) {
     return STATUS_OK;
 }
 
-/* Such a log is written to no more, by nobody; others go on. What was wrong on the disk, too, does not begin at the next
- * start. */
+/* Such a log is written to no more, by nobody; others go on. What was wrong on the disk, too, does not begin at the
+ * next start. */
 static void a_contradiction_stops_its_log(void (*fault)(ledger_t *ledger), status_t opened) {
     ledger_t *ledger = NULL, *second = NULL;
     rig = (rig_t){.in_memory = true, .options = {.ledgers = true}};
