@@ -209,9 +209,10 @@ async def _led(facts: Facts, jetstream: JetStreamFacts) -> tuple[int, int]:
 
 
 def _assets(facts: Facts, jetstream: JetStreamFacts) -> int:
-    """The groups that this server is a member of: the one of all servers, and those of streams."""
+    """The groups that this server is a member of: the one of all servers, and those of streams. A stream that is to be
+    on one server, and was on several before, is alone in its group, which as in nats-server is none."""
     shared = sum(
-        stream.group is not None
+        stream.group is not None and stream.config.num_replicas > 1
         for account in jetstream.catalogue.by_name.values()
         for stream in account.streams.values()
     )
