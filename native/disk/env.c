@@ -20,6 +20,19 @@ static bool all_was_given(const env_t *env) {
     return unread_count(env->watch) == env->unread_before;
 }
 
+uint64_t env_value_look(const env_t *env) {
+    return unread_count(env->watch);
+}
+
+/* What was noted meanwhile is of the value alone, if some of that is not given. */
+bool env_value_given(env_t *env, bytes_t value, uint64_t before) {
+    bool covered = env->watch != NULL && unread_covers_some(env->watch, value.at, value.size);
+    if (LEAF_UNLIKELY(covered)) {
+        env->unread_before += unread_count(env->watch) - before;
+    }
+    return !covered;
+}
+
 static status_t write_begin(env_t *env, bool looks) {
     check(env->write == NULL);
     if (env_broken(env)) {

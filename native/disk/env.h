@@ -178,6 +178,10 @@ LEAF_MUST_USE status_t env_write_delete_range(env_t *env, store_db_t db, bytes_t
 LEAF_MUST_USE status_t env_write_why(const env_t *env);
 /* The value lives until the next call of this or the next write. */
 LEAF_MUST_USE read_outcome_t env_write_get(env_t *env, store_db_t db, bytes_t key, bytes_t *value);
+/* Around a look at such a value: false: the disk does not give all of it. LMDB reads no more of it than where it is, so
+ * the write may go on; and what is put in its place lies elsewhere. */
+uint64_t env_value_look(const env_t *env);
+LEAF_MUST_USE bool env_value_given(env_t *env, bytes_t value, uint64_t before);
 /* The first key at or after key; valid until the next write. */
 LEAF_MUST_USE read_outcome_t env_write_seek(env_t *env, store_db_t db, bytes_t key, bytes_t *found);
 /* A change of key: seals with the sealer of now what is still sealed with the older one, or not at all, among at most

@@ -66,17 +66,22 @@ void packer_free(packer_t *packer) {
 
 /* ---- records ----------------------------------------------------------------------------------------------------- */
 
-/* STATUS_OK with *sound false: the copy is not there, or it is damaged. The value stays until env's next read or
- * write. */
+/* STATUS_OK with *sound false: the copy is not there, or it is damaged, or the disk does not give all of it. The value
+ * stays until env's next read or write. */
 static status_t copy_read(env_t *env, uint32_t stream, uint32_t id, uint32_t copy, dictionary_t *dictionary,
                           bytes_t *value, bool *sound) {
     store_key_t key;
     key_dictionary(&key, stream, id);
+    uint64_t before;
     *sound = false;
     switch (env_write_get(env, dictionary_db(copy), key_bytes(&key), value)) {
     case READ_UNKNOWN: return env_write_why(env);
     case READ_NONE: break;
-    case READ_FOUND: *sound = dictionary_read(key_bytes(&key), *value, dictionary); break;
+    case READ_FOUND:
+        before = env_value_look(env);
+        *sound = dictionary_read(key_bytes(&key), *value, dictionary);
+        *sound = env_value_given(env, *value, before) && *sound;
+        break;
     }
     return STATUS_OK;
 }

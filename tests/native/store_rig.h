@@ -118,7 +118,7 @@ static inline status_t rig_try(rig_t *rig, char reason[RIG_REASON]) {
     rig->options.keys = test_keys();
     rig->options.changed_max = 512 << 10; /* large checkpoints commit in between */
     rig->options.checkpoint_ns = 5 * NS_PER_SECOND;
-    rig->options.pack_from = 2 << 10; /* dictionaries come at once */
+    if (rig->options.pack_from == 0) rig->options.pack_from = 2 << 10; /* dictionaries come at once */
     return store_open(&rig->options, &rig->store, reason, RIG_REASON);
 }
 

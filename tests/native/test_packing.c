@@ -7,6 +7,7 @@
 #include "disk/env.h"
 #include "disk/packer.h"
 #include "store_rig.h"
+#include "unread_pages.h"
 
 #define COUNT 2000
 #define SIZE 1000
@@ -36,8 +37,10 @@ static uint64_t bytes_in_use(void) {
     return usage.used_bytes - usage.free_bytes;
 }
 
+static uint64_t pack_from; /* of the next one that is filled; 0: dictionaries come at once */
+
 static store_stream_t *fill(uint32_t flags) {
-    rig = (rig_t){0};
+    rig = (rig_t){.options = {.pack_from = pack_from}};
     rig_open(&rig);
     stream_config_t config = rig_config();
     config.flags = flags;
@@ -387,6 +390,47 @@ static void one_damaged_copy_is_no_loss(void) {
     rig_close(&rig);
 }
 
+/* The next page from there on that is the second one of a value with pages of its own, as only dictionaries are here;
+ * 0: none. */
+static unsigned second_page(unsigned from) {
+    static uint8_t file[8 << 20];
+    size_t pages = rig_read_at(&rig, "data.mdb", file, sizeof file, 0) / UNREAD_PAGE;
+    for (unsigned page = from; page + 1 < pages; page++) {
+        uint64_t number;
+        uint16_t flags;
+        uint32_t count;
+        memcpy(&number, file + (size_t)page * UNREAD_PAGE, sizeof number);
+        memcpy(&flags, file + (size_t)page * UNREAD_PAGE + 10, sizeof flags);
+        memcpy(&count, file + (size_t)page * UNREAD_PAGE + 12, sizeof count);
+        if (number == page && flags == 4 && count > 1) return page + 1;
+    }
+    return 0;
+}
+
+/* The other copy has it. What is written goes to the disk, and the store begins again. */
+static void a_page_of_one_copy_is_not_given(void) {
+    pack_from = 64 << 10; /* large dictionaries */
+    store_stream_t *stream = fill(STREAM_COMPRESS);
+    pack_from = 0;
+    store_close(rig.store);
+    char path[RIG_PATH];
+    rig_path(&rig, "data.mdb", path);
+    unsigned met = 0;
+    for (unsigned page = second_page(2); page != 0; page = second_page(page)) {
+        unread_pages(path, page, 1, true);
+        put_readings(start_again(), 1, 1);
+        store_close(rig.store);
+        stream = start_again();
+        check_all(stream);
+        CHECK_EQ_U64(COUNT + 1 + met++, rig_state(stream).messages);
+        store_close(rig.store);
+        unread_none();
+    }
+    CHECK(met > 0);
+    rig_start(&rig);
+    rig_close(&rig);
+}
+
 static void two_damaged_copies_are_told(void) {
     put_readings(begin_compressed(), 1, READINGS);
     damage_dictionary(2);
@@ -507,6 +551,8 @@ int main(void) {
     RUN("a message behind a dictionary has its own stamps and links, whatever they are", numbers_come_back);
     RUN("messages of 150 bytes take less than three fifths of the disk", small_messages_take_less);
     RUN("a damaged copy of a dictionary is no loss, and is made whole", one_damaged_copy_is_no_loss);
+    RUN("a page of one copy of a dictionary that the disk does not give ends no checkpoint and no start",
+        a_page_of_one_copy_is_not_given);
     RUN("where both are damaged no message is another one, and new ones are as ever", two_damaged_copies_are_told);
     RUN("messages of another kind come back, too, and a stream that goes takes its dictionaries with it",
         dictionaries_follow_the_messages);
