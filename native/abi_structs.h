@@ -343,7 +343,7 @@ typedef struct ingest_config {
     uint64_t delivered_sequence; /* durable: origin sequence that its consumer is behind, as it was set back */
     uint64_t link;               /* the connection that its frames come by; 0: not known, or none */
     uint64_t origin;             /* the connection that answered for the origin; 0: this server did */
-    uint32_t by_time;            /* 1: the consumer begins at a time, at what is newer than what was taken */
+    uint32_t begins;             /* BEGINS_*: where the consumer begins */
     uint32_t pending_known;      /* 1: so many were pending when the consumer was made: */
     uint64_t pending;
     uint32_t alone;  /* 1: they come by that connection alone, and no other one is told of the subject */
@@ -351,6 +351,9 @@ typedef struct ingest_config {
     uint32_t span;   /* so many messages come before one of them is acknowledged (max_ack_pending); 0: any number */
     uint32_t span_by_flow; /* 1: that is done by the answers to flow control */
 } ingest_config_t;
+#define BEGINS_NEXT 0 /* behind what was taken */
+#define BEGINS_TIME 1 /* at what is newer than what was taken */
+#define BEGINS_NEW 2  /* behind last_sequence: all is new there, whatever was taken has its sequence or stamp */
 
 typedef struct ingest_state {
     uint64_t last_sequence; /* origin sequence stored last (durable with its message) */

@@ -341,6 +341,14 @@ class ConsumerFlag(IntFlag):
     HELD = abi.CONSUMER_HELD
 
 
+class IngestAt(IntEnum):
+    """The places where the consumer of an ingest begins (BEGINS_* of abi.h)."""
+
+    NEXT = abi.BEGINS_NEXT
+    TIME = abi.BEGINS_TIME
+    NEW = abi.BEGINS_NEW
+
+
 class IngestCode(IntEnum):
     """The kinds of events of an ingest (INGEST_* of abi.h)."""
 

@@ -52,17 +52,17 @@ class Commands(Connections, Accounts, Streams, Consumers, Usage, Servers):
         link: int = 0,
         origin: int = 0,
         alone: bool = False,
-        by_time: bool = False,
+        begins: int = t.IngestAt.NEXT,
         pending: int | None = None,
         spared: bool = False,
         span: t.Span = t.NO_SPAN,
     ) -> None:
         """Takes up what arrives on deliver_subject. durable_behind: the origin sequence that a durable consumer is
-        behind; None when the consumer was made for this start, by_time: at what is newer than what was taken.
-        transforms: source and destination of each; the first for a message's subject renames it. link, origin: the
-        connection that its messages come by, if known, and that answered, 0: this server. alone: no other link is told
-        that they are wanted. pending: how many waited when the consumer was made, if known. spared: its end is told.
-        span: what comes before it is acknowledged."""
+        behind; None when the consumer was made for this start, begins: where it begins then. transforms: source and
+        destination of each; the first for a message's subject renames it. link, origin: the connection that its
+        messages come by, if known, and that answered, 0: this server. alone: no other link is told that they are
+        wanted. pending: how many waited when the consumer was made, if known. spared: its end is told. span: what comes
+        before it is acknowledged."""
         config = encoded(
             "ingest_config_t",
             {
@@ -73,7 +73,7 @@ class Commands(Connections, Accounts, Streams, Consumers, Usage, Servers):
                 "delivered_sequence": durable_behind or 0,
                 "link": link,
                 "origin": origin,
-                "by_time": int(by_time),
+                "begins": int(begins),
                 "pending_known": int(pending is not None),
                 "pending": pending or 0,
                 "alone": int(alone),

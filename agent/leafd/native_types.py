@@ -28,6 +28,7 @@ from leafd.native_codes import (
     Doubt as Doubt,
     GatewayFlag as GatewayFlag,
     ImportKind as ImportKind,
+    IngestAt as IngestAt,
     IngestCode as IngestCode,
     LedCode as LedCode,
     LineKind as LineKind,

@@ -223,7 +223,8 @@ static status_t ingest_make(js_t *js, stream_t *stream, const plane_command_t *c
         parts[i] = strings_next(&strings);
         size += parts[i].size;
     }
-    if (deliver.size == 0 || consumer.size == 0 || parts[4].size > PROGRESS_KEY_MAX || size > INGEST_TEXT_MAX
+    bool known = config.begins == BEGINS_NEXT || config.begins == BEGINS_TIME || config.begins == BEGINS_NEW;
+    if (!known || deliver.size == 0 || consumer.size == 0 || parts[4].size > PROGRESS_KEY_MAX || size > INGEST_TEXT_MAX
         || strings_count(strings) % 2 != 0) {
         return STATUS_INVALID;
     }
@@ -236,7 +237,7 @@ static status_t ingest_make(js_t *js, stream_t *stream, const plane_command_t *c
     ingest->slot = (uint32_t)command->arg;
     ingest->mirror = config.mirror != 0;
     ingest->durable = config.durable != 0;
-    ingest->by_time = config.by_time != 0;
+    ingest->by_time = config.begins == BEGINS_TIME;
     ingest->spared = config.spared != 0 && config.link != 0;
     ingest->taken_seq = config.delivered_sequence;
     ingest->running = true;
@@ -251,6 +252,10 @@ static status_t ingest_make(js_t *js, stream_t *stream, const plane_command_t *c
     span_begin(&ingest->span, config.span, config.pending, (span_time_t){js->now->mono_ns, ingest->heard_ns});
     ingest->span_by_flow = config.span_by_flow != 0;
     status_t status = ingest_begins(js, ingest, config.last_sequence);
+    if (status == STATUS_OK && config.begins == BEGINS_NEW && !ingest->mirror) {
+        ingest->last_seq = config.last_sequence; /* until the first of them is stored, a start finds the old position */
+        ingest->newest_ts = 0;
+    }
     if (status == STATUS_OK) {
         status = ingest_transforms(ingest, &strings);
     }

@@ -16,6 +16,7 @@ import nats
 import pytest
 
 from tests import servers
+from tests.crash.histories import clocks
 from tests.held import ask, held_of
 from tests.rig.waiting import PATIENCE_S, logged, until
 
@@ -27,6 +28,9 @@ BOX: Final = (
     "listen: 127.0.0.1:{port}\nserver_name: box\n"
     'jetstream { store_dir: "{store}", domain: box }\nleafnodes { remotes: [ { url: "nats-leaf://127.0.0.1:HUB" } ] }\n'
 )
+L: Final = servers.LEAFD
+WORDS: Final = (b"early", b"late", b"new", b"newer")
+YEAR_S: Final = 365 * 24 * 3600
 SOURCE: Final = {"name": "T", "external": {"api": "$JS.box.API"}}
 
 
@@ -242,6 +246,49 @@ def test_a_box_that_was_put_back_keeps_what_a_hub_of_nats_server_passes_over(
             logged(box, f"{name} was given to a copy elsewhere up to sequence 10, and not by this store")
         for name in "WV":
             assert new[:5] == asyncio.run(at_the_box(box, name, range(6, 11)))
+    finally:
+        box.stop()
+        hub.stop()
+
+
+def test_what_a_box_that_was_put_back_stores_by_a_clock_that_is_behind_is_collected_too(tmp_path: Path) -> None:
+    """A machine without a clock of its own starts with the time of its image, and what it stores until it is told
+    today's has stamps older than what the hub has. Nothing comes twice, also after the hub was killed."""
+    for name in ("hub", "box"):
+        (tmp_path / name).mkdir()
+    hub = servers.make(servers.LEAFD, HUB, tmp_path / "hub")
+    box = servers.make(servers.LEAFD, BOX.replace("HUB", str(hub.ports["leaf_port"])), tmp_path / "box")
+    clock = clocks.Clock(tmp_path / "clock")
+    before = clocks.before(L, clocks.built(L, tmp_path), clock)
+    store, copy = tmp_path / "box" / "store", tmp_path / "copy"
+    early, late, new, newer = ([b"%s-%d" % (word, number) for number in range(5)] for word in WORDS)
+    hub.start()
+    try:
+        box.start(before=before)
+        asyncio.run(made(box, {"subjects": ["t.>"]}))
+        asyncio.run(made(hub, {"sources": [SOURCE]}))
+        asyncio.run(publish(box, early))
+        asyncio.run(collected(hub, early))
+        box.stop()
+        shutil.copytree(store, copy)
+        clock.step_to(YEAR_S)
+        box.start(before=before)
+        asyncio.run(publish(box, late))
+        asyncio.run(collected(hub, early + late))
+        box.stop()
+        hub.stop()
+        shutil.rmtree(store)
+        shutil.copytree(copy, store)
+        clock.step_to(0)
+        box.start(before=before)
+        asyncio.run(publish(box, new))
+        hub.start()
+        asyncio.run(collected(hub, early + late + new))
+        hub.kill()
+        hub.start()
+        clock.step_to(YEAR_S)
+        asyncio.run(publish(box, newer))
+        asyncio.run(collected(hub, early + late + new + newer))
     finally:
         box.stop()
         hub.stop()

@@ -170,6 +170,43 @@ static void an_origin_that_was_put_back(void) {
     js_rig_close(rig);
 }
 
+static void end_taking(js_rig_t *rig) {
+    plane_command_t command = {.op = COMMAND_INGEST_STOP, .target = 1, .arg = 1};
+    ingest_stop(&rig->js, &command, stream_find(&rig->js, 1));
+}
+
+static void start_at_new(js_rig_t *rig) {
+    start_as(rig, (ingest_config_t){.last_sequence = 2, .silence_ns = INT64_MAX, .begins = BEGINS_NEW});
+}
+
+/* Of an origin that says that all is new, messages with sequences and stamps that were taken are taken, too. The
+ * position goes on with the first of them: until then it is that of before, and after it nothing comes twice. */
+static void an_origin_that_was_put_back_with_its_clock(void) {
+    js_rig_t *rig = taking(true);
+    taken_at(rig, 1, 3, 50);
+    taken_at(rig, 2, 4, 51);
+    end_taking(rig);
+    start_at_new(rig);
+    end_taking(rig);
+    start_taking(rig, true, 0, INT64_MAX);
+    taken_at(rig, 1, 3, 1);
+    CHECK_EQ_U64(2, stored(rig));
+    end_taking(rig);
+    start_at_new(rig);
+    taken_at(rig, 1, 3, 1);
+    CHECK_EQ_U64(3, stored(rig));
+    taken_at(rig, 2, 4, 2);
+    CHECK_EQ_U64(4, stored(rig));
+    CHECK(!told_of(rig, INGEST_BACK));
+    end_taking(rig);
+    start_taking(rig, true, 0, INT64_MAX);
+    taken_at(rig, 1, 4, 2);
+    CHECK_EQ_U64(4, stored(rig));
+    taken_at(rig, 2, 5, 3);
+    CHECK_EQ_U64(5, stored(rig));
+    js_rig_close(rig);
+}
+
 static bool is_silent(js_rig_t *rig, int64_t after_ns, int64_t heard_after_ns) {
     rig->link_heard_ns += heard_after_ns;
     rig->now.mono_ns += after_ns;
@@ -555,5 +592,6 @@ int main(void) {
     RUN("messages that wait go with their stream", a_stream_that_goes_takes_them_along);
     RUN("an account has no more jobs that wait than it leaves places for others", accounts_leave_room);
     RUN("of an origin that was put back what is newer is taken, and nothing twice", an_origin_that_was_put_back);
+    RUN("of one whose clock is behind all is taken that it says is new", an_origin_that_was_put_back_with_its_clock);
     return TEST_RESULT();
 }

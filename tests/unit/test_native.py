@@ -44,6 +44,7 @@ ENUMS: list[tuple[type[IntEnum | IntFlag], str]] = [
     (t.AdvisoryCode, "ADVISORY_"),
     (t.AlarmCode, "ALARM_"),
     (t.IngestCode, "INGEST_"),
+    (t.IngestAt, "BEGINS_"),
     (t.RefusedCode, "REFUSED_"),
     (t.Query, "QUERY_"),
     (t.Record, "RECORD_"),

@@ -173,6 +173,8 @@ class Stream:
     """The last sequence when this process began; None: it has made the stream."""
     copied: bool = False
     """Whether a copy elsewhere has been given anything since, or may have been."""
+    known: bool = False
+    """Whether a copy elsewhere has come since that has nothing that this store had not when this process began."""
     told_put_back: bool = False
     """Whether the log has it that a copy elsewhere is further."""
     shape: object = None

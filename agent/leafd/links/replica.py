@@ -39,7 +39,8 @@ from leafd.gotime import format_time
 from leafd.links.answers import Created, CreateError, OriginInfo
 from leafd.links.earlier import Earlier
 from leafd.links.origin import Origin
-from leafd.links.steps import SILENCE_NS, Ask, Back, Forget, Order, PutBack, Renewed, Run
+from leafd.links.steps import SILENCE_NS, Ask, Back, Forget, Order, PutBack, Renewed, Rewind, Run
+from leafd.native_codes import IngestAt
 from leafd.native_ingests import NO_SPAN, Span
 from leafd.records import dataclass
 
@@ -150,6 +151,8 @@ class Replica:
         """Whether the origin answered the last time where its stream ends."""
         self._put_back = False
         self._settles = False
+        self._rewound = False
+        """Since it is known that the origin was put back, it has said behind which sequence all is new there."""
         self._earlier = earlier or Earlier()
         self.identity = identity
         self.error: dict[str, Any] | None = None
@@ -275,7 +278,8 @@ class Replica:
     def lost(self, last_sequence: int, now_s: float, wait_s: float = 0.0, newest_ts: int = 0) -> None:
         """The consumer is of no use any more: a gap, silence, a refusal, or its link went down."""
         if newest_ts > self.newest_ts:  # something was taken; of an origin that was put back at a lower sequence
-            self.last_sequence, self.newest_ts, self._put_back = last_sequence, newest_ts, False
+            self.last_sequence, self.newest_ts = last_sequence, newest_ts
+            self._put_back = self._rewound = False
         self.last_sequence = max(self.last_sequence, last_sequence)
         self.state = State.IDLE
         self._deadline_s = now_s + wait_s
@@ -366,10 +370,17 @@ class Replica:
                 self._deadline_s = now_s  # it was heard of between the look and this
 
     def answered(
-        self, number: int, identity: str, body: bytes, now_s: float, position: str = "", heartbeat: str = ""
+        self,
+        number: int,
+        identity: str,
+        body: bytes,
+        now_s: float,
+        position: str = "",
+        heartbeat: str = "",
+        new: str = "",
     ) -> list[Order]:
-        """The origin's answer to request `number`; identity, position, heartbeat: its headers Nats-Stream-Identity,
-        Leafd-Stream-Position and Leafd-Heartbeat, or ""."""
+        """The origin's answer to request `number`; identity, position, heartbeat, new: its headers
+        Nats-Stream-Identity, Leafd-Stream-Position, Leafd-Heartbeat and Leafd-New-Behind, or ""."""
         if not self.waits_for(number):
             return []
         try:
@@ -391,18 +402,15 @@ class Replica:
                 orders.append(Forget(self._earlier.packed))
             elif not self.identity and (taken := self._earlier.taken(identity)) is not None:
                 self.identity, (self.last_sequence, self.newest_ts) = identity, taken
-                self.state = State.IDLE
-                self._deadline_s = now_s
+                self.state, self._deadline_s = State.IDLE, now_s
                 return [Back(self.last_sequence)]  # this consumer begins too early: the next one has its name
             elif self.slot.mirror and self.last_sequence and self.identity not in ("", identity):
                 orders.append(Renewed(self.last_sequence))
             self.identity = identity
         name = reply.name or self.slot.consumer
-        if self._looks and not self._put_back and (ends := self._ends_before(position)) is not None:
-            self._put_back = True
-            self.state = State.IDLE
-            self._deadline_s = now_s
-            return [*orders, PutBack(name, ends)]
+        if (other := self._begins_wrong(name, position, new)) is not None:
+            self.state, self._deadline_s = State.IDLE, now_s
+            return [*orders, other]
         self.error = None
         self._failures = self._unheard = 0
         self.state = State.RUNNING
@@ -422,7 +430,7 @@ class Replica:
             self.last_sequence,
             self.identity,
             behind,
-            self._put_back,
+            self._begins,
             self._wonders,
             look,
             reply.num_pending,
@@ -448,16 +456,36 @@ class Replica:
     def _ends_before(self, position: str) -> int | None:
         """The end of the origin's stream, if it cannot be the stream that the last message came from; else None."""
         words = position.split()
-        numbers = all(word.isascii() and word.isdigit() and len(word) <= NUMBER_SIZE_MAX for word in words)
-        self._tells_position = numbers and len(words) == 2
+        self._tells_position = all(map(self._is_number, words)) and len(words) == 2
         if not self._tells_position:
             return None
         ends, taken_ts = map(int, words)
         return ends if ends < self.last_sequence or taken_ts not in (0, self.newest_ts) else None
 
+    def _begins_wrong(self, name: str, position: str, new_behind: str) -> Order | None:
+        """The origin's position tells that the consumer that was made begins at the wrong place."""
+        if self._looks and not self._put_back and (ends := self._ends_before(position)) is not None:
+            self._put_back = True
+            return PutBack(name, ends)
+        if self._put_back and not self._rewound and self._is_number(new_behind):
+            self._rewound, self.last_sequence, self.newest_ts = True, int(new_behind), 0
+            return Rewind(name)
+        return None
+
+    @staticmethod
+    def _is_number(word: str) -> bool:
+        return word.isascii() and word.isdigit() and len(word) <= NUMBER_SIZE_MAX
+
+    @property
+    def _begins(self) -> IngestAt:
+        """The place where the consumer begins that is asked for now."""
+        if not self._put_back:
+            return IngestAt.NEXT
+        return IngestAt.NEW if self._rewound else IngestAt.TIME
+
     def _start_over(self) -> None:
         self.last_sequence = self.newest_ts = 0
-        self._put_back = False
+        self._put_back = self._rewound = False
 
     def _refused(self, error: CreateError, now_s: float) -> list[Order]:
         code = error.err_code

@@ -32,7 +32,7 @@ from leafd.links.link import Link
 from leafd.links.orders import ASK, Job, Moments, Orders, Waiting
 from leafd.links.origin import header_field, inbox
 from leafd.links.replica import Replica, Slot, State, source_of
-from leafd.links.steps import Ask, Back, Forget, Order, PutBack, Renewed, Run
+from leafd.links.steps import Ask, Back, Forget, Order, PutBack, Renewed, Rewind, Run
 from leafd.links.trips import Trips
 from leafd.native_commands import Commands
 from leafd.operator_log import Log
@@ -378,10 +378,11 @@ class Replicas:
                 self._job(active, ASK, lambda: self._ask(active, order))
             case Run():
                 self._job(active, "start", lambda: self._start(active, order))
-            case PutBack():
+            case PutBack() | Rewind():
                 active.consumer = order.consumer
                 self._delete_consumer(active)
-                origin_news.put_back(self._log, active.replica.slot, active.replica.last_sequence, order.ends)
+                if isinstance(order, PutBack):
+                    origin_news.put_back(self._log, active.replica.slot, active.replica.last_sequence, order.ends)
             case Back() | Renewed():
                 origin_news.another(self._log, active.replica.slot, order)
             case Forget():
@@ -433,12 +434,10 @@ class Replicas:
         def answered(message: t.Message) -> bool:
             if not self.may_answer(active.replica.slot, message.connection) or not active.asking.first(message):
                 return False
-            wanted = ("Nats-Stream-Identity", "Leafd-Stream-Position", "Leafd-Heartbeat")
-            identity, position, heartbeat = (header_field(message.header, name) for name in wanted)
+            wanted = ("Nats-Stream-Identity", "Leafd-Stream-Position", "Leafd-Heartbeat", "Leafd-New-Behind")
+            identity, *rest = (header_field(message.header, name) for name in wanted)
             now_s = trio.current_time()
-            for next_order in active.replica.answered(
-                order.number, identity, message.payload, now_s, position, heartbeat
-            ):
+            for next_order in active.replica.answered(order.number, identity, message.payload, now_s, *rest):
                 self._queue(active, next_order)
             self._due(active)
             if not order.ahead or not active.jobs:
@@ -486,7 +485,7 @@ class Replicas:
                 link=link,
                 alone=self._only_link_of(active) != 0,
                 origin=active.asking.answered_by,
-                by_time=order.by_time,
+                begins=order.begins,
                 pending=order.pending,
                 spared=order.spared,
                 span=order.span,
@@ -565,7 +564,8 @@ class Replicas:
         active.ingesting = False
         active.told.note(ended)
         active.replica.learn_span(ended.span)
-        self._progress[(slot.stream, slot.origin.key)] = ended.last_sequence, ended.newest_ts
+        if ended.newest_ts or not active.replica.is_put_back:  # else the stored position is still the one of before
+            self._progress[(slot.stream, slot.origin.key)] = ended.last_sequence, ended.newest_ts
         return ended.last_sequence, ended.newest_ts
 
     def _delete_consumer(self, active: _Active, *, same: bool = False) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from leafd.native_codes import IngestAt
 from leafd.native_ingests import NO_SPAN, Span
 from leafd.records import dataclass
 
@@ -37,8 +38,8 @@ class Run:
     identity: str
     behind: int = 0
     """The origin sequence that a durable consumer was set back to: what it delivers is above."""
-    by_time: bool = False
-    """The consumer begins at what is newer than what was taken."""
+    begins: IngestAt = IngestAt.NEXT
+    """The place where the consumer begins."""
     where: bool = False
     """The request asks in which cluster the origin's stream is."""
     look: bool = False
@@ -71,6 +72,13 @@ class PutBack:
 
 
 @dataclass(frozen=True, slots=True)
+class Rewind:
+    """The consumer that was made begins too late: more is new at an origin that was put back than its stamps tell."""
+
+    consumer: str
+
+
+@dataclass(frozen=True, slots=True)
 class Back:
     """The origin is a stream again that it was before the last one, and was taken so far."""
 
@@ -85,4 +93,4 @@ class Renewed:
     last_sequence: int
 
 
-Order = Ask | Run | Forget | PutBack | Back | Renewed
+Order = Ask | Run | Forget | PutBack | Rewind | Back | Renewed

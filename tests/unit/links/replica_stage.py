@@ -125,7 +125,7 @@ class FakePlane(Unwilling):
         link: int = 0,
         origin: int = 0,
         alone: bool = False,
-        by_time: bool = False,
+        begins: int = t.IngestAt.NEXT,
         pending: int | None = None,
         spared: bool = False,
         span: t.Span = t.NO_SPAN,

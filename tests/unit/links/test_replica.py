@@ -9,7 +9,8 @@ from typing import Any
 
 from leafd.links.origin import Origin, consumer_name, hash8
 from leafd.links.replica import SPAN_FIRST, Replica, Slot, State
-from leafd.links.steps import Ask, Back, Forget, PutBack, Renewed, Run
+from leafd.links.steps import Ask, Back, Forget, PutBack, Renewed, Rewind, Run
+from leafd.native_codes import IngestAt
 from leafd.native_ingests import NO_SPAN, Span
 
 ORIGIN = Origin("ORDERS", "$JS.hub.API")
@@ -156,10 +157,53 @@ def test_an_origin_that_says_that_it_ends_early_is_asked_for_what_is_newer() -> 
         assert "2023-11-14T22:13:20.000000001Z" == request["config"]["opt_start_time"]
         (run,) = replica.answered(order.number, "i", created("c"), 0.2, position)
         assert isinstance(run, Run)
-        assert run.by_time
+        assert run.begins is IngestAt.TIME
         assert not run.look
         replica.lost(7, 1.0, 0.0, 1_700_000_000_000_000_010)
         assert 8 == ask(replica, 1.0)[1]["config"]["opt_start_seq"], "it goes on at the sequences of now"
+
+
+def test_an_origin_that_says_behind_what_all_is_new_is_asked_for_that() -> None:
+    """Its clock was behind when it stored that. Nothing of the old position counts until something of it was taken."""
+    replica = Replica(SLOT, 40, "i", 1_700_000_000_000_000_000)
+    for now_s, behind in ((0.0, "x"), (0.1, "7")):
+        order, _ = ask(replica, now_s)
+        replica.answered(order.number, "i", created("c"), now_s + 0.1, "9 0", "", behind)
+    order, request = ask(replica, 0.2)
+    assert 8 == request["config"]["opt_start_seq"]
+    assert "opt_start_time" not in request["config"]
+    assert b"Leafd-Last-Taken" not in order.header
+    (run,) = replica.answered(order.number, "i", created("d"), 0.3, "", "", "7")
+    assert isinstance(run, Run)
+    assert (IngestAt.NEW, 7) == (run.begins, run.last_sequence)
+    replica.lost(7, 1.0)
+    order, request = ask(replica, 1.0)
+    (run,) = replica.answered(order.number, "i", created("e"), 1.1)
+    assert isinstance(run, Run)
+    assert (IngestAt.NEW, 8) == (run.begins, request["config"]["opt_start_seq"])
+    replica.lost(10, 2.0, 0.0, 1_600_000_000_000_000_000)
+    order, request = ask(replica, 2.0)
+    assert 11 == request["config"]["opt_start_seq"]
+    assert b"Leafd-Last-Taken: 10\r\n" in order.header
+    (run,) = replica.answered(order.number, "i", created("f"), 2.1, "12 1600000000000000000")
+    assert isinstance(run, Run)
+    assert IngestAt.NEXT is run.begins
+
+
+def test_the_consumer_that_begins_too_late_is_given_up() -> None:
+    replica = Replica(SLOT, 40, "i", 1_700_000_000_000_000_000)
+    order, _ = ask(replica, 0.0)
+    replica.answered(order.number, "i", created("c"), 0.1, "9 0")
+    order, _ = ask(replica, 0.1)
+    assert [Rewind("d")] == replica.answered(order.number, "i", created("d"), 0.2, "9 0", "", "0")
+
+
+def test_an_origin_that_was_not_put_back_says_nothing_of_that() -> None:
+    replica = Replica(SLOT, 40, "i", 1_700_000_000_000_000_000)
+    order, _ = ask(replica, 0.0)
+    (run,) = replica.answered(order.number, "i", created("c"), 0.1, "40 1700000000000000000", "", "7")
+    assert isinstance(run, Run)
+    assert (IngestAt.NEXT, 40) == (run.begins, run.last_sequence)
 
 
 def test_an_origin_that_fits_goes_on_behind_what_was_taken() -> None:
@@ -173,7 +217,7 @@ def test_an_origin_that_fits_goes_on_behind_what_was_taken() -> None:
         (run,) = replica.answered(order.number, "i", created("c"), 0.1, position)
 
         assert isinstance(run, Run)
-        assert not run.by_time
+        assert run.begins is IngestAt.NEXT
         assert run.look == (not fits), "nonsense is no word"
 
 

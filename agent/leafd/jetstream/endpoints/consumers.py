@@ -46,6 +46,7 @@ from leafd.jetstream.rules.consumer_create import wanted_consumer
 from leafd.jetstream.rules.versioning import (
     HEARTBEAT_HEADER,
     IDENTITY_HEADER,
+    NEW_HEADER,
     POSITION_HEADER,
     TAKEN_HEADER,
     comparable,
@@ -114,7 +115,7 @@ async def create(call: Call, request: ConsumerCreateRequest) -> dict[str, Any]:
         raise errors.STREAM_REPLICAS_NOT_SUPPORTED.error()
     config = wanted.for_stream(stream.config, random_name)
     _check_identity(call, stream, config)
-    await _tell_position(call, stream)
+    await _tell_position(call, stream, config)
     _look_at_start(call, stream, config)
     name = config.durable_name or config.name
     if name in stream.aside:
@@ -162,9 +163,10 @@ def _check_identity(call: Call, stream: Stream, config: ConsumerConfig) -> None:
     call.reply_header = identity_header(stream)
 
 
-async def _tell_position(call: Call, stream: Stream) -> None:
+async def _tell_position(call: Call, stream: Stream, config: ConsumerConfig) -> None:
     """A puller that says what it took last hears where the stream ends, and what stamp that message has. If this store
-    was put back from an old copy, one of them is not what the puller knows."""
+    was put back from an old copy, one of them is not what the puller knows. If it asks by time, since it knows that, it
+    hears behind which sequence all is new to it."""
     asked = header_value(call.header, TAKEN_HEADER)
     if not call.reply_header or not asked.isdigit() or len(asked) > SEQUENCE_DIGITS_MAX:
         return
@@ -173,7 +175,8 @@ async def _tell_position(call: Call, stream: Stream) -> None:
     state = await plane.stream_state(stream.id)
     message = await plane.message_get(stream.id, t.Query.SEQUENCE, sequence=taken) if taken <= state.last_seq else None
     position = b"%s: %d %d\r\n\r\n" % (POSITION_HEADER, state.last_seq, message.ts if message is not None else 0)
-    call.reply_header = call.reply_header.removesuffix(b"\r\n") + position
+    new = await _new_behind(call, stream, config, taken)
+    call.reply_header = call.reply_header.removesuffix(b"\r\n") + new + position
     if taken > state.last_seq and not stream.told_put_back:
         stream.told_put_back = True
         call.context.log.warning(
@@ -195,6 +198,27 @@ def _look_at_start(call: Call, stream: Stream, config: ConsumerConfig) -> None:
     if not says and not stream.copied and stream.began_upto is not None and begins > stream.began_upto + 1:
         tell_put_back(call.context.log, stream, begins - 1)
     stream.copied = True
+
+
+async def _new_behind(call: Call, stream: Stream, config: ConsumerConfig, taken: int) -> bytes:
+    """The header that says so, where by its stamps less would be new: a machine without a clock has an old time until
+    it is told today's. A copy that has come no further than this stream's end at the start knows this store as it is.
+    A copy may then have taken what this process has stored, as before a virtual machine was put back with its memory.
+    """
+    behind = stream.began_upto
+    copies = stream.config.mirror is not None or stream.config.sources
+    if behind is None or stream.group is not None or copies or stream.known:
+        return b""
+    if taken <= behind:
+        stream.known = True
+        return b""
+    if config.deliver_policy != "by_start_time" or config.opt_start_time is None:
+        return b""
+    plane = call.context.plane
+    first = await plane.message_get(stream.id, t.Query.NEXT_BY_SUBJECT, sequence=behind + 1, subject=">")
+    if first is None or first.ts >= config.opt_start_time:
+        return b""
+    return b"%s: %d\r\n" % (NEW_HEADER, behind)
 
 
 def _kept(existing: Consumer, config: ConsumerConfig) -> ConsumerConfig:

@@ -28,6 +28,7 @@ IDENTITY_HEADER: Final = b"Nats-Stream-Identity"
 TAKEN_HEADER: Final = b"Leafd-Last-Taken"
 """In a puller's request: the sequence that it took last. .."""
 POSITION_HEADER: Final = b"Leafd-Stream-Position"
+NEW_HEADER: Final = b"Leafd-New-Behind"
 """.. In the answer: where the stream ends, and the stamp of that message (0: there is none)."""
 HEARTBEAT_HEADER: Final = b"Leafd-Heartbeat"
 """In the request of a puller that notices by itself when its link dies: how many seconds apart idle heartbeats may be.
