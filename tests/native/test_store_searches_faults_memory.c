@@ -309,28 +309,6 @@ static void a_head_is_counted_again(void) {
     play_copies(&(scene_t){"a head", five_a_subject, put_far, put_counted, seqs, 1, FAR + 1, 6, true});
 }
 
-/* ---- the oldest of a subject ------------------------------------------------------------------------------------- */
-
-static stream_config_t full(void) {
-    stream_config_t config = rig_config();
-    config.discard = 1;
-    config.max_msgs_per_subject = 5;
-    config.max_bytes = 1;
-    return config;
-}
-
-static void put_in_place(void) {
-    append_t append = {.subject = text("s.a"), .payload = text("payload"), .waits = true};
-    SCENE_CHECK(insist(&append).verdict == APPEND_STORED);
-    SCENE_CHECK(insist(&append).verdict == APPEND_STORED);
-}
-
-static void a_full_subject_lets_its_oldest_go(void) {
-    static const uint64_t gone[] = {1, 141, 0};
-    expect(1, FAR + 2, gone);
-    play_copies(&(scene_t){"a full subject", full, put_far, put_in_place, seqs, 2, FAR + 2, 6, true});
-}
-
 /* ---- markers ----------------------------------------------------------------------------------------------------- */
 
 static stream_config_t marking(void) {
@@ -425,7 +403,6 @@ int main(void) {
     RUN("a purge takes few among many", a_purge_takes_few_among_many);
     RUN("where a chain is broken, what is newest is searched for", a_broken_chain_is_searched);
     RUN("a damaged head is counted again, or not known", a_head_is_counted_again);
-    RUN("a full subject lets its oldest message go", a_full_subject_lets_its_oldest_go);
     RUN("an expired subject is marked once", an_expired_subject_is_marked);
     RUN("an id is forgotten at its time, and not before", an_id_is_forgotten_at_its_time);
     RUN("a list of records has all, or is not known", a_list_has_all_or_is_not_known);
