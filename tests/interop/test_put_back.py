@@ -251,7 +251,10 @@ def test_a_box_that_was_put_back_keeps_what_a_hub_of_nats_server_passes_over(
         hub.stop()
 
 
-def test_what_a_box_that_was_put_back_stores_by_a_clock_that_is_behind_is_collected_too(tmp_path: Path) -> None:
+@pytest.mark.parametrize("linked", [False, True], ids=["before-the-hub-comes", "while-the-hub-is-there"])
+def test_what_a_box_that_was_put_back_stores_by_a_clock_that_is_behind_is_collected_too(
+    tmp_path: Path, linked: bool
+) -> None:
     """A machine without a clock of its own starts with the time of its image, and what it stores until it is told
     today's has stamps older than what the hub has. Nothing comes twice, also after the hub was killed."""
     for name in ("hub", "box"):
@@ -281,8 +284,12 @@ def test_what_a_box_that_was_put_back_stores_by_a_clock_that_is_behind_is_collec
         shutil.copytree(copy, store)
         clock.step_to(0)
         box.start(before=before)
+        if linked:
+            hub.start()
+            logged(hub, "goes on with what is newer")
         asyncio.run(publish(box, new))
-        hub.start()
+        if not linked:
+            hub.start()
         asyncio.run(collected(hub, early + late + new))
         hub.kill()
         hub.start()
