@@ -22,6 +22,7 @@ from __future__ import annotations
 import random
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 from leafd.cluster.placement import Site, Wish, choose, choose_more, fits, lacks
@@ -124,9 +125,9 @@ def _relocated(row: StreamRow, wish: Wish, servers: Servers, count: int, leader:
         return row
     if not row.members:
         return moved(row, wish, servers, but=row.peer)
-    free = {peer: one for peer, one in servers.items() if peer not in unfit}
     there = replace(row, members=tuple(one for one in row.members if one[0] not in unfit))
-    changed = resize(there, wish, free, count, leader=leader) if there.members else _elsewhere(row, wish, free, count)
+    change = partial(resize, there, leader=leader) if there.members else partial(_elsewhere, row)
+    changed = change(wish, servers, count)  # with those that are unfit: why nobody takes their place is about them, too
     if isinstance(changed, str):
         return changed
     leaving = {*row.leaving, *row.peers} - set(changed.peers)

@@ -332,6 +332,9 @@ def test_a_stream_that_asks_to_be_elsewhere_keeps_the_servers_that_fit() -> None
     assert relocated(row, Wish("c"), there, 3, leader=A) == row
     assert relocated(row, Wish(tags=("z",)), there, 3, leader=A) == ", tags not matched ['z']"
     assert isinstance(relocated(row, Wish("d"), there, 3, leader=A), str)  # it has one server
+    few = {peer: there[peer] for peer in (A, B, C)}
+    assert relocated(row, Wish(tags=("!y",)), few, 3, leader=A) == ", tags excluded ['y']"
+    assert relocated(row, Wish(tags=("x",)), few, 3, leader=A) == ", tags not matched ['x']"
     all_new = relocated(row, Wish(tags=("y",)), {**there, B: (20, Site("s2", "c"))}, 2, leader=A)
     assert isinstance(all_new, StreamRow)
     assert (set(all_new.peers), all_new.leaving, all_new.peer in (D, E)) == ({D, E}, (A, B, C), True)
