@@ -24,7 +24,7 @@ from tests.interop.test_meta_group import CONFIG, leader_of, three
 from tests.mqtt import CONNACK, PUBACK, PUBLISH, SUBACK, Ended, Peer, acknowledge
 from tests.rig.waiting import eventually
 
-MQTT = 'mqtt { listen: "127.0.0.1:{mqtt_port}" }\nno_auth_user: a\n'
+MQTT = 'server_tags: [ "{name}" ]\nmqtt { listen: "127.0.0.1:{mqtt_port}" }\nno_auth_user: a\n'
 STATES = [b"s%d" % number for number in range(3)]
 
 
@@ -262,7 +262,7 @@ def stored(server: servers.Server, name: str) -> list[bytes]:
 
 
 def make(server: servers.Server, name: str, **more: Any) -> None:
-    """A stream on `<name>.>`, on that server if it keeps it alone."""
+    """A stream on `<name>.>`, asked for at that server."""
     with Nats(server, user="a", **{"pass": "a"}) as maker:
         made = maker.request(f"$JS.API.STREAM.CREATE.{name}", name=name, subjects=[f"{name}.>"], **more)
         assert "error" not in made, made
@@ -283,7 +283,7 @@ def test_an_acknowledgement_means_that_a_stream_of_another_server_has_it(tmp_pat
     """One that a server has alone, and one of three servers whose leader is another one: while nobody can store the
     message it is refused."""
     with devices(servers.LEAFD, tmp_path) as made:
-        make(made[2], "alone")
+        make(made[2], "alone", placement={"tags": ["s2"]})
         make(made[2], "shared", num_replicas=3)
         for number, server in enumerate(made):
             for name in ("alone", "shared"):

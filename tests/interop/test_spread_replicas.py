@@ -1,5 +1,6 @@
-"""Where replicas may be: on servers whose tags tell them apart (`unique_tag`), and on none that keeps as many streams
-with others as it may (`limits.max_ha_assets`), as at nats-servers.
+"""Where streams are: spread over a cluster's servers, whichever of them is asked. And where replicas may be: on servers
+whose tags tell them apart (`unique_tag`), and on none that keeps as many streams with others as it may
+(`limits.max_ha_assets`), as at nats-servers.
 
 Not here: tags and clusters that a stream asks for (test_placed_streams.py), the choice itself (unit/cluster).
 """
@@ -13,7 +14,7 @@ from typing import Any
 from nats.aio.client import Client
 
 from tests import servers
-from tests.interop.test_meta_group import CONFIG, L, R, leader_of, three
+from tests.interop.test_meta_group import CONFIG, L, R, leader_of, led, three
 from tests.interop.test_replicated_consumers import patiently
 from tests.rig.official import ask, one_each
 from tests.rig.reports import report
@@ -67,3 +68,63 @@ def test_replicas_are_spread_as_at_nats_servers(tmp_path: Path) -> None:
             leader_of(made)
             told[kind] = asyncio.run(walk(made))
     assert told[L] == told[R]
+
+
+TAGGED = CONFIG.replace('server_name: "{name}"', 'server_name: "{name}"\nserver_tags: ["{name}"]')
+ONE_BY_ONE = 12
+"""Streams, which make four a server."""
+
+
+async def made_at_one(made: list[servers.Server]) -> list[str]:
+    """What is refused. Many streams are made at one server, of which each has its part."""
+    async with one_each(made[:1]) as (client,):
+        await patiently(client, "STREAM.CREATE.FIRST", {"name": "FIRST"})  # a nats-server may say nothing
+        await patiently(client, "STREAM.DELETE.FIRST")
+        for replicas in (1, 2):
+            counted = dict.fromkeys(("s0", "s1", "s2"), 0)
+            for number in range(ONE_BY_ONE):
+                found = await keepers(client, f"R{replicas}-{number}", replicas)
+                assert isinstance(found, list), found
+                for name in found:
+                    counted[name] += 1
+            part = ONE_BY_ONE * replicas // len(counted)
+            assert all(abs(count - part) <= 1 for count in counted.values()), counted
+        await keepers(client, "E", 3)
+        refused = [await keepers(client, "E", 3, "UPDATE", placement={"tags": ["!s1"]})]
+        refused.append(await keepers(client, "E", 3, "UPDATE", placement={"tags": ["s1"]}))
+        refused.append(await keepers(client, "F", 3, placement={"tags": ["!s1"]}))
+    assert all(isinstance(one, str) for one in refused), refused
+    return [str(one) for one in refused]
+
+
+def test_streams_are_spread_and_a_refused_place_is_explained_as_at_nats_servers(tmp_path: Path) -> None:
+    """An update tells which tags are in the way, as the creation of a stream does."""
+    told = {}
+    for kind in (R, L):
+        with led(kind, tmp_path, TAGGED) as made:
+            told[kind] = asyncio.run(made_at_one(made))
+    assert told[L] == told[R]
+
+
+async def made_by_a_stranger(first: servers.Server) -> list[str]:
+    """Where the streams are of an account that the other servers have not, or have without JetStream."""
+    found: list[str] = []
+    for user in ("b", "c"):
+        async with one_each([first], user) as (client,):
+            for number in range(3):
+                found += await keepers(client, f"{user}{number}", 1)
+    return found
+
+
+def test_streams_of_an_account_that_others_do_not_have_are_made_by_who_has_it(tmp_path: Path) -> None:
+    """As it is while servers are reloaded one after the other."""
+    own = "{{ users: [ {{user: {0}, password: {0}}} ]{1} }}"
+    with three(L, tmp_path) as made:
+        for server in made:
+            has = server is made[0]
+            more = "C " + own.format("c", ", jetstream: enabled" if has else "")
+            more += "\n  B " + own.format("b", ", jetstream: enabled") if has else ""
+            server.configuration = server.configuration.replace("  SYS {", f"  {more}\n  SYS {{")
+            server.start()
+        leader_of(made)
+        assert asyncio.run(made_by_a_stranger(made[0])) == ["s0"] * 6

@@ -491,6 +491,7 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
         "interop/test_evacuated.py::test_what_a_cluster_of_leafd_does_not_do",
         "interop/test_rescue_request.py::test_a_rescue_by_a_request_is_refused_with_what_to_do_instead",
     ),
+    "A new stream goes to the": ("unit/cluster/test_placement.py::test_streams_are_spread_but_for_a_servers_own",),
     "What other servers want in an account": (
         "interop/test_later_accounts.py::test_a_route_has_told_of_it_before",
         "interop/test_later_accounts.py::test_a_gateway_has_told_of_it_before",

@@ -1,7 +1,8 @@
-"""The server that a new stream with one replica is made on: the one that was asked, if it fits, or else the one with
-the most room; and those that keep one with it.
+"""The server that a new stream is made on: of those that fit the one with the fewest streams, then the one that was
+asked, then the one with the most room; and those that keep it together with that one.
 
     placement.cluster, or else that of the server that was asked, then the others
+    what a server makes for itself (MQTT, what its configuration declares): that server, if it fits
     placement.tags: all of them, and none that is named with "!"          room for max_bytes
     unique_tag: a tag that begins so, and no two that keep a stream together with the same one
     limits.max_ha_assets: no more streams together with others than that
@@ -85,8 +86,9 @@ def fits(site: Site, wish: Wish, cluster: str) -> bool:
     return site.cluster == cluster and NO_STREAMS not in site.tags and not _missed(site, wish.tags)
 
 
-def choose(wish: Wish, own: Site, others: Iterable[Site]) -> Site | str:
-    """The server; or what is wrong with all of them, in nats-server's words, which may be nothing."""
+def choose(wish: Wish, own: Site, others: Iterable[Site], *, stays: bool = False) -> Site | str:
+    """The server; or what is wrong with all of them, in nats-server's words, which may be nothing. stays: it is the own
+    one, if that fits. One whose disk is full is taken only where there is no other one."""
     every = [one for one in (own, *others) if NO_STREAMS not in one.tags]
     every = [one for one in every if not wish.cluster or one.cluster == wish.cluster]
     missed = {one.name: _missed(one, wish.tags) for one in every}
@@ -94,10 +96,10 @@ def choose(wish: Wish, own: Site, others: Iterable[Site]) -> Site | str:
     fitting = [one for one in tagged if not lacks(one, wish)]
     if not fitting:
         return _listed(missed.values()) if every and not tagged else _why(tagged, wish)
-    if own in fitting:
+    if stays and own in fitting:
         return own
     near = [one for one in fitting if one.cluster == own.cluster] or fitting
-    return min(near, key=lambda one: (-_room(one, wish), one.streams, one.name))
+    return min(near, key=lambda one: (one.full, one.streams, one is not own, -_room(one, wish), one.name))
 
 
 def choose_more(

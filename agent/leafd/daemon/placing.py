@@ -345,10 +345,11 @@ class Placing:
         row = self._row(account, name)
         return group_of(row) if row is not None else None
 
-    def choose(self, wanted: Wanted) -> int:
-        """The server for a new stream."""
+    def choose(self, wanted: Wanted, *, stays: bool) -> int:
+        """The server for a new stream. stays: this one, if it fits."""
         sites = {peer: site for peer in self.others() if (site := self._site_of(peer)) is not None}
-        chosen = choose(wish_of(wanted, spread_of(self._current.config)), self._site(), sites.values())
+        wish, own = wish_of(wanted, spread_of(self._current.config)), self._site_of(self.own) or self._site()
+        chosen = choose(wish, own, sites.values(), stays=stays)
         if isinstance(chosen, str):
             raise errors.NO_SUITABLE_PEERS.error(why=chosen)
         return next((peer for peer, site in sites.items() if site is chosen), self.own)

@@ -28,7 +28,7 @@ from leafd.jetstream.context import Context
 from leafd.jetstream.endpoints import streams
 from leafd.jetstream.errors import ApiError
 from leafd.jetstream.models.stream import MEMORY, StreamConfig
-from leafd.jetstream.ports import Asker, Placing, Wanted
+from leafd.jetstream.ports import SERVER, Asker, Placing, Wanted
 from leafd.jetstream.publishing import publishes
 from leafd.jetstream.registry import API, TYPE, Among, Answer, Endpoint, find, refusal
 from leafd.jetstream.rules.account_limits import bytes_in, replicas_in
@@ -117,14 +117,18 @@ class Elsewhere:
     ) -> Answer | None:
         """The answer, by the server whose it is. Raises ApiError, _LeadsNoMoreError."""
         tokens = subject.removeprefix(API).split(".")
-        server = await self._server_for(line, account, tokens, body)
+        server = await self._server_for(line, account, tokens, body, asker)
         if server != self._placing.own:
-            return await self._forwarded(server, line, account, subject, header, body, asker)
+            found = await self._forwarded(server, line, account, subject, header, body, asker)
+            if line.among is not Among.PLACED or not _is_strange(found) or self._chosen(body) != self._placing.own:
+                return found
         everywhere = self if line.among is Among.LEADER else None
         await self._begun(line, account, tokens)
         return await self._here(account, subject, header, body, asker, everywhere)
 
-    async def _server_for(self, line: Endpoint, account: JetStreamAccount, tokens: list[str], body: bytes) -> int:
+    async def _server_for(
+        self, line: Endpoint, account: JetStreamAccount, tokens: list[str], body: bytes, asker: Asker
+    ) -> int:
         """The server that answers. Raises ApiError."""
         placing = self._placing
         name = _stream_in(line, tokens)
@@ -141,7 +145,13 @@ class Elsewhere:
         server = await placing.server_of(account.name, name)
         if server:
             return server
-        return placing.choose(wanted_of(body)) if line.among is Among.PLACED else placing.own
+        if line.among is not Among.PLACED:
+            return placing.own
+        return self._chosen(body, stays=asker is SERVER)  # its own clients' and box's: they go on with it
+
+    def _chosen(self, body: bytes, *, stays: bool = True) -> int:
+        """The server for a new stream. Raises ApiError."""
+        return self._placing.choose(wanted_of(body), stays=stays)
 
     async def _forwarded(
         self,
@@ -434,6 +444,13 @@ def _as_letter(answered: Answer | None) -> tuple[dict[str, Any], bytes]:
         "error": answered.error,
     }
     return about, dump(answered.members)
+
+
+def _is_strange(found: Answer | None) -> bool:
+    """Whether the answer comes from a server that does not know the account, or knows it without JetStream: before a
+    reload, or for good."""
+    code = errors.NOT_ENABLED_FOR_ACCOUNT.err_code
+    return found is None or (found.error and found.members.get("error", {}).get("err_code") == code)
 
 
 def _config_in(body: bytes) -> dict[str, Any]:

@@ -148,8 +148,8 @@ class Placing(Protocol):
     def others(self) -> list[int]:
         """The servers that are there, without this one."""
 
-    def choose(self, wanted: Wanted) -> int:
-        """The server for a new stream."""
+    def choose(self, wanted: Wanted, *, stays: bool) -> int:
+        """The server for a new stream. stays: this one, if it fits."""
 
     def patience(self, seconds: float) -> float:
         """How long to wait for what other servers take so long for near by, as far as these are."""

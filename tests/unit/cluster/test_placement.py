@@ -16,21 +16,39 @@ NEVER = Site("n4", "west", ("!jetstream",), free=9999)
 @pytest.mark.parametrize(
     ("wish", "name"),
     [
-        (Wish(), "n1"),
-        (Wish(size=100), "n1"),
-        (Wish(size=101), "n2"),
+        (Wish(), "n2"),
         (Wish(size=501), "n3"),
+        (Wish(tags=("ssd",)), "n1"),
         (Wish(cluster="west"), "n3"),
         (Wish(tags=("A:2",)), "n2"),
         (Wish(tags=("ssd", "!a:1")), "n3"),
         (Wish(cluster="west", tags=("ssd",)), "n3"),
     ],
 )
-def test_it_is_the_one_that_was_asked_or_the_nearest_that_fits(wish: Wish, name: str) -> None:
+def test_it_is_one_of_the_nearest_that_fit(wish: Wish, name: str) -> None:
     """Cluster and tags as they are asked for, and room."""
     found = choose(wish, OWN, (NEVER, FAR, NEAR))
     assert isinstance(found, Site)
     assert found.name == name
+
+
+def test_streams_are_spread_but_for_a_servers_own() -> None:
+    """The fewest streams, then who was asked, then the most room; one whose disk is full only if there is no other.
+    What a server makes for itself stays if it fits, however many streams there are."""
+    full, small, large = Site("f", "A", free=9, full=True), Site("a", "A", free=7), Site("b", "A", free=8)
+    more = Site("d", "A", free=9, streams=1)
+    assert choose(Wish(), small, (full, large, more)) == small
+    assert choose(Wish(), more, (full, small, large)) == large
+    assert choose(Wish(), full, (more,)) == more
+    assert choose(Wish(), full, ()) == full
+    counted = {name: Site(name, "A", free=8) for name in "abc"}
+    for _ in range(30):
+        found = choose(Wish(), counted["b"], (counted["a"], counted["c"]))
+        assert isinstance(found, Site)
+        counted[found.name] = replace(found, streams=found.streams + 1)
+    assert [one.streams for one in counted.values()] == [10, 10, 10]
+    assert choose(Wish(size=100), OWN, (NEAR, FAR), stays=True) == OWN
+    assert choose(Wish(size=101), OWN, (NEAR, FAR), stays=True) == NEAR
 
 
 @pytest.mark.parametrize(
@@ -118,5 +136,5 @@ def test_a_server_with_as_many_streams_together_as_it_may_keep_gets_those_of_its
     """The rest of what is wrong is said, too."""
     wish = Wish(replicated=True, spread=Spread("rack:", 2))
     assert choose(wish, RACKS[0], RACKS[2:]) == RACKS[2]
-    assert choose(Wish(spread=Spread("", 2)), RACKS[0], RACKS[1:]) == RACKS[0]
+    assert choose(Wish(spread=Spread("", 2)), RACKS[0], ()) == RACKS[0]
     assert choose(wish, RACKS[0], RACKS[3:]) == ", server tag not unique, miscellaneous issue"
