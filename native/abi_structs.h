@@ -570,7 +570,7 @@ typedef struct store_audit {
 #define ADVISORY_PINNED 6          /* text = group, blank, id */
 #define ADVISORY_UNPINNED 7        /* its time is over; text = group */
 #define ADVISORY_BATCH_ABANDONED 8 /* of a stream: arg = ABANDONED_*, text = the batch's id */
-#define ADVISORY_PUT_BACK 9        /* its copy has stored up to a sequence that this store has not given it */
+#define ADVISORY_PUT_BACK 9        /* its copy has stored up to there, and was given up to consumer_seq of this store */
 
 /* Codes of EVENT_REFUSED: the operation that a client was refused. */
 #define REFUSED_PUBLISH 1       /* subject */

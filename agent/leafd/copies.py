@@ -18,6 +18,8 @@ HELD: Final = {
     "high": "all waits but what is urgent or has priority",
     "none": "all waits",
 }
+TOLD_S: Final = 86_400.0
+"""So long it is told that an origin was put back."""
 SILENT_S: Final = 60.0
 """A mirror or source that is behind and has heard nothing of its origin for so long has lost it."""
 
@@ -50,6 +52,19 @@ class Copy:
     """Messages a second that it comes nearer."""
     held: str = ""
     """The bulk that waits at its origin for the budget of the link, if any does."""
+    put_back_s: float | None = None
+    """Since it was noticed that the origin was put back from an old copy; None: that never was, since the start."""
+
+    @property
+    def put_back(self) -> str:
+        """The words for people about that, for a day. Empty: nothing."""
+        if self.put_back_s is None or self.put_back_s > TOLD_S:
+            return ""
+        return (
+            f"{self.kind} {self.origin} of stream {self.stream}: its origin was put back to an older copy of its "
+            f"store, as was noticed {self.put_back_s / 60:,.0f} min ago; what is newer is taken, and nothing twice. "
+            "If that was not meant, look whether two machines run the same store"
+        )
 
     @property
     def lost(self) -> bool:
@@ -111,6 +126,7 @@ def copies(jsz: Page) -> Iterator[Copy]:
                 ready_s=seconds(far.get("level_in")),
                 pace=far.get("pace"),
                 held=HELD.get(far.get("held") or "", ""),
+                put_back_s=seconds(far.get("put_back")),
             )
 
 

@@ -373,6 +373,7 @@ def _problems(varz: Page, found: tuple[Link, ...], behind: tuple[Copy, ...]) -> 
         if one.budgets and one.held:
             yield f"link to {one.peer or one.address} (account {one.account}): {one.held}"
     yield from own.get("twins", ())
+    yield from own.get("passed_over", ())
     for server in servers(varz):
         if not server.up:
             yield f"cluster {server.cluster} is not reached: none of its servers answers here"
@@ -380,6 +381,8 @@ def _problems(varz: Page, found: tuple[Link, ...], behind: tuple[Copy, ...]) -> 
         if copy.lost:
             why = copy.error or ("never heard of" if copy.heard_s is None else f"silent for {copy.heard_s:.0f} s")
             yield f"{copy.kind} {copy.origin} of stream {copy.stream} is not followed: {why}"
+        if copy.put_back:
+            yield copy.put_back
     for kind in store.get("refusing", ()):
         yield f"publishes to {kind} streams are refused: no room; delete messages or make room on the disk"
     if damaged := store.get("corrupt_records", 0):

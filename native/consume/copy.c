@@ -87,7 +87,7 @@ void copy_answers(consumer_t *consumer, bytes_t header, uint64_t seq, uint64_t c
     told->notices = headers_find(header, BYTES_LITERAL("Leafd-Copy"), &mark);
     bool further = seq > told->given_upto && seq > consumer->delivered_stream && seq < COPY_STORED_MAX;
     if (further && !told->notices) {
-        consumer_advise(consumer, ADVISORY_PUT_BACK, seq, 0, 0, 0, BYTES_NONE);
+        consumer_advise(consumer, ADVISORY_PUT_BACK, seq, told->given_upto, 0, 0, BYTES_NONE);
         consumer_pass(consumer, seq, consumer_seq);
     }
     state_dirty(consumer);

@@ -18,14 +18,15 @@ import pytest
 from tests import servers
 from tests.crash.histories import clocks
 from tests.held import ask, held_of
-from tests.rig.waiting import PATIENCE_S, logged, until
+from tests.rig.reports import report
+from tests.rig.waiting import PATIENCE_S, eventually, logged, until
 
 HUB: Final = (
-    "listen: 127.0.0.1:{port}\nserver_name: hub\n"
+    "listen: 127.0.0.1:{port}\nhttp: 127.0.0.1:{http_port}\nserver_name: hub\n"
     'jetstream { store_dir: "{store}", domain: hub }\nleafnodes { listen: 127.0.0.1:{leaf_port} }\n'
 )
 BOX: Final = (
-    "listen: 127.0.0.1:{port}\nserver_name: box\n"
+    "listen: 127.0.0.1:{port}\nhttp: 127.0.0.1:{http_port}\nserver_name: box\n"
     'jetstream { store_dir: "{store}", domain: box }\nleafnodes { remotes: [ { url: "nats-leaf://127.0.0.1:HUB" } ] }\n'
 )
 L: Final = servers.LEAFD
@@ -117,13 +118,15 @@ async def make_origins(box: servers.Server) -> None:
     await client.close()
 
 
+def source_of(name: str) -> dict[str, Any]:
+    source: dict[str, Any] = {"name": name, "external": {"api": "$JS.box.API", "deliver": ""}}
+    return source | ({"consumer": {"name": "c", "deliver_subject": f"d.{name}"}} if is_durable(name) else {})
+
+
 async def make_copies(hub: servers.Server) -> None:
     client = await nats.connect(hub.url)
     for name in KINDS_OF_COPY:
-        source: dict[str, Any] = {"name": name, "external": {"api": "$JS.box.API", "deliver": ""}}
-        if is_durable(name):
-            source["consumer"] = {"name": "c", "deliver_subject": f"d.{name}"}
-        await ask(client, f"STREAM.CREATE.{name}", {"name": name, "storage": "file", "sources": [source]})
+        await ask(client, f"STREAM.CREATE.{name}", {"name": name, "storage": "file", "sources": [source_of(name)]})
     await client.close()
 
 
@@ -204,6 +207,20 @@ async def at_the_box(box: servers.Server, name: str, sequences: range) -> list[b
     return [base64.b64decode(message["data"]) for message in found]
 
 
+def alarms(box: servers.Server) -> list[str]:
+    """What it says that a copy elsewhere passes over; its health has the same."""
+    found = report(box, "varz")["leafd"].get("passed_over", [])
+    assert found == report(box, "healthz").get("passed_over", [])
+    return list(found)
+
+
+async def purged(box: servers.Server, sequence: int) -> None:
+    client = await nats.connect(box.url)
+    for name in KINDS_OF_COPY:
+        await ask(client, f"STREAM.PURGE.{name}", {"seq": sequence})
+    await client.close()
+
+
 @pytest.mark.parametrize(("count", "away"), [(5, False), (12, False), (12, True)], ids=["level", "passed", "away"])
 def test_a_box_that_was_put_back_keeps_what_a_hub_of_nats_server_passes_over(
     tmp_path: Path, count: int, away: bool
@@ -246,6 +263,11 @@ def test_a_box_that_was_put_back_keeps_what_a_hub_of_nats_server_passes_over(
             logged(box, f"{name} was given to a copy elsewhere up to sequence 10, and not by this store")
         for name in "WV":
             assert new[:5] == asyncio.run(at_the_box(box, name, range(6, 11)))
+        told = {text.split()[1]: text for text in alarms(box)}
+        assert {*told} == {*("DWV" if away else KINDS_OF_COPY)}
+        assert "passes over its sequences 6 to 10: 5 of these are here" in told["V"]
+        asyncio.run(purged(box, 11))
+        eventually(lambda: not alarms(box), lambda: alarms(box))
     finally:
         box.stop()
         hub.stop()

@@ -292,7 +292,7 @@ static void a_copy_that_is_ahead(void) {
     bytes_t id;
     consumer_t *consumer = begun_again(4, &id);
     says_it_took(consumer, id, 9, 9);
-    EXPECT("advisory 9 9 0 0 0 ");
+    EXPECT("advisory 9 9 5 0 0 ");
     rig_run();
     EXPECT_NOTHING();
     rig_publish("s", "x");
@@ -356,7 +356,7 @@ static void started_twice(void) {
     interest("d", "");
     rig_run();
     says_it_took(consumer, flow_id(rig_next()), 9, 9);
-    EXPECT("advisory 9 9 0 0 0 ");
+    EXPECT("advisory 9 9 5 0 0 ");
     rig_run();
     for (uint64_t seq = 6; seq < 10; seq++) CHECK(rig.stream->messages[seq].there);
 }
@@ -374,7 +374,7 @@ static void twins(void) {
     interest("d", "");
     rig_run();
     says_it_took(consumer, flow_id(rig_next()), 9, 9);
-    EXPECT("advisory 9 9 0 0 0 ");
+    EXPECT("advisory 9 9 7 0 0 ");
     rig_run();
     EXPECT_DELIVERY("d <- s | $JS.ACK.S.p.1.10.10.");
     for (uint64_t seq = 6; seq < 10; seq++) CHECK(rig.stream->messages[seq].there);
@@ -393,7 +393,7 @@ static void asked_behind_the_answer(void) {
     id = flow_id(rig_next());
     EXPECT_NOTHING();
     says_it_took(consumer, id, 0, 9);
-    EXPECT("advisory 9 9 0 0 0 ");
+    EXPECT("advisory 9 9 5 0 0 ");
     rig_publish("s", "x");
     rig_run();
     EXPECT_DELIVERY("d <- s | $JS.ACK.S.p.1.10.1.");

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import trio
 
+from leafd.copies import Page, copies
 from leafd.doctor.ask import NO_JETSTREAM, NO_STREAM, Fate, Reply, ask, held_back
 from leafd.doctor.findings import Check, Finding, fault, unproven, warning, well
 from leafd.doctor.hub import Hub
@@ -377,6 +378,13 @@ def _taken(message: Mapping[str, Any], origin: str) -> int:
         if name == "Nats-Stream-Source" and len(words) > 1 and words[0].partition(":")[0] == origin:
             return int(words[1]) if words[1].isdigit() else 0
     return 0
+
+
+def old_origins(jsz: Page, report: Report) -> None:
+    """Names the copies here whose origin was put back from an old copy."""
+    for one in copies(jsz):
+        if one.put_back:
+            report(warning(Check.ORIGIN_OLD, f"{one.kind} of {one.origin} in {one.stream}", one.put_back))
 
 
 def taken_from(streams: Sequence[Stream], domain: str) -> list[Pull]:

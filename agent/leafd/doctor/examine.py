@@ -223,6 +223,7 @@ class _Examination:
         if self.jetstream:
             machine.room(self.varz, self.jsz, self.report)
             machine.accounts(self.jsz, self.report)
+            copies.old_origins(self.jsz, self.report)
         self.streams = streams_here(self.jsz)
         self.report_all(streams.limits(self.streams, here=True))
 

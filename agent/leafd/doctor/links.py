@@ -43,10 +43,12 @@ def _at(remote: Page) -> str:
 
 def judge(varz: Page, configured: Iterable[str], report: Callable[[Finding], None]) -> None:
     """One finding for each remote of the daemon, for each address in the configuration that it does not know, and for
-    boxes that call themselves alike."""
+    boxes that call themselves alike; and what the hub passes over of this box's streams."""
     rows = _remotes(varz)
     for text in (varz.get("leafd") or {}).get("twins", ()):
         report(fault(Check.DOMAIN, "boxes that dial here", str(text)))
+    for text in (varz.get("leafd") or {}).get("passed_over", ()):
+        report(fault(Check.ORIGIN_OLD, "streams that were put back", str(text)))
     known = {place for one in rows for place in _places(one)}
     for address in configured:
         if isinstance(varz.get("leafd"), dict) and address not in known:

@@ -10,6 +10,7 @@ from leafd.jetstream.advisories import Advisories
 from leafd.jetstream.catalogue import Catalogue, JetStreamAccount, Settings, Stream
 from leafd.jetstream.copiers import Copiers
 from leafd.jetstream.models.stream import StreamConfig
+from leafd.jetstream.passed_over import PassedOver
 from leafd.jetstream.ports import Neighbours, Placing
 from leafd.jetstream.rules.consumer_rules import ConsumerContext
 from leafd.jetstream.rules.stream_rules import StreamContext
@@ -33,6 +34,7 @@ class Context:
     log: Log
     make_templates: Callable[[], Templates]
     copiers: Copiers
+    passed_over: PassedOver
     placing: Placing | None = None
     """The group of servers; None: this one is alone."""
 

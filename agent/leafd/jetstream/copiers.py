@@ -24,7 +24,6 @@ from leafd.gotime import now_ns
 from leafd.jetstream.catalogue import Catalogue, Consumer, Stream
 from leafd.jetstream.models.consumer import ConsumerConfig
 from leafd.native_commands import Commands
-from leafd.operator_log import Log
 from leafd.records import dataclass
 
 COPIERS_MAX: Final = 1024
@@ -92,19 +91,6 @@ def _key(copier: Copier, config: ConsumerConfig) -> int:
     if not copier.copy:
         return hash(copier.consumer)
     return hash((copier.kind, copier.copy, copier.account, copier.domain, config.filters))
-
-
-def tell_put_back(log: Log, stream: Stream, taken: int) -> None:
-    """A copy elsewhere has the stream up to that sequence, which is more than this process can have given it."""
-    if not stream.told_put_back:
-        stream.told_put_back = True
-        log.warning(
-            f"{stream.config.name} was given to a copy elsewhere up to sequence {taken}, and not by this store: it was"
-            " put back to an earlier state, and what has these sequences now stays here",
-            event="put_back_behind_copy",
-            account=stream.account.name,
-            stream=stream.config.name,
-        )
 
 
 class Copiers:

@@ -41,6 +41,8 @@ class SourceStatus(Protocol):
     def error(self) -> dict[str, Any] | None: ...
     @property
     def held(self) -> str: ...
+    @property
+    def put_back_ns(self) -> int: ...
 
 
 class Asker(Protocol):
@@ -290,6 +292,7 @@ class _Never:
     known = False
     pace: float | None = None
     mean_size: float | None = None
+    put_back_ns: int = -1
     error: dict[str, Any] | None = None
     held = ""
 

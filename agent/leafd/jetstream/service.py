@@ -43,7 +43,7 @@ from leafd.jetstream.catalogue import (
     stored_stream,
 )
 from leafd.jetstream.context import Context
-from leafd.jetstream.copiers import Copiers, tell_put_back
+from leafd.jetstream.copiers import Copiers
 from leafd.jetstream.endpoints import (
     account as _account_endpoints,
     clustering as _clustering_endpoints,
@@ -53,6 +53,7 @@ from leafd.jetstream.endpoints import (
 )
 from leafd.jetstream.models.stream import FILE, MEMORY
 from leafd.jetstream.ordered import is_order, is_unheard
+from leafd.jetstream.passed_over import PassedOver
 from leafd.jetstream.plain import PlainStreams
 from leafd.jetstream.ports import SERVER, Alone, Asker, Everywhere, Neighbours, Placing
 from leafd.jetstream.registry import API, TYPE, Answer, Call, answer, find, is_empty, refusal
@@ -95,6 +96,7 @@ class JetStream:
         self.tight: dict[tuple[str, str, int], int] = {}
         """Accounts, with the storage, whose streams have nearly all that they may, and how much that is."""
         self.copiers = Copiers(plane, self.catalogue, (neighbours or Alone()).lets_go)
+        self.passed_over = PassedOver(plane, self.catalogue, log, guard or Guard())
         self.plain = PlainStreams(plane, self.catalogue, self.copiers)
         self._context = Context(
             self.catalogue,
@@ -105,6 +107,7 @@ class JetStream:
             log,
             self._make_templates,
             self.copiers,
+            self.passed_over,
         )
         self._plane = plane
         self._log = log
@@ -185,6 +188,7 @@ class JetStream:
             self._consumer_records.append((stream_id, consumer_id, value))
         self._asides.read(self._plane, {number for number, _ in self._stream_records})
         for key, value in self._plane.records(t.Record.CONTROL):
+            self.passed_over.load(key, value)
             if key.startswith(TEMPLATE_RECORD):
                 self._template_records.append(value)
 
@@ -342,6 +346,7 @@ class JetStream:
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
             nursery.start_soon(self._admit_listings)
+            nursery.start_soon(self.passed_over.run)
             if self._templates is not None:
                 nursery.start_soon(self._templates.run)
             task_status.started()
@@ -573,7 +578,7 @@ class JetStream:
             return
         found = self.catalogue.consumer(event.stream, event.consumer)
         if found is not None and event.code == t.AdvisoryCode.PUT_BACK:
-            tell_put_back(self._log, found[0], event.stream_seq)
+            self.passed_over.told(found[0], event.stream_seq, event.consumer_seq, certain=True)
         elif found is not None:
             self._context.advisories.plane_event(*found, event)
 

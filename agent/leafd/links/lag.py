@@ -9,12 +9,15 @@ and what is told in which words (jetstream/endpoints/infos.py).
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
 from leafd import native_types as t
 from leafd.records import dataclass
+
+if TYPE_CHECKING:
+    from leafd.links.replica import Replica
 
 NO_NEARER_S: Final = 600.0
 """So long a copy is behind before it is said that it comes no nearer."""
@@ -46,6 +49,8 @@ class SlotInfo:
     """The mean bytes of header and payload of messages that were taken; None: none was since the start."""
     held: str = ""
     """The messages that the budget of the origin's end lets go (limits.py), as it says; empty: it says nothing."""
+    put_back_ns: int = -1
+    """Since it was noticed that the origin was put back from an old copy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,14 +89,12 @@ class Told:
             self.mean_size = state.bytes / state.messages
         self.newest_ts = max(state.newest_ts, self.newest_ts)
 
-    def info(
-        self, sequence: int, error: dict[str, Any] | None, state: t.IngestState | None = None, *, linked: bool = True
-    ) -> SlotInfo:
+    def info(self, replica: Replica, state: t.IngestState | None = None, *, linked: bool = True) -> SlotInfo:
         """The slot's info. state: of its ingest, if it has one, which takes from there; linked: the link that its
         messages come by is there."""
         if state is not None:
             self.note(state)
-        now_s = trio.current_time()
+        now_s, error = trio.current_time(), replica.error
         running = state is not None and bool(state.running)
         milli = state.pace_milli if state is not None else t.PACE_UNKNOWN
         known = running and linked and state is not None and state.known_ns >= 0
@@ -103,13 +106,14 @@ class Told:
             told_ns=_since(self.told_s, now_s),
             known=known,
             active_ns=_since(self.heard_s, now_s),
-            sequence=sequence if state is None else state.last_sequence,
+            sequence=replica.last_sequence if state is None else state.last_sequence,
             error=error,
             running=running,
             level_ns=_since(self.level_s, now_s),
             pace=pace,
             newest_ts=self.newest_ts,
             mean_size=self.mean_size,
+            put_back_ns=_since(replica.put_back_s, now_s),
         )
 
     def _comes_no_nearer(self, pace: float | None, now_s: float) -> bool:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Final
 
+import trio
+
 from leafd import native_types as t
 from leafd.links.refusals import WAIT_S
 from leafd.links.replica import Replica, Slot
@@ -57,8 +59,9 @@ def _back(log: Log, slot: Slot, sequence: int) -> None:
     )
 
 
-def put_back(log: Log, slot: Slot, had: int, ends: int) -> None:
-    """A stream that was put back from an old copy, which ends there."""
+def put_back(log: Log, replica: Replica, ends: int) -> None:
+    """A stream that was put back from an old copy, which ends there. The slot's info says it, too."""
+    slot, had, replica.put_back_s = replica.slot, replica.last_sequence, trio.current_time()
     log.warning(
         f"stream {slot.origin.stream} was put back to an earlier state at its origin, up to sequence {ends}:"
         f" {slot.stream_name}, which had {had} of it, goes on with what is newer",

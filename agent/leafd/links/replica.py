@@ -150,6 +150,8 @@ class Replica:
         self._tells_position = False
         """Whether the origin answered the last time where its stream ends."""
         self._put_back = False
+        self.put_back_s: float | None = None
+        """When it was told last that the origin was put back (origin_news.py)."""
         self._settles = False
         self._rewound = False
         """Since it is known that the origin was put back, it has said behind which sequence all is new there."""

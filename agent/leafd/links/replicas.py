@@ -69,7 +69,7 @@ class _Active(Waiting):
 
     def stopped(self) -> SlotInfo:
         """The slot's info while it is not ingesting."""
-        return self.told.info(self.replica.last_sequence, self.replica.error)
+        return self.told.info(self.replica)
 
 
 class Replicas:
@@ -223,7 +223,7 @@ class Replicas:
         if event.code == t.IngestCode.BACK:
             if active.replica.is_put_back:
                 return  # it was asked for what is newer, and this is that
-            origin_news.put_back(self._log, active.replica.slot, active.replica.last_sequence, event.last_sequence)
+            origin_news.put_back(self._log, active.replica, event.last_sequence)
             if active.replica.slot.origin.durable:
                 return  # what it delivers is all that is there
             active.replica.put_back()
@@ -271,7 +271,7 @@ class Replicas:
         if state is None:  # also one that stopped while we asked
             return active.stopped()
         linked = active.link in (0, self._link_of(active))
-        return active.told.info(active.replica.last_sequence, active.replica.error, state, linked=linked)
+        return active.told.info(active.replica, state, linked=linked)
 
     async def behind(self) -> Behind:
         """How far the copies of this server are behind."""
@@ -382,7 +382,7 @@ class Replicas:
                 active.consumer = order.consumer
                 self._delete_consumer(active)
                 if isinstance(order, PutBack):
-                    origin_news.put_back(self._log, active.replica.slot, active.replica.last_sequence, order.ends)
+                    origin_news.put_back(self._log, active.replica, order.ends)
             case Back() | Renewed():
                 origin_news.another(self._log, active.replica.slot, order)
             case Forget():
@@ -517,7 +517,7 @@ class Replicas:
             if moved and replica.state is State.RUNNING:
                 self._queue_restart(active)
             if ends is not None and replica.state is State.RUNNING:
-                origin_news.put_back(self._log, slot, replica.last_sequence, ends)
+                origin_news.put_back(self._log, replica, ends)
                 replica.put_back()
                 self._queue_restart(active)
 

@@ -470,6 +470,8 @@ async def _well(facts: Facts) -> dict[str, Any]:
         found["refusing"] = f"publishes to {' and '.join(refused)} streams: no room"
     if stats.corrupt_records:
         found["damaged"] = f"{stats.corrupt_records} records of the store: the log names them"
+    if passed := await facts.jetstream.passed_over.texts():
+        found["passed_over"] = passed
     offline = {
         f"{account.name} > {name}": reason
         for account in facts.jetstream.catalogue.by_name.values()

@@ -458,6 +458,9 @@ def _own(found: _Families, varz: Report) -> None:
     found.gauge("leafd_expiring_certificates", "Certificates that expire within 30 days", {}, expiring)
     twins = len(own.get("twins", ()))
     found.gauge("leafd_twin_boxes", "Names and domains that several boxes have at once", {}, twins)
+    passed = len(own.get("passed_over", ()))
+    text = "Streams that were put back from an old copy, of which a copy elsewhere passes over messages"
+    found.gauge("leafd_passed_over_streams", text, {}, passed)
     found.gauge("leafd_memory_limit_bytes", "memory_limit", {}, own["memory"]["limit"])
     for name, one in own["memory"].items():
         if name != "limit":

@@ -246,6 +246,8 @@ async def _own(facts: Facts, stats: t.Stats) -> dict[str, Any]:
     found |= _configured(facts)
     if twins := list(facts.leafs.twins.texts()):
         found["twins"] = twins
+    if facts.jetstream is not None and (passed := await facts.jetstream.passed_over.texts()):
+        found["passed_over"] = passed
     return found | ({"expiring_certificates": list(dict.fromkeys(expiring))} if expiring else {})
 
 

@@ -14,6 +14,8 @@ from typing import Final
 import pytest
 from leafd.cli.tables import ago, as_json, show, size
 from leafd.cli.views import ROWS_MAX, tell_status
+from leafd.doctor.copies import old_origins
+from leafd.doctor.findings import Check, Finding, Level
 from leafd.status import status
 
 from tests.unit import logged
@@ -24,6 +26,7 @@ from tests.unit import logged
     [
         ({}, {"refusing": ["file"]}, "publishes to file streams are refused: no room"),
         ({}, {"corrupt_records": 2}, "2 records or pages of the store were damaged"),
+        ({"passed_over": ["stream T of account A was put back"]}, {}, "stream T of account A was put back"),
         ({"expiring_certificates": ["a.pem expires in 3 days"]}, {}, "a.pem expires in 3 days"),
         (
             {"open_listeners": ["leaf nodes at 0.0.0.0:7422 need no login"]},
@@ -57,6 +60,25 @@ def test_a_mirror_that_lost_its_origin_is_a_problem_and_one_that_is_behind_is_no
     """What catches up needs nobody's attention."""
     page = {"account_details": [{"name": "$G", "stream_detail": [{"name": "M", "mirror": source}]}]}
     assert list(status({}, {}, page).problems) == problems
+
+
+def test_an_origin_that_was_put_back_needs_attention_for_a_day() -> None:
+    """Where its copy is; the doctor says it there as well."""
+
+    def told(seconds: int) -> list[str]:
+        source = {"name": "S", "lag": 0, "active": 1, "leafd": {"behind": 0, "put_back": seconds * 10**9}}
+        page = {"account_details": [{"name": "$G", "stream_detail": [{"name": "M", "sources": [source]}]}]}
+        found: list[Finding] = []
+        old_origins(page, found.append)
+        problems = list(status({}, {}, page).problems)
+        assert problems == [one.text for one in found]
+        assert {(one.check, one.level) for one in found} <= {(Check.ORIGIN_OLD, Level.WARNING)}
+        return problems
+
+    (problem,) = told(23 * 3600)
+    assert problem.startswith("source S of stream M: its origin was put back to an older copy of its store")
+    assert "1,380 min ago" in problem
+    assert told(25 * 3600) == []
 
 
 @pytest.mark.parametrize("up", [True, False])

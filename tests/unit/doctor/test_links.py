@@ -6,7 +6,7 @@ from typing import Any
 
 from leafd import status
 from leafd.doctor import links
-from leafd.doctor.findings import Finding
+from leafd.doctor.findings import Check, Finding, Level
 
 
 def said(remote: dict[str, Any]) -> str:
@@ -40,3 +40,12 @@ def test_a_hub_that_is_away_is_listed_with_all_places_where_it_is_dialled() -> N
     away = remote("hub:7422", learned=("10.0.0.3:7422",), up=False)
     (one,) = status.links({"leafd": {"remotes": [away]}}, {})
     assert (one.up, one.address) == (False, "hub:7422, 10.0.0.3:7422")
+
+
+def test_what_the_hub_passes_over_is_a_fault() -> None:
+    """As long as the daemon says so, however far the stream has come since."""
+    found: list[Finding] = []
+    links.judge({"leafd": {"passed_over": ["stream T was put back"]}}, (), found.append)
+    assert [(one.check, one.level, one.text) for one in found] == [
+        (Check.ORIGIN_OLD, Level.FAULT, "stream T was put back")
+    ]

@@ -420,6 +420,7 @@ def test_neighbours_hear_of_streams(bench: Bench) -> None:
     class Ears(Alone):
         lag, active_ns, sequence, error, known, told_ns = 3, 5, 9, None, True, 7
         level_ns, newest_ts, mean_size, held = 2_000_000_000, 0, 200.5, "normal"
+        put_back_ns = -1
         pace: float | None = 0.5
 
         def stream_changed(self, stream: Any, last_sequence: int) -> None:

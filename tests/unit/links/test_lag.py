@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import cast
 
 import trio
 import trio.testing
 from leafd import native_types as t
 from leafd.links.lag import NO_NEARER, NO_NEARER_S, SlotInfo, Told
+from leafd.links.replica import Replica
 
 BEHIND = t.IngestState(9, 0, 50, 0, 0, 0, 1, known_ns=0, pace_milli=0)
 
@@ -20,7 +23,8 @@ def after(seconds: float, *states: t.IngestState, error: dict[str, object] | Non
         for state in states[:-1]:
             told.note(state)
         await trio.sleep(seconds)
-        return told.info(0, error, states[-1])
+        replica = cast(Replica, SimpleNamespace(last_sequence=0, error=error, put_back_s=None))
+        return told.info(replica, states[-1])
 
     return trio.run(play, clock=trio.testing.MockClock(autojump_threshold=0))
 

@@ -18,7 +18,7 @@ from leafd.gotime import SECOND, ZERO_TIME, format_time, now_ns, plane_time, unt
 from leafd.jetstream import errors, group_events
 from leafd.jetstream.catalogue import Consumer, Settings, Stream, consumer_definition
 from leafd.jetstream.context import Context
-from leafd.jetstream.copiers import is_of_a_copy, tell_put_back
+from leafd.jetstream.copiers import is_of_a_copy
 from leafd.jetstream.endpoints.infos import consumer_info, group_of
 from leafd.jetstream.endpoints.pages import cut, page_of, texts_size
 from leafd.jetstream.endpoints.streams import LIST_LIMIT, LISTED_WEIGHT, NAMES_LIMIT, check_led, gathered, refused
@@ -196,7 +196,7 @@ def _look_at_start(call: Call, stream: Stream, config: ConsumerConfig) -> None:
     says = has_header(call.header, TAKEN_HEADER)
     begins = config.opt_start_seq if config.deliver_policy == DELIVER_BY_START_SEQUENCE else 0
     if not says and not stream.copied and stream.began_upto is not None and begins > stream.began_upto + 1:
-        tell_put_back(call.context.log, stream, begins - 1)
+        call.context.passed_over.told(stream, begins - 1, stream.began_upto, certain=False)
     stream.copied = True
 
 

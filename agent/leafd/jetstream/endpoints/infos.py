@@ -140,7 +140,8 @@ def _how_far(status: SourceStatus) -> dict[str, Any]:
     """How far a copy is behind: null where that is not known now. `lag` beside it is what was told last, since clients
     know no null there. Times are ns, as those of the reference."""
     behind = status.lag if status.known else None
-    return {
+    back = {} if status.put_back_ns < 0 else {"put_back": status.put_back_ns}
+    return back | {
         "behind": behind,
         "behind_bytes": _scaled(behind, status.mean_size),
         "told": _passed(status.told_ns),

@@ -369,8 +369,7 @@ async def agreed(context: Context, stream: Stream, config: StreamConfig, author:
 
 
 async def sourced(context: Context, stream: Stream, positions: dict[str, tuple[int, int]] | None) -> None:
-    """The mirror or sources of a stream of several begin behind these positions, where this server leads it; None: they
-    end here."""
+    """The mirror or sources of a stream of several begin behind these positions, if it is led; None: they end here."""
     if stream.config.mirror is None and not stream.config.sources:
         return
     state = None
@@ -441,6 +440,7 @@ async def removed(context: Context, stream: Stream, *, deleted: bool) -> None:
             context.advisories.stream(stream, "DELETED", "delete")
         context.neighbours.stream_removed(stream)
         context.copiers.removed(stream)
+        context.passed_over.removed(stream)
 
 
 async def _delete_aside(call: Call, name: str) -> dict[str, Any]:
