@@ -197,6 +197,34 @@ def test_what_was_received_of_quality_two_is_released_after_a_break(each: int) -
         assert [] == finished(peer)
 
 
+@pytest.mark.parametrize("reason", [0, 0x92])
+def test_a_release_comes_first_behind_a_kill_until_it_is_answered(reason: int) -> None:
+    """PUBREL and then what follows (MQTT-4.4.0-1), also for a client that does not know it any more: such a one says
+    0x92 (5: 3.7.2.1), or closes, and hears it again."""
+    with servers.running(servers.LEAFD, CONFIGURATION) as server:
+        port = server.ports["mqtt_port"]
+        with five(port, "killed") as peer:
+            peer.subscribe(("killed", 2))
+            published(port, "killed", [b"1", b"2"], 2)
+            first, second = peer.expect(PUBLISH), peer.expect(PUBLISH)
+            peer.send(mqtt.acknowledge(PUBREC, first.id))
+            assert first.id == peer.expect(PUBREL).id
+            server.kill()
+        server.start()
+        for again in range(2):
+            with five(port, "killed") as peer:
+                assert peer.welcome.session_present
+                released, message = peer.packet(), peer.packet()
+                assert (PUBREL, first.id, 0) == (released.kind, released.id, released.reason)
+                assert (PUBLISH, second.id, b"2", True) == (message.kind, message.id, message.payload, message.dup)
+                if again:
+                    peer.send(mqtt.acknowledge(PUBCOMP, first.id, reason))
+                    peer.round_trip()
+        with five(port, "killed") as peer:
+            message = peer.packet()
+            assert (PUBLISH, second.id) == (message.kind, message.id)
+
+
 def test_a_message_of_quality_two_that_comes_again_after_a_break_is_one(each: int) -> None:
     """The server keeps its identifier with the session (4.3.3)."""
     with three(each, "hears", clean=True) as other:
