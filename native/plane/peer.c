@@ -37,6 +37,7 @@
 #include "wire/op.h"
 #include "wire/parse.h"
 
+#define SLOW_TEXT BYTES_LITERAL("Slow Consumer (Pending Bytes)")
 #define ROWS_BYTES 1024u   /* of a connection's subscriptions, kept for reports of those that have gone */
 #define ROWS_BUCKETS 4096u /* looked at for them */
 #define LINK_PING_NS (13 * NS_PER_SECOND) /* of the end that dialled a link; .. */
@@ -304,14 +305,18 @@ void peer_emit_failed(plane_t *plane, peer_t *peer, status_t status) {
             entry->event.target = peer->id;
         }
         event_post(&plane->exchange, entry);
+        bool taken = outq_pending(&peer->conn.out) == 0;
         outq_free(&peer->conn.out); /* nothing of it is sent any more, and others may need the memory now */
         buffer_t *beside = peer->protocol->waiting == NULL ? NULL : peer->protocol->waiting(peer);
         if (beside != NULL) {
             buffer_free(beside);
+            if (taken) { /* its socket has room: it reads, and does not acknowledge, and can be told */
+                peer_doom(plane, peer, CLOSE_SLOW, SLOW_TEXT);
+                return;
+            }
         }
     }
-    peer_doom_silently(plane, peer, status == STATUS_FULL ? CLOSE_SLOW : CLOSE_WRITE,
-                       BYTES_LITERAL("Slow Consumer (Pending Bytes)"));
+    peer_doom_silently(plane, peer, status == STATUS_FULL ? CLOSE_SLOW : CLOSE_WRITE, SLOW_TEXT);
 }
 
 void peer_emitted(plane_t *plane, peer_t *peer) {

@@ -2,12 +2,13 @@
 #include "sessions/flight.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/bytes.h"
 #include "base/check.h"
 #include "base/clock.h"
 
-#define HEAD 28u                        /* of what waits: id_at 4, size 4, seq 8, expiry_at 4, since 8 */
+#define HEAD 29u                        /* of what waits: id_at 4, size 4, seq 8, expiry_at 4, since 8, counted 1 */
 #define MOVED_MIN (UINT64_C(64) * 1024) /* so much has gone before what waits behind it is moved to the front */
 #define DROPPED_A_TURN 16384u
 #define KEPT (UINT64_C(16) * 1024)
@@ -105,6 +106,8 @@ status_t flight_wait(flight_t *flight, const flight_packet_t *one, int64_t now_n
     store_be64(to + 8, one->seq);
     store_be32(to + 16, one->expiry_at);
     store_be64(to + 20, (uint64_t)now_ns);
+    to[28] = one->counted;
+    flight->part->counted += one->counted;
     (void)bytes_write(to + HEAD, packet);
     flight->part->waiting.size += (uint64_t)HEAD + packet.size;
     flight->part->waiting_upto = one->seq > flight->part->waiting_upto ? one->seq : flight->part->waiting_upto;
@@ -149,9 +152,9 @@ bool flight_next(flight_t *flight, int64_t now_ns, bytes_t *packet) {
     return false;
 }
 
-void flight_gone(flight_t *flight) {
-    const uint8_t *at = flight->part->waiting.at + flight->part->waiting_from;
-    flight->part->waiting_from += HEAD + (uint64_t)load_be32(at + 4);
+/* So many of the first bytes wait no longer. */
+static void move_on(flight_t *flight, uint64_t size) {
+    flight->part->waiting_from += size;
     uint64_t left = flight_waiting(flight);
     if (left == 0) {
         flight->part->waiting_upto = 0;
@@ -161,6 +164,37 @@ void flight_gone(flight_t *flight) {
         flight->part->waiting_from = 0;
         buffer_trim(&flight->part->waiting, KEPT);
     }
+}
+
+void flight_gone(flight_t *flight) {
+    const uint8_t *at = flight->part->waiting.at + flight->part->waiting_from;
+    flight->part->counted -= at[28];
+    move_on(flight, HEAD + (uint64_t)load_be32(at + 4));
+}
+
+/* What waits before it is not counted, and moves up: a part of what is retained, which is not much (mqtt_retain.c). */
+static bool drop_counted(flight_t *flight) {
+    const buffer_t *waiting = &flight->part->waiting;
+    uint64_t from = flight->part->waiting_from, at = from;
+    while (at < waiting->size && waiting->at[at + 28] == 0) {
+        at += HEAD + (uint64_t)load_be32(waiting->at + at + 4);
+    }
+    if (at >= waiting->size) {
+        return false;
+    }
+    uint64_t size = HEAD + (uint64_t)load_be32(waiting->at + at + 4);
+    memmove(waiting->at + from + size, waiting->at + from, at - from);
+    flight->part->counted--;
+    move_on(flight, size);
+    return true;
+}
+
+uint32_t flight_bound(flight_t *flight, uint32_t most) {
+    uint32_t dropped = 0;
+    while (flight->part->counted >= most && dropped < DROPPED_A_TURN && drop_counted(flight)) {
+        dropped++;
+    }
+    return dropped;
 }
 
 /* Messages come in the order of their sequences. One that is delivered again is below those that wait, and has gone.

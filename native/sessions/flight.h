@@ -29,6 +29,7 @@ typedef struct flight_packet {
     uint32_t id_at;
     uint32_t expiry_at; /* of its message expiry, in seconds; 0: it has none */
     uint64_t seq;
+    bool counted; /* the oldest such ones go when more wait than may (flight_bound) */
 } flight_packet_t;
 
 typedef struct flight_part {
@@ -38,6 +39,7 @@ typedef struct flight_part {
     buffer_t waiting;
     uint64_t waiting_from; /* before it they have gone */
     uint64_t waiting_upto; /* the highest sequence that waits */
+    uint64_t counted;      /* of those that wait */
 } flight_part_t;
 
 typedef struct flight {
@@ -59,6 +61,8 @@ uint16_t flight_begin(flight_t *flight, uint64_t seq);
 void flight_undo(flight_t *flight, uint16_t id);
 /* STATUS_FULL: too much waits. */
 LEAF_MUST_USE status_t flight_wait(flight_t *flight, const flight_packet_t *one, int64_t now_ns);
+/* Drops the oldest of those that are counted, until fewer than so many wait, or a turn's; returns how many. */
+uint32_t flight_bound(flight_t *flight, uint32_t most);
 /* The next one that may go, with its identifier and what is left of its time (5: 3.3.2.3.3). One whose time is over is
  * dropped, unless a stream has it. false: none. Valid until flight_gone. */
 bool flight_next(flight_t *flight, int64_t now_ns, bytes_t *packet);

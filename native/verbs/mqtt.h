@@ -108,7 +108,7 @@ typedef struct mqtt_account {
 
 /* The state that all clients of MQTT share. */
 typedef struct mqtt_desk {
-    const plane_t *plane;
+    plane_t *plane;
     map_t *here;      /* sessions with a connection, by account and client */
     table_t accounts; /* number > mqtt_account_t */
     map_t *kept;      /* sessions that outlive their connection, likewise */

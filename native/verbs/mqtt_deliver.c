@@ -210,6 +210,11 @@ static status_t put_waiting_message(mqtt_desk_t *desk, session_t *session, mqtt_
     bytes_t packet = bytes_of(desk->packet.at, (uint32_t)desk->packet.size);
     flight_packet_t one = {.packet = packet, .id_at = id_place(packet, out->publish.topic), .seq = out->seq};
     one.expiry_at = expiry_place(packet, one.id_at, out);
+    /* Of a session that is kept they wait in the stream, whose consumer counts them. */
+    one.counted = session->kept == NULL && out->seq == 0 && !desk->retained;
+    if (one.counted && desk->plane->mqtt.max_queued != 0) {
+        desk->plane->stats.mqtt_passed_over += flight_bound(&session->flight, desk->plane->mqtt.max_queued);
+    }
     return flight_wait(&session->flight, &one, desk->plane->now.mono_ns);
 }
 

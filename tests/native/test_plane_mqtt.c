@@ -265,7 +265,28 @@ static void no_more_than_it_takes(void) {
     CHECK_EQ_U64(0, other->session->flight.part->waiting.size);
 }
 
-/* What waits for acknowledgements is memory like what waits for a socket. */
+/* max_queued, of a session that ends with its connection: the oldest goes. */
+static void no_more_waits_than_may(void) {
+    mqtt_limits_t limits = MQTT_RIG_LIMITS;
+    limits.max_queued = 2;
+    mqtt_limit(plane, limits);
+    peer_t *one = mqtt_client_3(plane);
+    peer_t *other = mqtt_client_with(plane, "10 11 0004'MQTT' 05 02 0000 03 21 0001 0001'r'", NULL);
+    mqtt_feed(plane, other, "82 07 0001 00 0001'a' 01");
+    mqtt_feed(plane, one, "32 06 0001'a' 0001 '1' 32 06 0001'a' 0002 '2' 32 06 0001'a' 0003 '3'");
+    mqtt_feed(plane, one, "32 06 0001'a' 0004 '4' 32 06 0001'a' 0005 '5'");
+    MQTT_HEARD("40 02 0001 40 02 0002 40 02 0003 40 02 0004 40 02 0005", one);
+    MQTT_HEARD("90 04 0001 00 01 32 07 0001'a' 0001 00 '1'", other);
+    mqtt_feed(plane, other, "40 02 0001");
+    MQTT_HEARD("32 07 0001'a' 0002 00 '4'", other);
+    mqtt_feed(plane, other, "40 02 0002");
+    MQTT_HEARD("32 07 0001'a' 0003 00 '5'", other);
+    mqtt_feed(plane, other, "40 02 0003");
+    MQTT_HEARD("", other);
+    CHECK_EQ_U64(2, plane->stats.mqtt_passed_over);
+}
+
+/* What waits for acknowledgements is memory like what waits for a socket. Who reads is told. */
 static void who_does_not_acknowledge_goes_first(void) {
     peer_t *one = mqtt_client_3(plane), *client = rig_client(plane);
     peer_t *silent = mqtt_client_with(plane, "10 11 0004'MQTT' 05 02 0000 03 21 0001 0001's'", NULL);
@@ -280,8 +301,13 @@ static void who_does_not_acknowledge_goes_first(void) {
         waiting = flight_waiting(&silent->session->flight);
         mqtt_say_bytes(plane, one, packet, sizeof packet);
         (void)rig_take_queue(&one->conn.out);
+        if (silent->state == PEER_ADMITTED) {
+            (void)rig_take_queue(&silent->conn.out);
+        }
     }
     CHECK_EQ_I64(PEER_DOOMED, silent->state);
+    (void)rig_take_queue(&silent->conn.out);
+    CHECK((uint8_t)rig_out[0] == 0xe0 && (uint8_t)rig_out[2] == 0x97);
     CHECK_EQ_U64(CLOSE_SLOW, silent->close_reason);
     CHECK(waiting > 200 << 10);
     CHECK_EQ_I64(PEER_ADMITTED, client->state);
@@ -385,6 +411,7 @@ int main(void) {
     ALONE("QoS 1 is acknowledged both ways", once_or_more);
     ALONE("QoS 2 is published once, and released and completed both ways", exactly_once);
     ALONE("a client gets no more at once than it takes, in order", no_more_than_it_takes);
+    ALONE("no more waits for a client than the bound says: the oldest goes", no_more_waits_than_may);
     ALONE("who does not acknowledge what it gets is closed before who has less waiting",
           who_does_not_acknowledge_goes_first);
     ALONE("more messages than the receive maximum end the connection", too_many_at_once);

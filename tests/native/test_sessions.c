@@ -119,6 +119,33 @@ static void much_that_waits_goes_in_order(void) {
     flight_free(&flight);
 }
 
+static void the_oldest_that_is_counted_goes(void) {
+    flight_t flight;
+    uint64_t seq;
+    share_t share = {.limit = UINT64_MAX};
+    bytes_t packet;
+    flight_init(&flight, 1, 1 << 20, &share);
+    CHECK_EQ_U64(0, flight_bound(&flight, 1));
+    CHECK_EQ_U64(1, flight_begin(&flight, 0));
+    static const char *const texts[] = {"kept1--", "old--", "kept2--", "new--", "newest--"};
+    for (uint32_t i = 0; i < 5; i++) {
+        flight_packet_t one = {.packet = text(texts[i]), .id_at = 0, .counted = texts[i][0] != 'k'};
+        CHECK_EQ_U64(i == 4 ? 1 : 0, one.counted ? flight_bound(&flight, 2) : 0);
+        CHECK_EQ_I64(STATUS_OK, flight_wait(&flight, &one, 0));
+    }
+    static const char *const left[] = {"pt1--", "pt2--", "w--", "west--"};
+    for (uint32_t i = 0; i < 4; i++) {
+        CHECK(flight_acknowledged(&flight, flight.last, &seq));
+        CHECK(flight_next(&flight, 0, &packet));
+        CHECK_BYTES(left[i], strlen(left[i]), packet.at + 2, packet.size - 2);
+        flight_gone(&flight);
+        CHECK_EQ_U64(i < 2 ? 2 : 3 - i, flight.part->counted);
+    }
+    CHECK_EQ_U64(0, flight_waiting(&flight));
+    flight_free(&flight);
+    CHECK_EQ_U64(0, share.used);
+}
+
 /* 5: 3.3.2.3.3 */
 static void time_that_waits_is_taken_off(void) {
     flight_t flight;
@@ -254,6 +281,7 @@ int main(void) {
     RUN("no more is under way than the client takes, and what waits goes first", a_window_is_kept);
     RUN("an identifier that is in use is not given again", identifiers_in_use_are_passed_over);
     RUN("what waits is bounded, and goes in order", much_that_waits_goes_in_order);
+    RUN("of those that are counted no more wait than may, and others stay", the_oldest_that_is_counted_goes);
     RUN("the time that a message waits is taken off its expiry, and it does not go when none is left",
         time_that_waits_is_taken_off);
     RUN("topics have short names up to the maximum", names_are_short);

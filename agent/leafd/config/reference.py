@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from leafd.config.bind import inner_models
 from leafd.config.schema.accounts import AccountLimits, ConfiguredAccount, MessageTracing
-from leafd.config.schema.base import SECOND, parse_duration
+from leafd.config.schema.base import DURATION, duration_text
 from leafd.config.schema.cluster import Cluster, ClusterAuthorization
 from leafd.config.schema.enrol import Enrol
 from leafd.config.schema.gateway import Gateway, GatewayAuthorization, RemoteGateway
@@ -21,7 +21,7 @@ from leafd.config.schema.mqtt import Mqtt
 from leafd.config.schema.operator import Resolver
 from leafd.config.schema.permissions import AuthCallout, Authorization, Permissions, Responses, Subjects, User
 from leafd.config.schema.precedence import LeafLimits, LeafPriority, LeafSpan
-from leafd.config.schema.section import Option, Reader, Section, Support, Takes, hints
+from leafd.config.schema.section import Option, Section, Support, Takes, hints
 from leafd.config.schema.server import ServerConfig
 from leafd.config.schema.sharing import Export, Import, Latency, Origin
 from leafd.config.schema.tls import CertificatePair, Tls
@@ -138,17 +138,9 @@ def default_text(one: Option, annotation: Any) -> str:
         return "true" if value else "false"
     if isinstance(value, tuple | dict):
         return "[ ]" if isinstance(value, tuple) else "{ }"
-    if isinstance(value, int) and Reader(parse_duration) in getattr(annotation, "__metadata__", ()):
-        return duration_text(value)
+    if isinstance(value, int) and DURATION in getattr(annotation, "__metadata__", ()):
+        return f'"{duration_text(value)}"'
     return str(value) if isinstance(value, int) else f'"{value}"'
-
-
-def duration_text(ns: int) -> str:
-    """A duration as people write it."""
-    for unit, size in (("h", 3600 * SECOND), ("m", 60 * SECOND), ("s", SECOND), ("ms", SECOND // 1000)):
-        if ns and ns % size == 0:
-            return f'"{ns // size}{unit}"'
-    return f'"{ns}ns"' if ns else '"0s"'
 
 
 if __name__ == "__main__":

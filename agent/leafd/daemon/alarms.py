@@ -53,7 +53,8 @@ class Alarms:
         if rest_s is not None and begin_again(self._log, rest_s):
             self.begins_again = True
         if event.code in _NO_STORE:  # whose number is no stream's
-            say(event.text, event=_NO_STORE[event.code])
+            who = f"{self._log_name(event.stream)} - " if event.code == t.AlarmCode.SLOW else ""
+            say(who + event.text, event=_NO_STORE[event.code])
             return
         named = self._jetstream.named(event.stream) if self._jetstream is not None else {}
         say(event.text, event=f"store_{t.AlarmCode(event.code).name.lower()}", **named)

@@ -29,6 +29,11 @@ RETAINED = "$MQTT_rmsgs"
 _VERSIONS = {"3.1.1": t.MqttFlag.VERSION_3, "5": t.MqttFlag.VERSION_5}
 
 
+def _seconds(ns: int) -> int:
+    """As packets say a time. Rounded up: 0 would be no bound."""
+    return -(-ns // SECOND)
+
+
 def limits_of(block: Mqtt) -> t.MqttLimits:
     """The block's limits, as the plane takes them."""
     flags = t.MqttFlag(0)
@@ -42,9 +47,9 @@ def limits_of(block: Mqtt) -> t.MqttLimits:
         receive_maximum=block.receive_maximum,
         topic_alias_maximum=block.topic_alias_maximum,
         max_ack_pending=block.max_ack_pending,
-        keep_alive_max=block.max_keep_alive // SECOND,
+        keep_alive_max=_seconds(block.max_keep_alive),
         ack_wait_ns=block.ack_wait,
-        session_expiry_max_ns=block.max_session_expiry,
+        session_expiry_max_ns=_seconds(block.max_session_expiry) * SECOND,
         message_expiry_max_ns=block.max_message_expiry,
         max_sessions=block.max_sessions,
         max_retained=block.max_retained,

@@ -32,6 +32,14 @@ def test_a_block_has_the_keys_of_nats_server() -> None:
     assert 4_000_000_000 == limits_of(given).ack_wait_ns
 
 
+def test_a_part_of_a_second_is_a_second() -> None:
+    """Packets say whole ones, where 0 would be no bound."""
+    text = STORE + "mqtt { port: 1883, max_keep_alive: 500ms, max_session_expiry: 2500ms }"
+    given = load_text(text, "leafd.conf").server.mqtt
+    assert given is not None
+    assert (1, 3_000_000_000) == (limits_of(given).keep_alive_max, limits_of(given).session_expiry_max_ns)
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [

@@ -57,6 +57,8 @@ def test_hub_and_leaf_of_the_documentation() -> None:
         ("port: 1\njetstream {\n  domian: x }", "box.conf:3:3: unknown field 'domian': did you mean 'domain'?"),
         ("port: x", "box.conf:1:1: port: a whole number is expected, not 'x'"),
         ("\n  port: 70000", "box.conf:2:3: port: must be less than or equal to 65535, not 70000"),
+        ("mqtt { max_keep_alive: '65536s' }", "max_keep_alive: must be less than or equal to 65535s, not 65536s"),
+        ("mqtt { ack_wait: '-1m' }", "ack_wait: must be greater than or equal to 0s, not -1m"),
         ("debug: 1", "box.conf:1:1: debug: true or false is expected, not 1"),
         ("server_name: 'a b'", "box.conf:1:1: server_name must not contain blanks: use - or _"),
         ("port: 1\nlame_duck_duration: '5s'", 'box.conf:2:1: lame_duck_duration is too short: at least "30s"'),

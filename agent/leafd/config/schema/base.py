@@ -48,6 +48,16 @@ def parse_duration(value: object) -> int:
     return sign * round(total)
 
 
+def duration_text(ns: int) -> str:
+    """A duration as people write it."""
+    if ns < 0:
+        return "-" + duration_text(-ns)
+    for unit, size in (("h", 3600 * SECOND), ("m", 60 * SECOND), ("s", SECOND), ("ms", SECOND // 1000)):
+        if ns and ns % size == 0:
+            return f"{ns // size}{unit}"
+    return f"{ns}ns" if ns else "0s"
+
+
 def parse_storage_size(value: object) -> int:
     """Bytes: a number (the lexer knows 64K, 1GB), or a string with K, M, G or T, which are powers of 1024 there."""
     if isinstance(value, bool):
@@ -122,7 +132,8 @@ def zero_means_default(default: int) -> Reader:
     return Reader(lambda value: default if value == 0 and not isinstance(value, bool) else value)
 
 
-Duration = Annotated[int, Reader(parse_duration)]
+DURATION: Final = Reader(parse_duration, said=duration_text)
+Duration = Annotated[int, DURATION]
 StorageSize = Annotated[int, Reader(parse_storage_size)]
 Listen = Annotated[tuple[str, int], Reader(_listen)]
 Number = Annotated[int, Reader(_strict_int)]

@@ -75,7 +75,7 @@ class Mqtt(Section):
     max_keep_alive: Duration = option(
         0,
         "The longest silence that a client of MQTT 5 may ask for; one that wants more, or no limit, is told this one."
-        " In whole seconds. 0: what clients say.",
+        " In whole seconds, rounded up. 0: what clients say.",
         takes=Takes.LIVE,
         ge=0,
         le=_SHORT_MAX * SECOND,
@@ -91,7 +91,7 @@ class Mqtt(Section):
     max_session_expiry: Duration = option(
         0,
         "The longest time that a session is kept behind its connection, also of clients of 3.1.1; those of 5 are told."
-        " In whole seconds. 0: as long as they say.",
+        " In whole seconds, rounded up. 0: as long as they say.",
         takes=Takes.LIVE,
         ge=0,
         le=_MANY * SECOND,
@@ -99,7 +99,7 @@ class Mqtt(Section):
     max_message_expiry: Duration = option(
         0,
         "The longest time that a message waits for sessions, and that one is retained, whatever its publisher says. In"
-        " whole seconds. 0: as long as that says. It counts for messages that come from then on.",
+        " whole seconds, rounded up. 0: as long as that says. It counts for messages that come from then on.",
         takes=Takes.LIVE,
         ge=0,
         le=_MANY * SECOND,
@@ -121,7 +121,9 @@ class Mqtt(Section):
     )
     max_queued_bytes: StorageSize = option(
         0,
-        "Bytes of the messages that wait for an account's sessions, each counted once. 0: as many as it may store.",
+        "Bytes of the messages that wait for an account's sessions which outlive their connections, each counted once."
+        " When they are reached, messages for any of these are refused; see max_queued. A session that ends with its"
+        " connection has max_pending. 0: as many as it may store.",
         takes=Takes.LIVE,
         ge=0,
     )

@@ -75,10 +75,11 @@ class Support(StrEnum):
 @dataclass(frozen=True, slots=True)
 class Reader:
     """In Annotated: what a value goes through before the annotated type. The last one of several comes first. secret:
-    nothing shows the value."""
+    nothing shows the value. said: a value that was read, and its bounds, as a complaint tells them."""
 
     read: Callable[[Any], Any]
     secret: bool = False
+    said: Callable[[Any], str] = str
 
 
 AS_WRITTEN: Final = Reader(lambda value: value)
@@ -118,14 +119,14 @@ class Option:
     gt: int | None = None
     le: int | None = None
 
-    def judge(self, value: Any) -> None:
+    def judge(self, value: Any, said: Callable[[Any], str] = str) -> None:
         """Raises ValueError for a number that is out of bounds."""
         if self.ge is not None and value < self.ge:
-            raise ValueError(f"must be greater than or equal to {self.ge}, not {value}")
+            raise ValueError(f"must be greater than or equal to {said(self.ge)}, not {said(value)}")
         if self.gt is not None and value <= self.gt:
-            raise ValueError(f"must be greater than {self.gt}, not {value}")
+            raise ValueError(f"must be greater than {said(self.gt)}, not {said(value)}")
         if self.le is not None and value > self.le:
-            raise ValueError(f"must be less than or equal to {self.le}, not {value}")
+            raise ValueError(f"must be less than or equal to {said(self.le)}, not {said(value)}")
 
 
 def option(
@@ -274,19 +275,21 @@ def hints(section: type[Section]) -> dict[str, Any]:
 def _readers(section: type[Section]) -> dict[str, Read]:
     found = _READERS.get(section)
     if found is None:
-        found = {name: _bounded(one, _reader(hints(section)[name])) for name, one in section.options.items()}
+        found = {name: _bounded(one, hints(section)[name]) for name, one in section.options.items()}
         _READERS[section] = found
     return found
 
 
-def _bounded(one: Option, read: Read) -> Read:
+def _bounded(one: Option, annotation: Any) -> Read:
+    read = _reader(annotation)
     if one.ge is None and one.gt is None and one.le is None:
         return read
+    said = next((mark.said for mark in getattr(annotation, "__metadata__", ()) if mark.said is not str), str)
 
     def bounded(value: Any) -> Any:
         found = read(value)
         if found is not None:
-            one.judge(found)
+            one.judge(found, said)
         return found
 
     return bounded

@@ -322,9 +322,9 @@ class ServerConfig(Section):
     )
     proxy_protocol: Flag = option(
         False,
-        "May a proxy in front of the clients' port say whom it speaks for (PROXY protocol, versions 1 and 2)? Only "
-        "where nobody else reaches the port: with it a client may claim any address. A client without such a header "
-        "is served, too.",
+        "May a proxy in front of the clients' port, or MQTT's, say whom it speaks for (PROXY protocol, versions 1 and "
+        "2)? Only where nobody else reaches the port: with it a client may claim any address. A client without such a "
+        "header is served, too.",
     )
     proxies: Any = later("proxies that log in for their clients are not in this build", refuse=True)
     mqtt: Mqtt | None = option(None, "MQTT: what devices speak.")
