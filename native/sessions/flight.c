@@ -153,7 +153,7 @@ bool flight_next(flight_t *flight, int64_t now_ns, bytes_t *packet) {
 }
 
 /* So many of the first bytes wait no longer. */
-static void move_on(flight_t *flight, uint64_t size) {
+static void flight_move_on(flight_t *flight, uint64_t size) {
     flight->part->waiting_from += size;
     uint64_t left = flight_waiting(flight);
     if (left == 0) {
@@ -169,11 +169,11 @@ static void move_on(flight_t *flight, uint64_t size) {
 void flight_gone(flight_t *flight) {
     const uint8_t *at = flight->part->waiting.at + flight->part->waiting_from;
     flight->part->counted -= at[28];
-    move_on(flight, HEAD + (uint64_t)load_be32(at + 4));
+    flight_move_on(flight, HEAD + (uint64_t)load_be32(at + 4));
 }
 
 /* What waits before it is not counted, and moves up: a part of what is retained, which is not much (mqtt_retain.c). */
-static bool drop_counted(flight_t *flight) {
+static bool flight_drop_counted(flight_t *flight) {
     const buffer_t *waiting = &flight->part->waiting;
     uint64_t from = flight->part->waiting_from, at = from;
     while (at < waiting->size && waiting->at[at + 28] == 0) {
@@ -185,13 +185,13 @@ static bool drop_counted(flight_t *flight) {
     uint64_t size = HEAD + (uint64_t)load_be32(waiting->at + at + 4);
     memmove(waiting->at + from + size, waiting->at + from, at - from);
     flight->part->counted--;
-    move_on(flight, size);
+    flight_move_on(flight, size);
     return true;
 }
 
 uint32_t flight_bound(flight_t *flight, uint32_t most) {
     uint32_t dropped = 0;
-    while (flight->part->counted >= most && dropped < DROPPED_A_TURN && drop_counted(flight)) {
+    while (flight->part->counted >= most && dropped < DROPPED_A_TURN && flight_drop_counted(flight)) {
         dropped++;
     }
     return dropped;
