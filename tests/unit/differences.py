@@ -415,7 +415,6 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
     "Where more than max_queued messages wait": (
         "interop/test_mqtt_sessions.py::test_no_more_waits_for_a_session_than_the_block_says",
         "interop/test_mqtt_sessions.py::test_no_more_bytes_wait_for_sessions_than_the_block_says",
-        "native/test_plane_mqtt.c: no more waits for a client than the bound says: the oldest goes",
     ),
     "A message of QoS 2 is passed on at PUBLISH": (
         "interop/test_mqtt_named.py::test_a_message_of_qos_2_is_passed_on_at_publish",
