@@ -14,6 +14,8 @@ from typing import Any, Final
 
 import nats
 import pytest
+from leafd.copies import copies
+from leafd.status import STREAMS_PAGE
 
 from tests import servers
 from tests.crash.histories import clocks
@@ -191,6 +193,8 @@ def test_a_hub_notices_a_box_that_was_put_back(tmp_path: Path, kind: str, count:
         asyncio.run(publish_each(box, newest))
         asyncio.run(until_each_is(hub, early + late + new + newest))
         assert "was put back to an earlier state at its origin" in hub.log
+        told = {one.stream for one in copies(report(hub, STREAMS_PAGE.removeprefix("/"))) if one.put_back}
+        assert told == {*KINDS_OF_COPY}
         assert kind != servers.LEAFD or count > 5 or "this store was put back to an earlier state" in box.log
     finally:
         box.stop()
