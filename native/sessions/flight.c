@@ -9,6 +9,7 @@
 #include "base/clock.h"
 
 #define HEAD 29u                        /* of what waits: id_at 4, size 4, seq 8, expiry_at 4, since 8, counted 1 */
+#define COUNTED 28u                     /* the place of the last one */
 #define MOVED_MIN (UINT64_C(64) * 1024) /* so much has gone before what waits behind it is moved to the front */
 #define DROPPED_A_TURN 16384u
 #define KEPT (UINT64_C(16) * 1024)
@@ -106,7 +107,7 @@ status_t flight_wait(flight_t *flight, const flight_packet_t *one, int64_t now_n
     store_be64(to + 8, one->seq);
     store_be32(to + 16, one->expiry_at);
     store_be64(to + 20, (uint64_t)now_ns);
-    to[28] = one->counted;
+    to[COUNTED] = one->counted;
     flight->part->counted += one->counted;
     (void)bytes_write(to + HEAD, packet);
     flight->part->waiting.size += (uint64_t)HEAD + packet.size;
@@ -168,7 +169,7 @@ static void flight_move_on(flight_t *flight, uint64_t size) {
 
 void flight_gone(flight_t *flight) {
     const uint8_t *at = flight->part->waiting.at + flight->part->waiting_from;
-    flight->part->counted -= at[28];
+    flight->part->counted -= at[COUNTED];
     flight_move_on(flight, HEAD + (uint64_t)load_be32(at + 4));
 }
 
@@ -176,7 +177,7 @@ void flight_gone(flight_t *flight) {
 static bool flight_drop_counted(flight_t *flight) {
     const buffer_t *waiting = &flight->part->waiting;
     uint64_t from = flight->part->waiting_from, at = from;
-    while (at < waiting->size && waiting->at[at + 28] == 0) {
+    while (at < waiting->size && waiting->at[at + COUNTED] == 0) {
         at += HEAD + (uint64_t)load_be32(waiting->at + at + 4);
     }
     if (at >= waiting->size) {
@@ -197,8 +198,7 @@ uint32_t flight_bound(flight_t *flight, uint32_t most) {
     return dropped;
 }
 
-/* Messages come in the order of their sequences. One that is delivered again is below those that wait, and has gone.
- * What is delivered again is below what waits, and has gone. */
+/* Messages come in the order of their sequences. One that is delivered again is below those that wait, and has gone. */
 bool flight_waits(const flight_t *flight, uint64_t seq) {
     return flight_waiting(flight) != 0 && seq <= flight->part->waiting_upto && !flight_has(flight, seq);
 }
