@@ -33,6 +33,7 @@ class Peer(RawClient):
     def __init__(self, server: Server, by: Signs | None = None, **fields: object) -> None:
         super().__init__(server, signs=by.connect if by is not None else None, waits=False, says=fields)
         _opened.append(self)
+        self.server = server
         self.sids = 1000
 
     def answers(self, subject: str, body: bytes | str = b"", count: int = 1, seconds: float = 5.0) -> list[bytes]:

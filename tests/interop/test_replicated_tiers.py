@@ -90,13 +90,15 @@ def up(made: list[servers.Server]) -> None:
 
 
 def asked(peer: Peer, subject: str, body: object = None) -> dict[str, Any]:
-    """The answer. A nats-server that has just begun may say nothing to a creation: it is asked again."""
+    """The answer. A nats-server that has just begun may say nothing to a creation, or that there are no suitable peers
+    (10005) while it has not heard from the others: it is asked again."""
     payload = json.dumps(body).encode() if body is not None else b""
 
     def answered() -> dict[str, Any]:
         with contextlib.suppress(TimeoutError):
             found: dict[str, Any] = json.loads(peer.answers(f"$JS.API.{subject}", payload)[0])
-            return found
+            early = peer.server.kind == R and found.get("error", {}).get("err_code") == 10005
+            return {} if early else found
         return {}
 
     return eventually(answered, f"{subject} is not answered")
