@@ -13,8 +13,7 @@ from typing import Any, Final
 
 from tests import servers
 from tests.interop.test_meta_group import CONFIG, L, leader_of, three
-from tests.interop.test_replicated_consumers import patiently
-from tests.rig.official import one_each
+from tests.rig.official import one_each, patiently
 from tests.rig.reloads import reloaded
 from tests.rig.waiting import eventually
 

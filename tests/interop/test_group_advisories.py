@@ -16,9 +16,8 @@ from nats.aio.msg import Msg
 
 from tests import servers
 from tests.interop.test_meta_group import leader_of
-from tests.interop.test_replicated_consumers import patiently
 from tests.interop.test_replicated_streams import led_by, same_at_both
-from tests.rig.official import ask_all, connect, must
+from tests.rig.official import ask_all, connect, must, patiently
 from tests.rig.waiting import until
 
 DURABLE: dict[str, Any] = {"durable_name": "D", "ack_policy": "explicit"}

@@ -22,9 +22,8 @@ from nats.aio.client import Client
 from tests import servers
 from tests.interop.test_meta_group import L, R, led
 from tests.interop.test_placed_streams import started
-from tests.interop.test_replicated_consumers import patiently
 from tests.interop.test_replicated_streams import led_by
-from tests.rig.official import connect, must, one_each
+from tests.rig.official import connect, must, one_each, patiently
 from tests.rig.waiting import until
 
 SHARED = {"name": "S", "subjects": ["s.>"], "num_replicas": 3}

@@ -12,7 +12,7 @@ import contextlib
 import json
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,6 +25,7 @@ from nats.js import JetStreamContext
 from nats.js.api import ConsumerConfig, PubAck, StreamSource
 
 from tests import servers
+from tests.rig.comparison import asked_again
 from tests.rig.official import connect, one_each
 from tests.rig.reports import report
 from tests.rig.waiting import AGAIN_S, eventually, until
@@ -75,11 +76,16 @@ class Three:
 
         eventually(lambda: len(found := leaders()) == 1 and "" not in found, leaders)
 
+    @contextlib.asynccontextmanager
+    async def clients_for(self, questions: list[Asked], user: str) -> AsyncIterator[dict[int, Client]]:
+        """A client at each server that is asked, by its number."""
+        numbers = sorted({number for number, _, _ in questions})
+        async with one_each([self.servers[number] for number in numbers], user) as clients:
+            yield dict(zip(numbers, clients, strict=True))
+
     async def ask(self, questions: list[Asked], seconds: float = 20.0, user: str = "a") -> list[Answer]:
         """What clients at these servers are answered, one after the other."""
-        at_servers = [self.servers[number] for number in sorted({one for one, _, _ in questions})]
-        async with one_each(at_servers, user) as clients:
-            at = dict(zip(sorted({one for one, _, _ in questions}), clients, strict=True))
+        async with self.clients_for(questions, user) as at:
             return [await asked(at[number], subject, body, seconds) for number, subject, body in questions]
 
 
@@ -159,13 +165,16 @@ def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Three]]
 def same(both: dict[str, Three], questions: list[Asked], user: str = "a") -> list[Answer]:
     """Both answer the same. Returns what leafd answers."""
 
-    async def ask() -> tuple[list[Answer], list[Answer]]:
-        return await both[R].ask(questions, user=user), await both[L].ask(questions, user=user)
+    async def ask() -> list[Answer]:
+        ours = await both[L].ask(questions, user=user)
+        async with both[R].clients_for(questions, user) as at:
+            for (number, subject, body), own in zip(questions, ours, strict=True):
+                again = partial(asked, at[number], subject, body, 20)
+                theirs = await asked_again(again, lambda answer, own=own: told(answer) == told(own))  # type: ignore[misc]
+                assert told(theirs) == told(own), (number, subject, body)
+        return ours
 
-    theirs, ours = asyncio.run(ask())
-    for question, wanted, answer in zip(questions, theirs, ours, strict=True):
-        assert told(wanted) == told(answer), question
-    return ours
+    return asyncio.run(ask())
 
 
 def test_an_account_reserves_no_more_than_it_may_on_all_servers_together(both: dict[str, Three]) -> None:
@@ -316,7 +325,9 @@ def test_a_stream_moves_to_another_cluster_when_its_placement_says_so(both: dict
                         info = members(await asked(client, "STREAM.INFO.MV", None, 3))
                     except nats.errors.TimeoutError:  # a nats-server answers nothing while the lead goes over
                         return False
-                    refused = said.get("error", {}).get("err_code") == 10005
+                    # (A busy nats-server that does not hear of a cluster for a moment does not place a stream there.)
+                    no_place = said.get("error", {}).get("err_code") == 10005
+                    refused = no_place and (cluster not in CLUSTERS or three is both[L])
                     state = (info.get("cluster", {}).get("leader"), info.get("state", {}).get("messages"))
                     wanted = f"n{CLUSTERS.index(cluster) + 1}" if cluster in CLUSTERS else ""
                     if refused or state == (wanted, count):

@@ -15,9 +15,8 @@ from nats.aio.client import Client
 from nats.aio.subscription import Subscription
 
 from tests import servers
-from tests.interop.test_replicated_consumers import patiently
 from tests.interop.test_replicated_streams import led_by, same_at_both
-from tests.rig.official import connect, one_each, until_heard
+from tests.rig.official import connect, one_each, patiently, until_heard
 from tests.rig.waiting import until
 
 MESSAGES = 20

@@ -15,10 +15,9 @@ import pytest
 from tests import servers
 from tests.interop.test_backup import send, take
 from tests.interop.test_meta_group import L, R, leader_of, led
-from tests.interop.test_replicated_consumers import patiently
 from tests.interop.test_replicated_queues import CONFIRMED, consumer, everywhere, some_confirmed
 from tests.interop.test_replicated_streams import made_by
-from tests.rig.official import ask, one_each
+from tests.rig.official import ask, one_each, patiently
 
 MESSAGES = 30
 

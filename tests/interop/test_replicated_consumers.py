@@ -21,25 +21,12 @@ from nats.js import JetStreamContext
 from tests import servers
 from tests.interop.test_meta_group import L, R, leader_of, led, three
 from tests.interop.test_replicated_streams import led_by, made_by
-from tests.rig.official import connect, must
+from tests.rig.official import connect, must, patiently
 from tests.rig.waiting import until
 
 MESSAGES = 40
 TRY_S = 2.0
 Pull = JetStreamContext.PullSubscription
-
-
-async def patiently(client: Client, subject: str, body: object = None) -> dict[str, Any]:
-    """The answer of a server that knows the stream's leader, once one does."""
-    found: dict[str, Any] = {}
-
-    async def told() -> bool:
-        with contextlib.suppress(AssertionError, nats.errors.Error):
-            found.update(await must(client, f"$JS.API.{subject}", body))
-        return bool(found)
-
-    await until(told, f"{subject} is not answered")
-    return found
 
 
 async def published(client: Client, numbers: range) -> None:

@@ -19,10 +19,10 @@ import pytest
 
 from tests import servers
 from tests.interop.test_meta_group import L, R, led
-from tests.interop.test_replicated_consumers import fetched, patiently, rest_of
+from tests.interop.test_replicated_consumers import fetched, rest_of
 from tests.interop.test_replicated_queues import consumer
 from tests.interop.test_replicated_streams import led_by, same_at_both, state_at
-from tests.rig.official import connect, must, one_each
+from tests.rig.official import connect, must, one_each, patiently
 from tests.rig.waiting import eventually, until
 
 MESSAGES = 40

@@ -15,9 +15,9 @@ from nats.aio.client import Client
 
 from tests import servers
 from tests.interop.test_meta_group import L, R, led
-from tests.interop.test_replicated_consumers import TRY_S, Pull, fetched, patiently, published, rest_of
+from tests.interop.test_replicated_consumers import TRY_S, Pull, fetched, published, rest_of
 from tests.interop.test_replicated_streams import led_by, made_by, state_at
-from tests.rig.official import connect
+from tests.rig.official import connect, patiently
 from tests.rig.waiting import eventually
 
 MESSAGES = 40

@@ -17,9 +17,10 @@ import pytest
 
 from tests import servers
 from tests.interop.test_meta_group import L, R, leader_of, led
-from tests.interop.test_replicated_consumers import fetched, patiently, published
+from tests.interop.test_replicated_consumers import fetched, published
 from tests.interop.test_replicated_streams import led_by
-from tests.rig.official import ask, ask_all, connect
+from tests.rig.comparison import told_alike
+from tests.rig.official import ask, ask_all, connect, patiently
 from tests.rig.reports import page, report
 from tests.rig.waiting import eventually, until
 
@@ -76,9 +77,9 @@ async def states(made: list[servers.Server]) -> list[dict[str, Any]]:
 def test_varz_and_statsz_name_the_group_of_all_servers_and_who_leads_it_as_at_nats_servers(tmp_path: Path) -> None:
     """In statsz the leader alone shows the others and the cluster's name, in varz each server does; each counts what it
     keeps with others."""
-    told = []
-    for kind in (R, L):
-        with led(kind, tmp_path) as made:
+
+    def told(kind: str, folder: Path) -> list[dict[str, Any]]:
+        with led(kind, folder) as made:
             asyncio.run(prepared(made))
             eventually(lambda: shared_by(made), lambda: [details(one) for one in made])
             leader = leader_of(made)
@@ -86,9 +87,9 @@ def test_varz_and_statsz_name_the_group_of_all_servers_and_who_leads_it_as_at_na
             (leading,) = [server for number, server in enumerate(made) if f"s{number}" == leader]
             assert of_group(made, report(leading, "varz")["jetstream"]) == of_group(made, blocks[leader])
             assert [2, 2, 2] == [of_group(made, report(one, "varz")["jetstream"])["others"] for one in made]
-            told.append([of_group(made, blocks.pop(leader)), *(of_group(made, one) for one in blocks.values())])
-    assert told[0] == told[1]
-    assert [2, 0, 0] == [one["others"] for one in told[0]]
+            return [of_group(made, blocks.pop(leader)), *(of_group(made, one) for one in blocks.values())]
+
+    assert [2, 0, 0] == [one["others"] for one in told_alike(told, tmp_path)]
 
 
 def rows_of(shown: dict[str, Any]) -> dict[str, tuple[bool, bool]]:
@@ -123,12 +124,12 @@ def test_a_follower_s_jsz_names_the_other_members_and_shows_the_leader_alone_as_
 
 def test_a_consumer_of_three_servers_is_shown_with_its_leader_and_the_others_as_at_nats_servers(tmp_path: Path) -> None:
     """In jsz of the server that leads it."""
-    told = []
-    for kind in (R, L):
-        with led(kind, tmp_path) as made:
+
+    def told(kind: str, folder: Path) -> list[tuple[object, ...]]:
+        with led(kind, folder) as made:
             asyncio.run(prepared(made))
 
-            def cluster(made: list[servers.Server] = made) -> list[tuple[object, ...]]:
+            def cluster() -> list[tuple[object, ...]]:
                 found: list[tuple[object, ...]] = []
                 for number, server in enumerate(made):
                     rows = [row for row in details(server, "&consumers=1") if row["name"] == "S"]
@@ -139,8 +140,9 @@ def test_a_consumer_of_three_servers_is_shown_with_its_leader_and_the_others_as_
                             found.append((one["name"], "raft_group" in one, sorted(names)))
                 return found
 
-            told.append(eventually(cluster, lambda: [details(one, "&consumers=1") for one in made]))
-    assert told[0] == told[1] == [("C", True, ["s0", "s1", "s2"])]
+            return eventually(cluster, lambda: [details(one, "&consumers=1") for one in made])
+
+    assert told_alike(told, tmp_path) == [("C", True, ["s0", "s1", "s2"])]
 
 
 @pytest.mark.parametrize("kind", [R, L])
@@ -193,15 +195,16 @@ def test_each_server_that_keeps_a_consumer_names_it_whoever_leads(kind: str, tmp
 
 def test_stream_leader_only_leaves_out_the_streams_that_others_lead_as_at_nats_servers(tmp_path: Path) -> None:
     """Each stream is in the report of one server."""
-    told = []
-    for kind in (R, L):
-        with led(kind, tmp_path) as made:
+
+    def told(kind: str, folder: Path) -> list[str]:
+        with led(kind, folder) as made:
             leader = asyncio.run(prepared(made))
             eventually(lambda: shared_by(made), lambda: [details(one) for one in made])
             found = [[row["name"] for row in details(server, "&stream-leader-only=1")] for server in made]
             assert "S" in found[int(leader.removeprefix("s"))]
-            told.append(sorted(name for names in found for name in names))
-    assert told[0] == told[1] == ["S", "T"]
+            return sorted(name for names in found for name in names)
+
+    assert told_alike(told, tmp_path) == ["S", "T"]
 
 
 def test_metrics_say_of_each_stream_whether_its_server_leads_it(tmp_path: Path) -> None:

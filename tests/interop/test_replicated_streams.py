@@ -25,6 +25,7 @@ from nats.aio.client import Client
 from tests import servers
 from tests.crash.test_copies_lost_tail import lose_the_end
 from tests.interop.test_meta_group import CONFIG, L, R, led
+from tests.rig.comparison import told_alike
 from tests.rig.official import connect, must, one_each
 from tests.rig.reports import report
 from tests.rig.waiting import eventually, until
@@ -243,13 +244,12 @@ def same_at_both(
     walk: Callable[[list[servers.Server]], Coroutine[Any, Any, list[Told]]], tmp_path: Path, config: str = CONFIG
 ) -> list[Told]:
     """Three leafd tell the walk what three nats-servers do; what they tell."""
-    told = {}
-    for kind in (R, L):
-        with led(kind, tmp_path, config) as made:
-            told[kind] = asyncio.run(walk(made))
-    for reference, own in zip(told[R], told[L], strict=True):
-        assert reference == own
-    return told[L]
+
+    def told(kind: str, folder: Path) -> list[Told]:
+        with led(kind, folder, config) as made:
+            return asyncio.run(walk(made))
+
+    return told_alike(told, tmp_path)
 
 
 def members_at(server: servers.Server) -> dict[str, Any]:
@@ -419,11 +419,7 @@ async def change(made: list[servers.Server]) -> list[object]:
 
 def test_the_definition_of_a_stream_changes_at_all_servers_as_at_nats_servers(tmp_path: Path) -> None:
     """Asked for at any server, also when the leader was just killed, and known to that one when it is back."""
-    told: list[list[object]] = []
-    for kind in (R, L):
-        with led(kind, tmp_path) as made:
-            told.append(asyncio.run(change(made)))
-    assert told[0] == told[1]
+    same_at_both(change, tmp_path)
 
 
 def test_what_replicas_lack_is_refused(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,14 +18,16 @@ import pytest
 
 from tests import servers
 from tests.interop.jwt_peer import Peer, close_all
-from tests.interop.test_meta_group import L, R, leader_of, three
+from tests.interop.test_meta_group import led
 from tests.jwts import Account, Operator
+from tests.rig.comparison import told_alike
 from tests.rig.waiting import eventually
 
 CONFIG = """
 listen: "127.0.0.1:{port}"
 http: "127.0.0.1:{http_port}"
 server_name: "{name}"
+server_tags: ["{name}"]
 OPERATOR
 jetstream { store_dir: "{store}", {meta} }
 cluster { name: C, listen: "127.0.0.1:{route_port}", routes: [ "nats-route://127.0.0.1:{first}" ] }
@@ -83,10 +85,18 @@ def _close() -> Iterator[None]:
     close_all()
 
 
-def up(made: list[servers.Server]) -> None:
-    for server in made:
-        server.start()
-    leader_of(made)
+def same_at_both(
+    walk: Callable[[list[servers.Server], Account], list[Any]], tmp_path: Path, **limits: Any
+) -> list[Any]:
+    """What both tell of an account with those limits. Streams can be placed by a server's name."""
+
+    def told(kind: str, folder: Path) -> list[Any]:
+        operator = Operator()
+        account = operator.account("A", **limits)
+        with led(kind, folder, CONFIG.replace("OPERATOR", operator.configuration())) as made:
+            return walk(made, account)
+
+    return told_alike(told, tmp_path)
 
 
 def asked(peer: Peer, subject: str, body: object = None) -> dict[str, Any]:
@@ -129,10 +139,9 @@ def told(peer: Peer, messages: int = 0) -> dict[str, Any]:
     return eventually(whole, lambda: asked(peer, "INFO"))
 
 
-def walk(made: list[servers.Server], account: Account) -> list[object]:
-    up(made)
+def walk(made: list[servers.Server], account: Account) -> list[Any]:
     peer = Peer(made[0], account.user("u"))
-    found: list[object] = [made_or_not(peer), told(peer)]
+    found: list[Any] = [made_or_not(peer), told(peer)]
     more = {"name": "A1", "subjects": ["A1"], "num_replicas": 3, "max_bytes": 4_000}
     found.append(asked(peer, "STREAM.UPDATE.A1", more).get("error", {}).get("err_code"))
     for stream in ("D3", "LARGE3"):
@@ -147,38 +156,26 @@ def walk(made: list[servers.Server], account: Account) -> list[object]:
 
 def test_limits_by_number_of_replicas_are_those_of_streams_with_so_many_as_at_nats_servers(tmp_path: Path) -> None:
     """Streams with three replicas use their own tier and no other, each byte counted once; so do consumers."""
-    answers = []
-    for kind in (R, L):
-        operator = Operator()
-        account = operator.account("A", tiered_limits={"R1": ONE, "R3": THREE})
-        (place := tmp_path / kind).mkdir()
-        with three(kind, place, CONFIG.replace("OPERATOR", operator.configuration())) as made:
-            answers.append(walk(made, account))
-    assert answers[0] == answers[1]
-    refused = [code for _, code in answers[0][0][: len(STREAMS)] if code]  # type: ignore[index]
+    made, info = same_at_both(walk, tmp_path, tiered_limits={"R1": ONE, "R3": THREE})[:2]
+    refused = [code for _, code in made[: len(STREAMS)] if code]
     assert len(refused) >= 5
-    assert answers[0][1]["tiers"]["R3"]["reserved_storage"] == 50_000  # type: ignore[index]
+    assert info["tiers"]["R3"]["reserved_storage"] == 50_000
 
 
 def test_without_a_tier_of_so_many_replicas_there_are_no_such_streams_and_consumers_as_at_nats_servers(
     tmp_path: Path,
 ) -> None:
     """Of an account that has the tier R3 alone: streams of three, and consumers of three."""
-    answers = []
-    for kind in (R, L):
-        operator = Operator()
-        account = operator.account("A", tiered_limits={"R3": {"disk_storage": 50_000}})
-        (place := tmp_path / kind).mkdir()
-        with three(kind, place, CONFIG.replace("OPERATOR", operator.configuration())) as made:
-            up(made)
-            peer = Peer(made[0], account.user("u"))
-            found: list[object] = [made_or_not(peer)]
-            acknowledged = json.loads(peer.answers("A3", b"x" * 100, seconds=20)[0])
-            found += [acknowledged.get("seq"), acknowledged.get("error"), full(peer)]
-            answers.append(found)
-    assert answers[0] == answers[1]
-    assert answers[0][1] == 1
-    assert [one if isinstance(one, int) else one["err_code"] for one in answers[0][3]] == [  # type: ignore[attr-defined]
+
+    def until_full(made: list[servers.Server], account: Account) -> list[Any]:
+        peer = Peer(made[0], account.user("u"))
+        found: list[Any] = [made_or_not(peer)]
+        acknowledged = json.loads(peer.answers("A3", b"x" * 100, seconds=20)[0])
+        return [*found, acknowledged.get("seq"), acknowledged.get("error"), full(peer)]
+
+    told = same_at_both(until_full, tmp_path, tiered_limits={"R3": {"disk_storage": 50_000}})
+    assert told[1] == 1
+    assert [one if isinstance(one, int) else one["err_code"] for one in told[3]] == [
         *range(1, 6),
         10002,
         6,
@@ -191,23 +188,18 @@ def test_a_stream_of_three_servers_reserves_its_bytes_once_in_its_account_s_info
     tmp_path: Path,
 ) -> None:
     """And three times of what the account may have, where its limits are for all streams."""
-    answers: list[list[Any]] = []
-    for kind in (R, L):
-        operator = Operator()
-        account = operator.account("A", disk_storage=90_000, mem_storage=30_000, streams=-1, consumer=-1)
-        (place := tmp_path / kind).mkdir()
-        with three(kind, place, CONFIG.replace("OPERATOR", operator.configuration())) as made:
-            up(made)
-            peer = Peer(made[0], account.user("u"))
-            answers.append([made_or_not(peer), told(peer)])
-    assert answers[0] == answers[1]
-    assert answers[0][1]["reserved_storage"]
+
+    def reserved(made: list[servers.Server], account: Account) -> list[Any]:
+        peer = Peer(made[0], account.user("u"))
+        return [made_or_not(peer), told(peer)]
+
+    found = same_at_both(reserved, tmp_path, disk_storage=90_000, mem_storage=30_000, streams=-1, consumer=-1)
+    assert found[1]["reserved_storage"]
 
 
-def at_each(made: list[servers.Server], account: Account) -> list[object]:
+def at_each(made: list[servers.Server], account: Account) -> list[Any]:
     """A stream at each of three servers, of an account that may have 60,000 bytes. Two take 27,000 each; what the
     account has by then is the same from all of them; so is what each stream says of 9,000 more."""
-    up(made)
     peers = [Peer(server, account.user("u")) for server in made]
     for number in range(3):
         name = f"ONE{number}"
@@ -218,7 +210,7 @@ def at_each(made: list[servers.Server], account: Account) -> list[object]:
         acknowledged: dict[str, Any] = json.loads(peers[0].answers(name, b"x" * size, seconds=20)[0])
         return acknowledged.get("error", {}).get("err_code", acknowledged.get("seq"))
 
-    found: list[object] = [publish(f"ONE{number}", 9_000) for number in (0, 1) for _ in range(3)]
+    found: list[Any] = [publish(f"ONE{number}", 9_000) for number in (0, 1) for _ in range(3)]
     for peer in peers:
         eventually(lambda peer=peer: asked(peer, "INFO")["storage"] > 54_000, lambda peer=peer: asked(peer, "INFO"))  # type: ignore[misc]
         found.append(asked(peer, "INFO")["storage"])
@@ -231,13 +223,5 @@ def at_each(made: list[servers.Server], account: Account) -> list[object]:
 
 def test_what_an_account_has_at_other_servers_counts_as_at_nats_servers(tmp_path: Path) -> None:
     """Streams of one replica at three servers share the account's bytes; each server knows of the others' soon."""
-    answers: list[list[Any]] = []
-    for kind in (R, L):
-        operator = Operator()
-        account = operator.account("A", disk_storage=60_000, mem_storage=0, streams=-1, consumer=-1)
-        (place := tmp_path / kind).mkdir()
-        config = CONFIG.replace("OPERATOR", operator.configuration() + '\nserver_tags: ["{name}"]')
-        with three(kind, place, config) as made:
-            answers.append(at_each(made, account))
-    assert answers[0] == answers[1]
-    assert answers[0][:6] == [1, 2, 3, 1, 2, 3]
+    told = same_at_both(at_each, tmp_path, disk_storage=60_000, mem_storage=0, streams=-1, consumer=-1)
+    assert told[:6] == [1, 2, 3, 1, 2, 3]

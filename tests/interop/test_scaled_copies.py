@@ -17,10 +17,9 @@ from nats.aio.client import Client
 
 from tests import servers
 from tests.interop.test_backup import send, take
-from tests.interop.test_replicated_consumers import patiently
 from tests.interop.test_replicated_streams import same_at_both
 from tests.interop.test_scaled_streams import said
-from tests.rig.official import one_each
+from tests.rig.official import one_each, patiently
 from tests.rig.waiting import until
 
 ORIGIN: dict[str, Any] = {"name": "O", "subjects": ["o.>"], "num_replicas": 3, "allow_direct": True}

@@ -14,9 +14,10 @@ from typing import Any
 from nats.aio.client import Client
 
 from tests import servers
-from tests.interop.test_meta_group import CONFIG, L, R, leader_of, led, three
-from tests.interop.test_replicated_consumers import patiently
-from tests.rig.official import ask, one_each
+from tests.interop.test_meta_group import CONFIG, L, leader_of, three
+from tests.interop.test_replicated_streams import same_at_both
+from tests.rig.comparison import told_alike
+from tests.rig.official import ask, one_each, patiently
 from tests.rig.reports import report
 
 SPREAD = CONFIG.replace("{meta}", '{meta}, unique_tag: "RACK:", limits { max_ha_assets: 2 }').replace(
@@ -57,17 +58,16 @@ async def walk(made: list[servers.Server]) -> list[object]:
 
 def test_replicas_are_spread_as_at_nats_servers(tmp_path: Path) -> None:
     """Over servers with different tags, as many together as each may keep; one alone is held to neither number."""
-    told = {}
-    for kind in (R, L):
-        place = tmp_path / kind
-        place.mkdir()
-        with three(kind, place, SPREAD) as made:
+
+    def told(kind: str, folder: Path) -> list[object]:
+        with three(kind, folder, SPREAD) as made:
             for server, rack in zip(made, RACKS.items(), strict=True):
                 server.configuration = server.configuration.replace(f"rack:{rack[0]}", f"rack:{rack[1]}")
                 server.start()
             leader_of(made)
-            told[kind] = asyncio.run(walk(made))
-    assert told[L] == told[R]
+            return asyncio.run(walk(made))
+
+    told_alike(told, tmp_path)
 
 
 TAGGED = CONFIG.replace('server_name: "{name}"', 'server_name: "{name}"\nserver_tags: ["{name}"]')
@@ -99,11 +99,7 @@ async def made_at_one(made: list[servers.Server]) -> list[str]:
 
 def test_streams_are_spread_and_a_refused_place_is_explained_as_at_nats_servers(tmp_path: Path) -> None:
     """An update tells which tags are in the way, as the creation of a stream does."""
-    told = {}
-    for kind in (R, L):
-        with led(kind, tmp_path, TAGGED) as made:
-            told[kind] = asyncio.run(made_at_one(made))
-    assert told[L] == told[R]
+    same_at_both(made_at_one, tmp_path, TAGGED)
 
 
 async def made_by_a_stranger(first: servers.Server) -> list[str]:

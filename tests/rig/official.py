@@ -57,8 +57,10 @@ async def connect(server: servers.Server, user: str = "a", *, patient: bool = Tr
 @contextlib.asynccontextmanager
 async def one_each(at: Iterable[servers.Server], user: str = "a", **options: Any) -> AsyncIterator[list[Client]]:
     """One at each server."""
-    made = [await connect(server, user, **options) for server in at]
+    made: list[Client] = []
     try:
+        for server in at:
+            made.append(await connect(server, user, **options))
         yield made
     finally:
         for client in made:
@@ -89,6 +91,19 @@ async def must(client: Client, subject: str, body: object = None, *, seconds: fl
     """The JSON that answers a request, which is no error."""
     found = await ask(client, subject, body, seconds=seconds)
     assert "error" not in found, f"{subject}: {found['error']}"
+    return found
+
+
+async def patiently(client: Client, subject: str, body: object = None) -> dict[str, Any]:
+    """The answer that is no error, once there is one: a server may not have heard of a leader or of others yet."""
+    found: dict[str, Any] = {}
+
+    async def told() -> bool:
+        with contextlib.suppress(AssertionError, nats.errors.Error):
+            found.update(await must(client, f"$JS.API.{subject}", body))
+        return bool(found)
+
+    await until(told, f"{subject} is not answered")
     return found
 
 
