@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import random
 import signal
 import socket
 import sys
@@ -25,14 +26,19 @@ START_SECONDS = 30.0
 STOP_SECONDS = 10.0
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 class NodeError(Exception):
     """A node did not do what it had to; the text says where its log is."""
+
+
+def free_port() -> int:
+    """A port that nobody has, now. Nor does an outgoing connection of this machine get it before its node listens, or
+    while that node is down: Linux gives those the ports above."""
+    ports = range(10_240, 32_768)
+    for port in random.SystemRandom().sample(ports, len(ports)):
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise NodeError(f"none of the ports from {ports.start} to {ports.stop - 1} is free")
 
 
 @dataclass

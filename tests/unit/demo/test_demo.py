@@ -54,6 +54,16 @@ def test_every_way_to_be_wrong_is_found_and_named(got: list[Arrived], said: str)
     assert said in check.found
 
 
+def test_a_port_of_a_node_is_none_that_an_outgoing_connection_may_get() -> None:
+    """While the node is down anybody's connection could have it else, and the node would not come back."""
+    first, last = map(int, Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split())
+    if (first, last) != (32_768, 60_999):
+        pytest.skip("this machine's range is not Linux's own")
+    found = {free_port() for _ in range(20)}
+    assert [port for port in found if first <= port <= last] == []
+    assert len(found) > 10
+
+
 def test_aggregates_are_compared_number_by_number() -> None:
     """Sums may differ in their last digits; anything else, a missing day and no day at all fail."""
     wanted = {("JFK", "2013-01-01"): DAY, ("JFK", "2013-01-02"): dataclasses.replace(DAY, precip_sum=None)}
