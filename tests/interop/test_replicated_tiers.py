@@ -107,7 +107,7 @@ def asked(peer: Peer, subject: str, body: object = None) -> dict[str, Any]:
     def answered() -> dict[str, Any]:
         with contextlib.suppress(TimeoutError):
             found: dict[str, Any] = json.loads(peer.answers(f"$JS.API.{subject}", payload)[0])
-            early = peer.server.kind == R and found.get("error", {}).get("err_code") == 10005
+            early = peer.server.kind == servers.REFERENCE and found.get("error", {}).get("err_code") == 10005
             return {} if early else found
         return {}
 
