@@ -98,8 +98,11 @@ static status_t metas_read(pages_t *pages) {
     if (!meta_read(pages, 0, 0)) {
         status = pages_pass(pages, meta_wrong(pages, 0, "the first page is none of LMDB's"));
     }
-    pages->wrong = NULL;
-    if (status == STATUS_OK && !meta_read(pages, 1, pages->size > 0 ? pages->size : (uint32_t)sysconf(_SC_PAGESIZE))) {
+    if (status != STATUS_OK) {
+        return status;
+    }
+    pages->wrong = NULL; /* of the first page, which others may make up for */
+    if (!meta_read(pages, 1, pages->size > 0 ? pages->size : (uint32_t)sysconf(_SC_PAGESIZE))) {
         status = meta_wrong(pages, 1, "the second page is none of LMDB's");
         pages->where = 1; /* where the first one is lost, so is the size of a page */
         status = pages->size > 0 ? pages_pass(pages, status) : status;
