@@ -96,8 +96,10 @@ class Directory:
                 if time.time() - self._file(name).stat().st_mtime > self._ttl_s:
                     self.delete(name)
                     return ""
-            except OSError:
+            except FileNotFoundError:
                 return ""
+            except OSError as error:
+                raise ResolverError(f"{name}{_SUFFIX}: {error.strerror}") from error
         token = self._read(name)
         if token and not self._full:
             self._kept[name] = self._kept.pop(name)

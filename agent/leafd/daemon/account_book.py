@@ -122,6 +122,21 @@ class AccountBook:
         """The function's result, or its exception, from the thread that reads JWTs and files."""
         return await trio.to_thread.run_sync(function, limiter=self._worker)
 
+    async def read(self, name: str) -> str | None:
+        """The JWT that the resolver has of an account, empty where it has none; None: that cannot be read now."""
+        return await self._unless_unread(partial(self.resolver.load, name))
+
+    async def digest(self) -> bytes | None:
+        """The digest of all that the resolver has; None: one of them cannot be read now."""
+        return await self._unless_unread(self.resolver.digest)
+
+    async def _unless_unread(self, function: Callable[[], _Result]) -> _Result | None:
+        try:
+            return await self.aside(function)
+        except ResolverError as error:
+            self._log.warning(f"resolver: {printable(str(error), 500)}")
+            return None
+
     # ---- the start, and a reload
 
     def preload(self) -> None:
@@ -272,7 +287,7 @@ class AccountBook:
             try:
                 one = self._resolved(name)
             except ResolverError as error:
-                faults.append(f"Account {name} was not found: {error}")
+                faults.append(f"Account {name} could not be looked up: {error}")
                 continue
             if one is not None:
                 found[name] = one

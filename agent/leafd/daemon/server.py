@@ -345,6 +345,14 @@ class Server:
         except ResolverError as error:
             raise StartError(f"resolver: {error}") from error
 
+    def _preload(self, book: AccountBook) -> None:
+        from leafd.auth.resolver import ResolverError
+
+        try:
+            book.preload()
+        except ResolverError as error:
+            raise StartError(f"resolver: {error}") from error
+
     def read_records(self) -> None:
         """Takes over what is stored; only before start(). A definition that cannot be read now may be there: without
         it the name of its stream would be free."""
@@ -472,7 +480,7 @@ class Server:
         if self.together is not None and self.together.gateways is not None:
             nursery.start_soon(self._descriptions.follow, self.clients, self.leafs)
         if self.book is not None:
-            self.book.preload()
+            self._preload(self.book)
         await self.tenants.make_known(tuple(compiled.graph.by_id.values()))
         if self.jetstream is not None:
             await nursery.start(self.jetstream.run)

@@ -10,7 +10,6 @@ what counts is signed by the operator. Not here: what an update does (daemon/acc
 from __future__ import annotations
 
 import contextlib
-import functools
 import secrets
 from collections.abc import Callable
 from typing import Any, Final, Protocol
@@ -19,7 +18,7 @@ import trio
 
 from leafd import native_types as t
 from leafd.auth.nkeys import PREFIX_ACCOUNT, is_public_key
-from leafd.auth.resolver import ClaimsError, Resolver, ResolverError
+from leafd.auth.resolver import ClaimsError, Resolver
 from leafd.fair import FairQueue
 from leafd.gojson import dump
 from leafd.monitor.facts import Facts
@@ -48,7 +47,8 @@ class Book(Protocol):
     def timeout_s(self) -> float: ...
     @property
     def interval_s(self) -> float: ...
-    async def aside(self, function: Callable[[], Any]) -> Any: ...
+    async def read(self, name: str) -> str | None: ...
+    async def digest(self) -> bytes | None: ...
     async def update(self, token: str, name: str = "", *, newer: bool = False) -> tuple[str, str]: ...
     async def delete(self, token: str) -> int: ...
 
@@ -114,8 +114,9 @@ class ClaimsServices:
             await self._delete(message)
         elif subject.endswith(".LOOKUP"):
             name = subject.split(".")[3]
-            if is_public_key(name, PREFIX_ACCOUNT):  # an empty answer says that there is no such account
-                self._publish(message, (await self._load(name)).encode("ascii", "replace"))
+            # An empty answer says that there is no such account; where the file cannot be read others may have it.
+            if is_public_key(name, PREFIX_ACCOUNT) and (token := await self._book.read(name)) is not None:
+                self._publish(message, token.encode("ascii", "replace"))
         else:
             await self._update(message)
 
@@ -125,13 +126,6 @@ class ClaimsServices:
 
     def _reply(self, message: t.Message, members: dict[str, Any]) -> None:
         self._publish(message, dump({"server": self._facts.server_info()} | members))
-
-    async def _load(self, name: str) -> str:
-        try:
-            found: str = await self._book.aside(functools.partial(self._book.resolver.load, name))
-        except ResolverError:
-            return ""
-        return found
 
     async def _update(self, message: t.Message) -> None:
         name = "" if message.subject == UPDATE else message.subject.split(".")[-3]
@@ -154,11 +148,11 @@ class ClaimsServices:
     async def _pack(self, message: t.Message) -> None:
         """All that is kept, one account a message, then an empty one; that alone for a server that has the same."""
         resolver = self._book.resolver
-        if message.payload != await self._book.aside(resolver.digest):
+        if message.payload != await self._book.digest():
             pause = Pause()
             for name in resolver.names():
                 await pause()
-                token = await self._load(name)
+                token = await self._book.read(name)
                 if token:
                     self._publish(message, f"{name}|{token}".encode("ascii", "replace"))
         self._publish(message, b"")
@@ -218,8 +212,8 @@ class ClaimsServices:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self._take_up, receive, done)
             with trio.move_on_after(self._book.interval_s):
-                digest = await self._book.aside(self._book.resolver.digest)
-                await self._ask(PACK, digest, heard, done)
+                if (digest := await self._book.digest()) is not None:
+                    await self._ask(PACK, digest, heard, done)
             nursery.cancel_scope.cancel()
 
     async def _take_up(self, received: trio.MemoryReceiveChannel[bytes], done: trio.Event) -> None:
