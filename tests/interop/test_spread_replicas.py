@@ -124,3 +124,35 @@ def test_streams_of_an_account_that_others_do_not_have_are_made_by_who_has_it(tm
             server.start()
         leader_of(made)
         assert asyncio.run(made_by_a_stranger(made[0])) == ["s0"] * 6
+
+
+GIGABYTE = 1 << 30
+ROOMY = CONFIG.replace("{meta}", "{meta}, max_file: 2GB")
+
+
+async def made_at_once(made: list[servers.Server]) -> None:
+    """Six gigabytes are given away by the time that the servers tell of their room, and not a byte more."""
+
+    async def one(client: Client, name: str, replicas: int) -> list[str] | str:
+        return await keepers(client, name, replicas, max_bytes=GIGABYTE)
+
+    async with one_each(made) as clients:
+        for replicas, number in ((1, 6), (2, 3)):
+            names = [f"R{replicas}-{at}" for at in range(number)]
+            found = await asyncio.gather(*(one(clients[at % 2], name, replicas) for at, name in enumerate(names)))
+            kept = [server for servers_of in found for server in servers_of]
+            assert sorted(kept) == ["s0", "s0", "s1", "s1", "s2", "s2"], found
+            for again in range(2):
+                told = await one(clients[again], "MORE", replicas)
+                assert told == "10005 no suitable peers for placement, insufficient storage"
+                name = names[-1 - again]
+                await patiently(clients[again], f"STREAM.DELETE.{name}")
+                assert len(await one(clients[again], name, replicas)) == replicas
+            for name in names:
+                await patiently(clients[2], f"STREAM.DELETE.{name}")
+
+
+def test_room_that_was_given_away_a_moment_ago_is_not_given_again(tmp_path: Path) -> None:
+    """Whoever is asked, also at once; where the chosen server has no room any more another one is asked."""
+    with led(L, tmp_path, ROOMY) as made:
+        asyncio.run(made_at_once(made))

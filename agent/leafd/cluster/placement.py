@@ -1,7 +1,7 @@
 """The server that a new stream is made on: of those that fit the one with the fewest streams, then the one that was
 asked, then the one with the most room; and those that keep it together with that one.
 
-    placement.cluster, or else that of the server that was asked, then the others
+    placement.cluster, or else that of the server that was asked, then the others: the first that has enough servers
     what a server makes for itself (MQTT, what its configuration declares): that server, if it fits
     placement.tags: all of them, and none that is named with "!"          room for max_bytes
     unique_tag: a tag that begins so, and no two that keep a stream together with the same one
@@ -12,9 +12,11 @@ Pure. Not here: which servers there are (daemon/placing.py).
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
+from leafd.cluster.table import Kept
 from leafd.records import dataclass
 
 NO_STREAMS: Final = "!jetstream"
@@ -29,7 +31,8 @@ TOO_MANY: Final = ", miscellaneous issue"
 @dataclass(frozen=True, slots=True)
 class Site:
     """A server, as it tells the others of itself. free, memory: bytes on disk, and in memory, that no stream has
-    reserved. full: it refuses publishers, since its disk is full or cannot be written to. shared: the streams that it
+    reserved. full: it refuses publishers, since its disk is full or cannot be written to. most: all that its streams
+    may reserve on disk and in memory; None: a version before that tells only what is free. shared: the streams that it
     keeps with others, which the table says."""
 
     name: str
@@ -40,6 +43,7 @@ class Site:
     streams: int = 0
     shared: int = 0
     full: bool = False
+    most: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,21 +60,33 @@ def site_of(members: dict[str, Any]) -> Site:
     try:
         tags = tuple(str(tag).lower() for tag in members["tags"])
         free, memory, streams = (int(members[name]) for name in ("free", "memory", "streams"))
-        full = bool(members.get("full"))
-        return Site(str(members["name"]), str(members["cluster"]), tags, free, memory, streams, full=full)
+        full, name, cluster = bool(members.get("full")), str(members["name"]), str(members["cluster"])
+        most = members.get("most")
+        if most is not None:
+            files, in_memory = most
+            most = int(files), int(in_memory)
+        return Site(name, cluster, tags, free, memory, streams, full=full, most=most)
     except (KeyError, TypeError) as error:
         raise ValueError(f"no server: {error}") from None
 
 
+def placed(site: Site, kept: Kept) -> Site:
+    """A server with what the table says that it keeps: what was placed a moment ago is in no letter yet."""
+    free, memory = site.free, site.memory
+    if site.most is not None:
+        free, memory = (max(most - taken, 0) for most, taken in zip(site.most, (kept.files, kept.memory), strict=True))
+    return replace(site, free=free, memory=memory, streams=kept.alone + kept.shared, shared=kept.shared)
+
+
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """A stream's wish for its place. size: bytes that it reserves. lasting: on disk. replicated: by several."""
+    """A stream's wish for its place. size: bytes that it reserves. lasting: on disk. replicas: servers that keep it."""
 
     cluster: str = ""
     tags: tuple[str, ...] = ()
     size: int = 0
     lasting: bool = True
-    replicated: bool = False
+    replicas: int = 1
     spread: Spread = Spread()
 
     @property
@@ -86,10 +102,19 @@ def fits(site: Site, wish: Wish, cluster: str) -> bool:
     return site.cluster == cluster and NO_STREAMS not in site.tags and not _missed(site, wish.tags)
 
 
-def choose(wish: Wish, own: Site, others: Iterable[Site], *, stays: bool = False) -> Site | str:
+def choose(
+    wish: Wish,
+    own: Site,
+    others: Iterable[Site],
+    *,
+    stays: bool = False,
+    away: Collection[Site | None] = (),
+    but: Collection[str] = (),
+) -> Site | str:
     """The server; or what is wrong with all of them, in nats-server's words, which may be nothing. stays: it is the own
-    one, if that fits. One whose disk is full is taken only where there is no other one."""
-    every = [one for one in (own, *others) if NO_STREAMS not in one.tags]
+    one, if that fits. away: servers that are not there, as far as it is known of what kind they are. but: none of
+    these. One whose disk is full is taken only where there is no other one."""
+    every = [one for one in (own, *others) if NO_STREAMS not in one.tags and one.name not in but]
     every = [one for one in every if not wish.cluster or one.cluster == wish.cluster]
     missed = {one.name: _missed(one, wish.tags) for one in every}
     tagged = [one for one in every if not missed[one.name]]
@@ -98,8 +123,25 @@ def choose(wish: Wish, own: Site, others: Iterable[Site], *, stays: bool = False
         return _listed(missed.values()) if every and not tagged else _why(tagged, wish)
     if stays and own in fitting:
         return own
-    near = [one for one in fitting if one.cluster == own.cluster] or fitting
-    return min(near, key=lambda one: (one.full, one.streams, one is not own, -_room(one, wish), one.name))
+    near = [[one for one in fitting if one.cluster == cluster] for cluster in _clusters(fitting, own.cluster)]
+    best = [
+        min(sites, key=lambda one: (one.full, one.streams, one is not own, -_room(one, wish), one.name))
+        for sites in near
+    ]
+    return next((one for one in best if _has_enough(one, wish, every, away)), best[0])
+
+
+def _clusters(sites: Iterable[Site], first: str) -> Sequence[str]:
+    return sorted({one.cluster for one in sites}, key=lambda cluster: (cluster != first, cluster))
+
+
+def _has_enough(first: Site, wish: Wish, sites: Sequence[Site], away: Collection[Site | None]) -> bool:
+    """Whether the first one's cluster has as many servers for the stream as it asks for. Those that are away count: a
+    stream does not leave its cluster because one of them starts."""
+    found = choose_more(wish, first, sites, wish.replicas)
+    near = sum(one.cluster == first.cluster for one in sites)
+    absent = sum(one is None or might(wish, first.cluster, one) for one in away)
+    return not isinstance(found, str) or (found == OFFLINE and near + absent >= wish.replicas)
 
 
 def choose_more(
@@ -129,7 +171,7 @@ def lacks(site: Site, wish: Wish, owned: Collection[str] = ()) -> str:
     those that keep it already."""
     if _room(site, wish) < wish.size:
         return NO_ROOM
-    if wish.replicated and 0 < wish.spread.most <= site.shared:
+    if wish.replicas > 1 and 0 < wish.spread.most <= site.shared:
         return TOO_MANY
     tag = unique_tag(site, wish.unique)
     return NOT_UNIQUE if wish.unique and (not tag or tag in owned) else ""

@@ -29,7 +29,7 @@ AWAY_TRIPS: Final = 8
 AWAY_MAX_S: Final = 30.0
 LEADERLESS_S: Final = 1.0
 SECOND: Final = 1_000_000_000
-TOLD: Final = ("name", "cluster", "tags", "free", "memory", "streams", "full")
+TOLD: Final = ("name", "cluster", "tags", "free", "memory", "streams", "full", "most")
 
 
 class MemberHeard(Protocol):

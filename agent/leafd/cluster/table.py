@@ -31,7 +31,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from leafd.records import dataclass
 
@@ -174,6 +174,18 @@ def _read_under(key: bytes, revision: int, value: bytes) -> StreamRow:
     return row
 
 
+class Kept(NamedTuple):
+    """What a server keeps: streams alone, and with others; and what all of them reserve, on disk and in memory."""
+
+    alone: int = 0
+    shared: int = 0
+    files: int = 0
+    memory: int = 0
+
+
+_NOTHING: Final = Kept()
+
+
 class UnreadError(Exception):
     """The row of that stream is there, and this version cannot read it."""
 
@@ -187,7 +199,7 @@ class Table:
         self._rows: dict[bytes, StreamRow] = {}
         self._unread: dict[bytes, int] = {}
         """The revisions of rows that this version cannot read."""
-        self._counts: dict[int, tuple[int, int]] | None = None
+        self._kept: dict[int, Kept] = {}
         self._mirrors: dict[tuple[str, str], set[str]] = {}
         """The names of an account's streams that mirror the one of that name."""
 
@@ -196,20 +208,9 @@ class Table:
         """How many rows this version cannot read."""
         return len(self._unread)
 
-    def counts(self) -> Mapping[int, tuple[int, int]]:
-        """How many streams each server has alone, and with others."""
-        if self._counts is None:
-            found: dict[int, tuple[int, int]] = {}
-            for row in [one for streams in self.streams.values() for one in streams.values()]:
-                for peer in row.peers:
-                    alone, shared = found.get(peer, (0, 0))
-                    found[peer] = (alone, shared + 1) if row.members else (alone + 1, shared)
-            self._counts = found
-        return self._counts
-
-    def shared(self, peer: int) -> int:
-        """How many streams that server keeps with others."""
-        return self.counts().get(peer, (0, 0))[1]
+    def kept(self, peer: int) -> Kept:
+        """What that server keeps."""
+        return self._kept.get(peer, _NOTHING)
 
     def alternates(self, account: str, name: str) -> list[StreamRow]:
         """A stream and those that mirror it; none, if nothing does."""
@@ -262,13 +263,13 @@ class Table:
 
     def put(self, row: StreamRow) -> None:
         """The row is like this from here on."""
-        self._counts = None
         self._unread.pop(row.key, None)
         self._rows[row.key] = row
         here = self.streams.setdefault(row.account, {})
         self._leave(row)
         if row.config is not None:
             here[row.name] = row
+            self._count(row, 1)
             if origin := _origin_of(row):
                 self._mirrors.setdefault((row.account, origin), set()).add(row.name)
 
@@ -278,7 +279,6 @@ class Table:
             self._drop(row.key)
 
     def _drop(self, key: bytes) -> StreamRow:
-        self._counts = None
         row = self._rows.pop(key)
         self._leave(row)
         return StreamRow(row.account, row.name)
@@ -286,11 +286,30 @@ class Table:
     def _leave(self, row: StreamRow) -> None:
         """The stream of that name is not there for now."""
         before = self.streams.get(row.account, {}).pop(row.name, None)
+        if before is not None:
+            self._count(before, -1)
         origin = _origin_of(before) if before is not None else ""
         if mirrors := self._mirrors.get((row.account, origin)):
             mirrors.discard(row.name)
             if not mirrors:
                 del self._mirrors[row.account, origin]
+
+    def _count(self, row: StreamRow, by: int) -> None:
+        config = row.config or {}
+        size, in_memory = by * _bytes_in(config), config.get("storage") == "memory"
+        for peer in row.peers:
+            kept = self._kept.get(peer, _NOTHING)
+            alone, shared = (kept.alone, kept.shared + by) if row.members else (kept.alone + by, kept.shared)
+            files, memory = (kept.files, kept.memory + size) if in_memory else (kept.files + size, kept.memory)
+            self._kept[peer] = Kept(alone, shared, files, memory)
+            if self._kept[peer] == _NOTHING:
+                del self._kept[peer]
+
+
+def _bytes_in(config: Mapping[str, Any]) -> int:
+    """The bytes that a stream reserves; none, where another version says it in another way."""
+    found = config.get("max_bytes")
+    return max(found, 0) if isinstance(found, int) else 0
 
 
 def _origin_of(row: StreamRow) -> str:

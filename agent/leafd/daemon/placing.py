@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -26,10 +26,10 @@ import trio
 
 from leafd import native_types as t
 from leafd.cluster.letters import Letters
-from leafd.cluster.placement import Site, choose
+from leafd.cluster.placement import Site, choose, placed
 from leafd.cluster.presence import Presence
 from leafd.cluster.sharing import disks_in, dropped, settled, timed
-from leafd.cluster.table import StreamRow, Table, UnreadError, read_row, write_row
+from leafd.cluster.table import Kept, StreamRow, Table, UnreadError, read_row, write_row
 from leafd.config.schema.gateway import cluster_name
 from leafd.daemon import rescue
 from leafd.daemon.account_search import Sought
@@ -150,14 +150,13 @@ class Placing:
 
     def _site(self) -> Site:
         settings, catalogue = self._jetstream.settings, self._jetstream.catalogue
-        name, config = settings.server_name, self._current.config
+        name, config, most = settings.server_name, self._current.config, (settings.max_store, settings.max_memory)
         free, memory = (
-            max(most - catalogue.reserved.of(storage), 0)
-            for most, storage in ((settings.max_store, FILE), (settings.max_memory, MEMORY))
+            max(limit - catalogue.reserved.of(storage), 0) for limit, storage in zip(most, (FILE, MEMORY), strict=True)
         )
-        count, together = sum(1 for _ in catalogue.streams()), self.table.shared(self.own)
+        count, together = sum(1 for _ in catalogue.streams()), self.table.kept(self.own).shared
         full = self._plane.stats().refuses_files
-        return Site(name, cluster_name(config), config.server_tags, free, memory, count, together, full)
+        return Site(name, cluster_name(config), config.server_tags, free, memory, count, together, full, most)
 
     async def _tell_site(self) -> None:
         presence, meta = self._presence, self._meta
@@ -179,9 +178,7 @@ class Placing:
         """A server that is there, as it told of itself."""
         if peer != self.own and (not self.reaches(peer) or self._presence.is_new(peer)):
             return None
-        alone, shared = self.table.counts().get(peer, (0, 0))  # what was placed a moment ago is in no letter yet
-        site = self._site() if peer == self.own else self._presence.site(peer)
-        return replace(site, streams=alone + shared, shared=shared)
+        return placed(self._site() if peer == self.own else self._presence.site(peer), self.table.kept(peer))
 
     def reaches(self, server: int) -> bool:
         """Whether that server is there."""
@@ -199,9 +196,9 @@ class Placing:
         site = self._site_of(server)
         return site.cluster if site is not None else ""
 
-    def counts(self) -> Mapping[int, tuple[int, int]]:
-        """How many streams each server has alone, and with others."""
-        return self.table.counts()
+    def kept(self, server: int) -> Kept:
+        """What a server keeps, as the table says."""
+        return self.table.kept(server)
 
     def others(self) -> list[int]:
         """The servers that are there, without this one."""
@@ -345,11 +342,12 @@ class Placing:
         row = self._row(account, name)
         return group_of(row) if row is not None else None
 
-    def choose(self, wanted: Wanted, *, stays: bool) -> int:
-        """The server for a new stream. stays: this one, if it fits."""
-        sites = {peer: site for peer in self.others() if (site := self._site_of(peer)) is not None}
-        wish, own = wish_of(wanted, spread_of(self._current.config)), self._site_of(self.own) or self._site()
-        chosen = choose(wish, own, sites.values(), stays=stays)
+    def choose(self, wanted: Wanted, *, stays: bool, but: Collection[int] = ()) -> int:
+        """The server for a new stream. stays: this one, if it fits. but: none of these."""
+        sites = {peer: site for peer in (self.own, *self.others()) if (site := self._site_of(peer)) is not None}
+        none_of = [site.name for peer, site in sites.items() if peer in but]
+        wish, own = wish_of(wanted, spread_of(self._current.config)), sites.pop(self.own)
+        chosen = choose(wish, own, sites.values(), stays=stays, away=self._away(sites), but=none_of)
         if isinstance(chosen, str):
             raise errors.NO_SUITABLE_PEERS.error(why=chosen)
         return next((peer for peer, site in sites.items() if site is chosen), self.own)
@@ -472,8 +470,11 @@ class Placing:
         """With the servers that are to keep it, of those that are there: as stream_rows.shared. Raises ApiError."""
         members = self._meta.members
         servers = {one.peer: (one.disk, site) for one in members if (site := self._site_of(one.peer)) is not None}
-        away = [self._presence.last_site(one.peer) for one in members if one.peer not in servers]
-        return how.found(row, servers, away, spread_of(self._current.config))
+        return how.found(row, servers, self._away(servers), spread_of(self._current.config))
+
+    def _away(self, there: Collection[int]) -> list[Site | None]:
+        """The members that are not there, as they told of themselves last; None: they have told nothing."""
+        return [self._presence.last_site(one.peer) for one in self._meta.members if one.peer not in (*there, self.own)]
 
     async def _checked(self, row: StreamRow, wish: Mapping[str, Any]) -> StreamRow:
         wanted = {name: wish[name] for name in ("peer", "server", "cluster", "created", "author", "config")}

@@ -156,8 +156,8 @@ def _to_another_cluster(
 
 def _wish(config: StreamConfig, cluster: str, spread: Spread, more: tuple[str, ...] = ()) -> Wish:
     tags = (*(config.placement.tags if config.placement is not None else ()), *more)
-    replicated = config.num_replicas > 1
-    return Wish(cluster, tags, max(config.max_bytes, 0), config.storage != MEMORY, replicated, spread)
+    replicas = max(config.num_replicas, 1)
+    return Wish(cluster, tags, max(config.max_bytes, 0), config.storage != MEMORY, replicas, spread)
 
 
 def _asks_elsewhere(config: StreamConfig, before: StreamConfig) -> bool:
@@ -170,7 +170,7 @@ def _asks_elsewhere(config: StreamConfig, before: StreamConfig) -> bool:
 
 def wish_of(wanted: Wanted, spread: Spread) -> Wish:
     """The wish of a new stream, with how the configuration has replicas spread."""
-    return Wish(wanted.cluster, wanted.tags, wanted.size, wanted.storage != MEMORY, wanted.replicated, spread)
+    return Wish(wanted.cluster, wanted.tags, wanted.size, wanted.storage != MEMORY, wanted.replicas, spread)
 
 
 def spread_of(config: ServerConfig) -> Spread:

@@ -13,7 +13,7 @@ to them (cluster/letters.py), any request.
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -21,6 +21,7 @@ from typing import Any, Final
 
 import trio
 
+from leafd.cluster.placement import NO_ROOM
 from leafd.gojson import JsonError, decode, dump, loose
 from leafd.jetstream import errors
 from leafd.jetstream.catalogue import Group, JetStreamAccount, Stream
@@ -45,6 +46,9 @@ AFTER_S: Final = 3.0
 """The work that follows an answer begins then at the latest: the server that was asked may have gone."""
 LEADERS_ASKED_MAX: Final = 64
 """Streams whose leaders are asked for at once."""
+
+PLACES_TRIED: Final = 4
+"""Servers that are asked after the first one to make a stream for which the one before has no room any more."""
 
 Here = Callable[..., Awaitable[Answer | None]]
 
@@ -118,6 +122,28 @@ class Elsewhere:
         """The answer, by the server whose it is. Raises ApiError, _LeadsNoMoreError."""
         tokens = subject.removeprefix(API).split(".")
         server = await self._server_for(line, account, tokens, body, asker)
+        found = await self._answered_at(server, line, account, subject, header, body, asker)
+        tried: list[int] = []
+        while line.among is Among.PLACED and _has_no_room(found) and len(tried) < PLACES_TRIED:
+            tried.append(server)  # another stream has taken that room since it was chosen
+            try:
+                server = self._chosen(body, stays=asker is SERVER, but=tried)
+            except ApiError:
+                break
+            found = await self._answered_at(server, line, account, subject, header, body, asker)
+        return found
+
+    async def _answered_at(
+        self,
+        server: int,
+        line: Endpoint,
+        account: JetStreamAccount,
+        subject: str,
+        header: bytes,
+        body: bytes,
+        asker: Asker,
+    ) -> Answer | None:
+        tokens = subject.removeprefix(API).split(".")
         if server != self._placing.own:
             found = await self._forwarded(server, line, account, subject, header, body, asker)
             if line.among is not Among.PLACED or not _is_strange(found) or self._chosen(body) != self._placing.own:
@@ -149,9 +175,9 @@ class Elsewhere:
             return placing.own
         return self._chosen(body, stays=asker is SERVER)  # its own clients' and box's: they go on with it
 
-    def _chosen(self, body: bytes, *, stays: bool = True) -> int:
-        """The server for a new stream. Raises ApiError."""
-        return self._placing.choose(wanted_of(body), stays=stays)
+    def _chosen(self, body: bytes, *, stays: bool = True, but: Collection[int] = ()) -> int:
+        """The server for a new stream, none of `but`. Raises ApiError."""
+        return self._placing.choose(wanted_of(body), stays=stays, but=but)
 
     async def _forwarded(
         self,
@@ -453,6 +479,15 @@ def _is_strange(found: Answer | None) -> bool:
     return found is None or (found.error and found.members.get("error", {}).get("err_code") == code)
 
 
+def _has_no_room(found: Answer | None) -> bool:
+    """Whether the server that was to make a stream has no room for it, or others that were to keep it have none."""
+    error = found.members.get("error", {}) if found is not None and found.error else {}
+    code = error.get("err_code")
+    if code == errors.NO_SUITABLE_PEERS.err_code:
+        return NO_ROOM in str(error.get("description", ""))
+    return code in (errors.STORAGE_RESOURCES_EXCEEDED.err_code, errors.MEMORY_RESOURCES_EXCEEDED.err_code)
+
+
 def _config_in(body: bytes) -> dict[str, Any]:
     try:
         found = loose(body)
@@ -469,9 +504,9 @@ def wanted_of(body: bytes) -> Wanted:
         read = decode(StreamConfig, json.dumps(config).encode(), strict=False)
     except (JsonError, ValueError):
         return Wanted()
-    placement, size, replicated = read.placement, max(read.max_bytes, 0), read.num_replicas > 1
+    placement, size, replicas = read.placement, max(read.max_bytes, 0), max(read.num_replicas, 1)
     cluster, tags = (placement.cluster, placement.tags) if placement is not None else ("", ())
-    return Wanted(cluster, tags, size, read.storage, replicated)
+    return Wanted(cluster, tags, size, read.storage, replicas)
 
 
 def _published(body: bytes) -> list[str]:

@@ -10,7 +10,7 @@ from leafd import native_types as t
 from leafd.records import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Collection, Mapping
 
     from leafd.jetstream.catalogue import Group, JetStreamAccount, Stream
     from leafd.jetstream.models.stream import Placement, StreamConfig
@@ -95,13 +95,13 @@ class Neighbours(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The place that a new stream asks for. size: bytes that it reserves. replicated: by several servers."""
+    """The place that a new stream asks for. size: bytes that it reserves. replicas: servers that keep it."""
 
     cluster: str = ""
     tags: tuple[str, ...] = ()
     size: int = 0
     storage: str = ""
-    replicated: bool = False
+    replicas: int = 1
 
 
 class Row(Protocol):
@@ -150,8 +150,8 @@ class Placing(Protocol):
     def others(self) -> list[int]:
         """The servers that are there, without this one."""
 
-    def choose(self, wanted: Wanted, *, stays: bool) -> int:
-        """The server for a new stream. stays: this one, if it fits."""
+    def choose(self, wanted: Wanted, *, stays: bool, but: Collection[int] = ()) -> int:
+        """The server for a new stream. stays: this one, if it fits. but: none of these."""
 
     def patience(self, seconds: float) -> float:
         """How long to wait for what other servers take so long for near by, as far as these are."""

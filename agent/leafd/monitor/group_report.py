@@ -40,14 +40,14 @@ def group_block(meta: MetaFacts, placed: PlacedFacts | None) -> dict[str, Any]:
 
 def _row(member: MetaMember, look: MetaLook, meta: MetaFacts, placed: PlacedFacts | None) -> dict[str, Any]:
     own = member.peer == meta.peer
-    alone, shared = placed.counts().get(member.peer, (0, 0)) if placed is not None else (0, 0)
+    kept = placed.kept(member.peer) if placed is not None else None
     row: dict[str, Any] = {
         "name": meta.named(member.peer),
         "cluster": placed.cluster_at(member.peer) if placed is not None else "",
         "voter": bool(member.voter),
         "away": placed.missed_s(member.peer) if placed is not None and not own else None,
-        "streams": alone,
-        "shared": shared,
+        "streams": kept.alone if kept is not None else 0,
+        "shared": kept.shared if kept is not None else 0,
     }
     if look.role == LEADER and not own:
         row["lag"] = member.lag

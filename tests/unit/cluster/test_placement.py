@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from leafd.cluster.placement import NO_STREAMS, Site, Spread, Wish, choose, choose_more, might, site_of
+from leafd.cluster.placement import NO_STREAMS, Site, Spread, Wish, choose, choose_more, might, placed, site_of
+from leafd.cluster.table import Kept
 
 OWN = Site("n1", "east", ("a:1", "ssd"), free=100, streams=5)
 NEAR = Site("n2", "east", ("a:2",), free=500, streams=1)
@@ -121,20 +122,50 @@ def named(chosen: list[Site] | str) -> list[str] | str:
 
 def test_servers_of_one_stream_have_different_tags_where_that_is_asked_for() -> None:
     """Each by the first tag that begins so, those that keep it already among them, and none without such a tag."""
-    wish = Wish(replicated=True, spread=Spread("rack:"))
+    wish = Wish(replicas=2, spread=Spread("rack:"))
     assert named(choose_more(wish, RACKS[0], RACKS, 2)) == ["r1", "r3"]
     assert named(choose_more(wish, RACKS[0], RACKS, 3)) == ", server tag not unique"
     assert named(choose_more(wish, Site("", "A"), RACKS, 2, beside=RACKS[2:3])) == ["", "r2"]
     assert choose(wish, RACKS[3], RACKS[:3]) == RACKS[1]
     assert choose(wish, RACKS[3], ()) == ", server tag not unique"
     assert not might(wish, "A", RACKS[3])
-    asked = Wish(tags=("Rack:a",), replicated=True, spread=Spread("rack:"))
+    asked = Wish(tags=("Rack:a",), replicas=2, spread=Spread("rack:"))
     assert named(choose_more(asked, RACKS[0], RACKS, 2)) == ["r1", "r2"]
 
 
 def test_a_server_with_as_many_streams_together_as_it_may_keep_gets_those_of_its_own_alone() -> None:
     """The rest of what is wrong is said, too."""
-    wish = Wish(replicated=True, spread=Spread("rack:", 2))
+    wish = Wish(replicas=2, spread=Spread("rack:", 2))
     assert choose(wish, RACKS[0], RACKS[2:]) == RACKS[2]
     assert choose(Wish(spread=Spread("", 2)), RACKS[0], ()) == RACKS[0]
     assert choose(wish, RACKS[0], RACKS[3:]) == ", server tag not unique, miscellaneous issue"
+
+
+def test_what_was_placed_a_moment_ago_is_not_free() -> None:
+    """By the table, which knows it before the server tells of it; a version before tells only what is free."""
+    kept = Kept(alone=2, shared=1, files=30, memory=8)
+    told = Site("n", "A", free=100, memory=9, streams=7, most=(100, 5))
+    assert placed(told, kept) == Site("n", "A", free=70, memory=0, streams=3, shared=1, most=(100, 5))
+    assert placed(replace(told, most=None), kept) == Site("n", "A", free=100, memory=9, streams=3, shared=1)
+    site = {"name": "n", "cluster": "A", "tags": [], "free": 100, "memory": 9, "streams": 7}
+    assert site_of(site | {"most": [100, 5]}) == told
+    assert site_of(site) == replace(told, most=None)
+    with pytest.raises(ValueError, match="no server"):
+        site_of(site | {"most": 100})
+
+
+def test_a_stream_goes_to_the_next_cluster_where_its_own_has_too_few_servers_with_room() -> None:
+    """Not because one of them is away; and to its own, which then says why not, where no cluster has them."""
+    wish = Wish(size=50, replicas=2)
+    near = [Site("a1", "A", free=60), Site("a2", "A", free=10)]
+    next_one, last = [Site(f"b{n}", "B", free=60) for n in (1, 2)], [Site(f"c{n}", "C", free=90) for n in (1, 2)]
+    assert choose(wish, near[0], [*last, near[1], *next_one]) == next_one[0]
+    assert choose(wish, near[1], [*last, near[0], *next_one]) == next_one[0]
+    assert choose(wish, near[1], [*last, near[0], *next_one], but=("b1",)) == last[0]
+    assert choose(replace(wish, replicas=1), near[1], [*next_one, near[0]]) == near[0]
+    assert choose(wish, near[0], [near[1], next_one[0]]) == near[0]
+    assert choose(wish, near[0], next_one) == next_one[0]
+    assert choose(wish, near[0], next_one, away=near[1:]) == near[0]
+    assert choose(wish, near[0], next_one, away=[None]) == near[0]
+    assert choose(wish, near[0], next_one, away=last) == next_one[0]
+    assert choose(wish, near[0], [], but=("a1",)) == ""

@@ -145,12 +145,12 @@ def test_streams_of_a_burst_go_to_different_servers() -> None:
         for number in range(10):
             first, *others = [world.placing._site_of(peer) for peer in servers]
             assert first is not None
-            chosen = choose_more(Wish(replicated=True), first, [one for one in others if one is not None], 3)
+            chosen = choose_more(Wish(replicas=3), first, [one for one in others if one is not None], 3)
             members = tuple((int(one.name[1:]), 1) for one in chosen if isinstance(one, Site))
             assert len(members) == 3
             row = StreamRow("A", f"S{number}", 8, config={"name": f"S{number}"}, revision=9, members=members)
             world.placing._put(row)
-        found = {peer: world.placing.table.shared(peer) for peer in servers}
+        found = {peer: world.placing.table.kept(peer).shared for peer in servers}
         assert found == {8: 10, 9: 5, 10: 5, 11: 5, 12: 5}
 
     trio.run(run)

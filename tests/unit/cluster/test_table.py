@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from leafd.cluster.table import StreamRow, Table, UnreadError, key_of, read_row, write_row
+from leafd.cluster.table import Kept, StreamRow, Table, UnreadError, key_of, read_row, write_row
 
 ROW = StreamRow("A", "S", 7, "n1", "east", 123456789, "author", {"name": "S", "subjects": ["s"]}, ((7, 5),), 9)
 
@@ -101,17 +101,19 @@ def test_rows_behind_one_that_cannot_be_read_are_taken() -> None:
 
 
 def test_streams_are_counted_by_the_servers_that_have_them() -> None:
-    """Those of one server, and those of several; a row that changes or goes counts no more."""
+    """Those of one server, and those of several, and what they reserve; a row that changes or goes counts no more."""
     table = Table()
-    one = StreamRow("A", "ONE", 1, config={}, created=1, revision=1)
-    two = StreamRow("B", "TWO", 1, config={}, created=1, revision=1, group=5, members=((1, 10), (2, 20)))
+    one = StreamRow("A", "ONE", 1, config={"max_bytes": -1}, created=1, revision=1)
+    two = StreamRow("B", "TWO", 1, config={"max_bytes": 50}, created=1, revision=1, group=5, members=((1, 10), (2, 20)))
     table.put(one)
     table.put(two)
-    assert table.counts() == {1: (1, 1), 2: (0, 1)}
-    table.put(replace(one, peer=2, revision=2))
-    assert table.counts() == {1: (0, 1), 2: (1, 1)}
+    assert (table.kept(1), table.kept(2)) == (Kept(1, 1, 50), Kept(0, 1, 50))
+    table.put(replace(one, peer=2, config={"max_bytes": 7, "storage": "memory"}, revision=2))
+    assert (table.kept(1), table.kept(2)) == (Kept(0, 1, 50), Kept(1, 1, 50, 7))
     table.remove(two)
-    assert table.counts() == {2: (1, 0)}
+    assert (table.kept(1), table.kept(2)) == (Kept(), Kept(1, 0, 0, 7))
+    table.put(replace(one, config={"max_bytes": "much"}, revision=3))
+    assert table.kept(1) == Kept(1)
 
 
 def test_a_stream_and_its_mirrors_are_alternates_of_each_other_while_they_are_there() -> None:
