@@ -89,16 +89,6 @@ def member_info(name: str, member: MetaMember, *, heard: bool = True, there: boo
     return row | ({"leafd": {"copies": True}} if member.copies else {})
 
 
-def as_asked(group: dict[str, Any], replicas: int, of: int) -> dict[str, Any]:
-    """The servers of a consumer as its configuration asks for them, of those of its stream: with one replica the leader
-    alone is told, as by the reference. All servers of the stream have it all the same."""
-    if not replicas or replicas >= of or "replicas" not in group:
-        return group
-    shown = {name: value for name, value in group.items() if name != "replicas"}
-    others = group["replicas"][: replicas - 1]
-    return shown | ({"replicas": others} if others else {})
-
-
 def shown_peer(peer: int) -> str:
     """A server's number as nats-server shows it: the eight letters that its name's digest begins with."""
     return peer.to_bytes(8, "big").decode("ascii", "replace")

@@ -22,6 +22,7 @@ from tests.rig.waiting import until
 
 DURABLE: dict[str, Any] = {"durable_name": "D", "ack_policy": "explicit"}
 ALONE: dict[str, Any] = {"name": "E", "ack_policy": "explicit", "num_replicas": 1, "inactive_threshold": 60 * 10**9}
+EPHEMERAL: dict[str, Any] = {"name": "F", "ack_policy": "explicit"}
 ELECTIONS = 2
 """Of the stream and of its consumer with replicas, each in two accounts."""
 STEPDOWNS_MAX = 4
@@ -29,7 +30,7 @@ WHOLE_S = 10.0
 
 
 async def walk(made: list[servers.Server]) -> list[object]:
-    """A stream and two consumers, one of them with one replica, are made, and the stream's lead is handed over."""
+    """A stream and three consumers, of which one keeps replicas, are made, and the stream's lead is handed over."""
     clients = [await connect(made[0]), await connect(made[0], "sys")]
     told: list[tuple[str, str, dict[str, Any]]] = []
 
@@ -38,7 +39,7 @@ async def walk(made: list[servers.Server]) -> list[object]:
     )
 
     async def hear(place: str, message: Msg) -> None:
-        if message.subject in (stream, consumer):  # and not that another one leads all servers
+        if message.subject.startswith((stream, consumer[:-1])):  # and not that another one leads all servers
             told.append((place, message.subject, json.loads(message.data)))
 
     for place, client in zip(("A", "SYS"), clients, strict=True):
@@ -53,8 +54,9 @@ async def walk(made: list[servers.Server]) -> list[object]:
         return sum(subject == one[1] for one in told)
 
     await patiently(clients[0], "STREAM.CREATE.S", {"name": "S", "subjects": ["s"], "num_replicas": 3})
+    for config in (ALONE, EPHEMERAL):
+        await must(clients[0], f"$JS.API.CONSUMER.CREATE.S.{config['name']}", {"stream_name": "S", "config": config})
     await must(clients[0], "$JS.API.CONSUMER.DURABLE.CREATE.S.D", {"stream_name": "S", "config": DURABLE})
-    await must(clients[0], "$JS.API.CONSUMER.CREATE.S.E", {"stream_name": "S", "config": ALONE})
     await until(lambda: min(count(stream), count(consumer)) >= ELECTIONS, lambda: told)
     shapes = {(place, subject): shape(event) for place, subject, event in told}
     first = await led_by(clients[0])
@@ -76,7 +78,7 @@ def shape(event: dict[str, Any]) -> list[object]:
 
 
 def test_who_leads_a_stream_and_its_consumers_is_told_as_at_nats_servers(tmp_path: Path) -> None:
-    """When they are made, and when another server leads; of a consumer with one replica nothing is."""
+    """When they are made, and when another server leads. Of one with one replica, or an ephemeral one, nothing is."""
     same_at_both(walk, tmp_path)
 
 

@@ -21,7 +21,8 @@ from nats.js import JetStreamContext
 from tests import servers
 from tests.interop.test_meta_group import L, R, leader_of, led, three
 from tests.interop.test_replicated_streams import led_by, made_by
-from tests.rig.official import connect, must, patiently
+from tests.rig.official import connect, must, one_each, patiently
+from tests.rig.reports import report
 from tests.rig.waiting import until
 
 MESSAGES = 40
@@ -163,3 +164,67 @@ def test_an_ephemeral_consumer_made_again_as_it_is_is_the_same_one(kind: str, tm
 
     with led(kind, tmp_path) as made:
         assert asyncio.run(walk_again(made)) == ["E", "E", 10148] * 2
+
+
+ASKS: dict[str, dict[str, Any]] = {
+    "D": {"durable_name": "D"},
+    "D1": {"durable_name": "D1", "num_replicas": 1},
+    "E": {},
+    "E1": {"num_replicas": 1},
+    "E3": {"num_replicas": 3},
+    "M": {"mem_storage": True},
+}
+
+
+async def servers_told(made: list[servers.Server], kind: str) -> list[object]:
+    """How many servers each consumer has, by its stream's retention, which then changes."""
+    async with one_each(made[:1]) as (client,):
+
+        async def counted(stream: str, name: str) -> int:
+            info = await patiently(client, f"CONSUMER.INFO.{stream}.{name}")
+            return 1 + len(info["cluster"].get("replicas", ())) if info["cluster"].get("leader") else 0
+
+        streams: dict[str, dict[str, Any]] = {
+            "S": {"name": "S", "subjects": ["s"], "num_replicas": 3},
+            "I": {"name": "I", "subjects": ["i"], "num_replicas": 3, "retention": "interest"},
+        }
+        for stream, config in streams.items():
+            await patiently(client, f"STREAM.CREATE.{stream}", config)
+            for name, asks in ASKS.items():
+                if stream == "S" or asks.get("num_replicas", 3) == 3:
+                    about = {"name": name, "ack_policy": "explicit", "inactive_threshold": 600 * 10**9, **asks}
+                    await patiently(
+                        client, f"CONSUMER.CREATE.{stream}.{name}", {"stream_name": stream, "config": about}
+                    )
+        told: list[object] = [{name: await counted("S", name) for name in ASKS}]
+        told.append([await counted("I", name) for name in ("D", "E", "E3", "M")])
+        if kind == L:  # at each server; a nats-server names those that it has
+            for server in made:
+                rows = report(server, "jsz?acc=A&consumers=1&config=1")["account_details"][0]["stream_detail"]
+                (row,) = [row for row in rows if row["name"] == "S"]
+                shown = {one["name"]: 1 + len(one["cluster"].get("replicas", ())) for one in row["consumer_detail"]}
+                assert shown | {"M": 1} == told[0]  # which the leader alone has
+        await patiently(client, "STREAM.UPDATE.I", streams["I"] | {"retention": "limits"})
+
+        async def fewer() -> bool:
+            return [await counted("I", name) for name in ("D", "E", "E3")] == [3, 1, 3]
+
+        await until(fewer, "an ephemeral one has as many servers as before")
+        leader = await led_by(client)
+    if kind == L:
+        named = {f"s{number}": server for number, server in enumerate(made)}
+        named.pop(leader).kill()
+        async with one_each(list(named.values())[:1]) as (client,):
+            assert (await led_by(client, but=leader)) in named
+            found = await patiently(client, "CONSUMER.NAMES.S")
+            assert sorted(found["consumers"]) == sorted(set(ASKS) - {"M"})
+    return told
+
+
+def test_an_ephemeral_consumer_of_a_stream_of_limits_names_its_leader_alone_as_at_nats_servers(tmp_path: Path) -> None:
+    """In its info, and in the report of each server. With leafd it goes on when that one dies."""
+    told = {}
+    for kind in (R, L):
+        with led(kind, tmp_path) as made:
+            told[kind] = asyncio.run(servers_told(made, kind))
+    assert told[L] == told[R]

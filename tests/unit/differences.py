@@ -591,7 +591,7 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
     "Events on $SYS": ("interop/test_events.py::test_the_same_is_heard_of_what_happens",),
     "A stream of several servers whose": ("interop/test_replicated_memory.py::test_memory_outlives_all_its_servers",),
     "A consumer of a stream of": (
-        "interop/test_replicated_consumers.py::test_a_consumer_goes_on_at_the_next_leader",
+        "interop/test_replicated_consumers.py::test_an_ephemeral_consumer_of_a_stream_of_limits_names_its_leader_alone_as_at_nats_servers",
         "interop/test_replicated_reports.py::test_each_server_that_keeps_a_consumer_names_it_whoever_leads",
         "interop/test_moves_shown.py::test_an_evacuation_is_shown_and_not_called_off_as_at_nats_servers",
     ),

@@ -175,7 +175,7 @@ def _read_under(key: bytes, revision: int, value: bytes) -> StreamRow:
 
 
 class Kept(NamedTuple):
-    """What a server keeps: streams alone, and with others; and what all of them reserve, on disk and in memory."""
+    """A server's streams: how many it keeps alone, and with others; and what all reserve, on disk and in memory."""
 
     alone: int = 0
     shared: int = 0
@@ -209,7 +209,7 @@ class Table:
         return len(self._unread)
 
     def kept(self, peer: int) -> Kept:
-        """What that server keeps."""
+        """The streams that a server keeps, and what they reserve."""
         return self._kept.get(peer, _NOTHING)
 
     def alternates(self, account: str, name: str) -> list[StreamRow]:

@@ -197,7 +197,7 @@ class Placing:
         return site.cluster if site is not None else ""
 
     def kept(self, server: int) -> Kept:
-        """What a server keeps, as the table says."""
+        """The streams that a server keeps, as the table says."""
         return self.table.kept(server)
 
     def others(self) -> list[int]:

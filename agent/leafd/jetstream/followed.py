@@ -1,7 +1,8 @@
 """Consumers of streams that several servers keep, as the disk of one has them that does not lead the stream: for
 reports, which name them at every server. The leader has all of them in the catalogue (leads.py).
 
-Their positions are those that the leader last had all members write down: it does so when something is acknowledged.
+Their positions are those that the leader last had all members write down: it does so when something is acknowledged,
+and a second after a delivery.
 How many messages are left or in flight is known to the leader alone. Not here: the reports (monitor/).
 """
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import trio
 
+from leafd.cluster.consumers import replicas_of
 from leafd.jetstream.rules.versioning import hash8
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ async def elected(context: Context, stream: Stream) -> None:
 
 async def made(context: Context, stream: Stream, consumer: Consumer) -> None:
     """A consumer is new in a stream that this server leads."""
-    if stream.group is not None and _is_shared(consumer) and context.plane.advised():
+    if stream.group is not None and _is_shared(stream, consumer) and context.plane.advised():
         members = await _members(context, stream)
         context.advisories.group(stream, consumer.name, "LEADER_ELECTED", members, _system(context))
 
@@ -59,11 +60,11 @@ async def left(context: Context, stream: Stream, consumers: Iterable[str]) -> No
 
 def shared(stream: Stream) -> list[str]:
     """The names of the consumers that are to have replicas."""
-    return [one.name for one in stream.listed() if _is_shared(one)]
+    return [one.name for one in stream.listed() if _is_shared(stream, one)]
 
 
-def _is_shared(consumer: Consumer) -> bool:
-    return consumer.config.num_replicas != 1 and not consumer.hidden
+def _is_shared(stream: Stream, consumer: Consumer) -> bool:
+    return replicas_of(consumer.config, stream.config) > 1 and not consumer.hidden
 
 
 def _is_lost(context: Context, stream: Stream) -> bool:

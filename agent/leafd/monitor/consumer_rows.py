@@ -16,11 +16,11 @@ from itertools import groupby
 from json.encoder import encode_basestring_ascii
 from typing import TYPE_CHECKING, Any, Final
 
+from leafd.cluster.consumers import as_asked, replicas_of
 from leafd.gotime import now_ns
 from leafd.monitor.encoding import Alike, Form, Hole, in_labels
 from leafd.monitor.shapes import Shape, Shapes
 from leafd.native import layout
-from leafd.native_meta import as_asked
 from leafd.native_rows import RowColumn, RowKind, RowWriter
 
 if TYPE_CHECKING:
@@ -75,9 +75,11 @@ class ConsumerRows:
         """Rows of consumers of a stream. cluster: their leader, and the other servers that have them; None: this server
         alone."""
         name = encode_basestring_ascii(stream.name).encode()
-        by_shape = groupby(consumers, lambda one: (self.shape(one), one.consumer.config.num_replicas))
+        by_shape = groupby(
+            consumers, lambda one: (self.shape(one), replicas_of(one.consumer.config, stream.config) if cluster else 1)
+        )
         for (shape, replicas), alike in by_shape:
-            common = {"cluster": as_asked(cluster, replicas, stream.config.num_replicas)} if cluster else {}
+            common = {"cluster": as_asked(cluster, replicas, stream.config)} if cluster else {}
             texts = list[bytes]()
             records = [self.add(name, one, shape, texts) for one in alike]
             yield Alike(Form({**specimen(shape, 0), **common}, size(shape)), records, texts)

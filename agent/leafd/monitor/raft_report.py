@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from leafd.cluster.consumers import as_asked, replicas_of
 from leafd.gotime import format_duration, format_time, now_ns
 from leafd.monitor.options import Options, text
-from leafd.native_meta import LEADER, MetaLook, MetaMember, as_asked, is_heard, member_info, shown_peer
+from leafd.native_meta import LEADER, MetaLook, MetaMember, is_heard, member_info, shown_peer
 from leafd.turns import Pause
 
 if TYPE_CHECKING:
@@ -156,7 +157,8 @@ async def followed_consumers(
             "ack_floor": _place(state.known, state.floor_consumer, state.floor_stream, state.last_acked_ts),
         }
         row |= {"num_ack_pending": None, "num_redelivered": None, "num_waiting": 0, "num_pending": None}
-        row |= {"cluster": as_asked(cluster, one.config.num_replicas, stream.config.num_replicas), "ts": now}
+        replicas = replicas_of(one.config, stream.config)
+        row |= {"cluster": as_asked(cluster, replicas, stream.config), "ts": now}
         rows.append(row | ({"config": one.shown()} if config else {}))
     return rows
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from leafd.cluster.consumers import replicas_of
 from leafd.jetstream.catalogue import JetStreamAccount, JetStreamLimits
 from leafd.jetstream.models.stream import FILE, MEMORY
 from leafd.jetstream.registry import Among, Call, endpoint
-from leafd.jetstream.rules.consumer_rules import replicas_of
 from leafd.jetstream.rules.versioning import API_LEVEL
 from leafd.turns import Pause
 

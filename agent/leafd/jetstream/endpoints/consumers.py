@@ -14,6 +14,7 @@ from string import ascii_letters, digits
 from typing import Any, Final
 
 from leafd import native_types as t
+from leafd.cluster.consumers import kept_by_all, replicas_of
 from leafd.gotime import SECOND, ZERO_TIME, format_time, now_ns, plane_time, until as time_until
 from leafd.jetstream import errors, group_events
 from leafd.jetstream.catalogue import Consumer, Settings, Stream, consumer_definition
@@ -77,7 +78,7 @@ async def put(
     definition, at start. held: a new one delivers nothing before _begin()."""
     config = consumer.config
     flat = flat_consumer(stream.account.id, config)
-    if stream.group is not None and rules.kept_by_all(config, stream.config):
+    if stream.group is not None and kept_by_all(config, stream.config):
         flat = replace(flat, flags=flat.flags & ~t.ConsumerFlag.MEMORY)
     if held:
         flat = replace(flat, flags=flat.flags | t.ConsumerFlag.HELD)
@@ -308,9 +309,9 @@ async def check_beside(settings: Settings, stream: Stream, config: ConsumerConfi
     lock."""
     limits, others = stream.account.limits, stream.counted
     if limits.tiers:  # those with as many replicas
-        replicas = rules.replicas_of(config, stream.config)
+        replicas = replicas_of(config, stream.config)
         counted = [one.config for one in stream.consumers.values() if one.counted]
-        others = sum(rules.replicas_of(one, stream.config) == replicas for one in counted)
+        others = sum(replicas_of(one, stream.config) == replicas for one in counted)
     rules.check_number(stream.config, config, limits, settings, others)
     await _check_workqueue(stream, config)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from leafd import native_types as t
+from leafd.cluster.consumers import as_asked, replicas_of
 from leafd.gojson import written
 from leafd.gotime import ZERO_TIME, format_time, now_ns, until as time_until
 from leafd.jetstream.catalogue import Consumer, Settings, Stream
@@ -17,7 +18,6 @@ from leafd.jetstream.models.stream import StreamInfo, StreamSource, StreamStateR
 from leafd.jetstream.ports import SourceStatus
 from leafd.jetstream.publishing import WITHHELD, asks
 from leafd.jetstream.rules.versioning import dynamic
-from leafd.native_meta import as_asked
 from leafd.turns import ITEM_WEIGHT, Pause, aside
 
 
@@ -195,7 +195,7 @@ def consumer_info(
             num_redelivered=0 if config.max_deliver == 1 else state.redelivered,
             num_waiting=state.waiting,
             num_pending=state.pending,
-            cluster=as_asked(group, config.num_replicas, stream.config.num_replicas)
+            cluster=as_asked(group, replicas_of(config, stream.config), stream.config)
             if group
             else stream.account.cluster,
             push_bound=bool(state.push_bound),

@@ -12,6 +12,7 @@ import re
 from dataclasses import replace
 from typing import Any, Final
 
+from leafd.cluster.consumers import replicas_of
 from leafd.config.transforms import INVALID_SUBJECT, valid_subject
 from leafd.gotime import SECOND, format_duration
 from leafd.jetstream import errors
@@ -127,21 +128,6 @@ def _default_ack_pending(config: ConsumerConfig, context: ConsumerContext) -> in
         return 0
     bounds = (context.settings.max_ack_pending, _limits(config, context).max_ack_pending)
     return min(MAX_ACK_PENDING_DEFAULT, *(bound for bound in bounds if bound > 0), MAX_ACK_PENDING_DEFAULT)
-
-
-def kept_by_all(config: ConsumerConfig, stream: StreamConfig) -> bool:
-    """Whether a consumer of a stream of several servers outlives one of them, be it in memory. Where it says nothing of
-    replicas, a durable one does, and any of a stream that keeps messages for its consumers."""
-    return config.num_replicas > 1 or (
-        config.num_replicas == 0 and (bool(config.durable_name) or stream.retention != LIMITS)
-    )
-
-
-def replicas_of(config: ConsumerConfig, stream: StreamConfig) -> int:
-    """How many servers keep a consumer of such a stream, by what it asks for."""
-    if config.num_replicas > 0:
-        return min(config.num_replicas, stream.num_replicas)
-    return stream.num_replicas if kept_by_all(config, stream) else 1
 
 
 def _limits(config: ConsumerConfig, context: ConsumerContext) -> JetStreamLimits:
