@@ -14,7 +14,7 @@ from typing import Any
 from nats.aio.client import Client
 
 from tests import servers
-from tests.interop.test_meta_group import CONFIG, L, leader_of, three
+from tests.interop.test_meta_group import CONFIG, L, leader_of, led, three
 from tests.interop.test_replicated_streams import same_at_both
 from tests.rig.comparison import told_alike
 from tests.rig.official import ask, one_each, patiently
