@@ -18,6 +18,14 @@ uint64_t copy_stored(const consumer_t *consumer) {
     return away && told->given_upto < COPY_STORED_MAX ? told->given_upto + 1 : 0;
 }
 
+void copy_load_passed(consumer_t *consumer, uint64_t from, uint64_t upto) {
+    stream_state_t state;
+    store_stream_state(consumer->stream, &state);
+    if (upto > 0 && upto < state.first_seq) return;
+    consumer->push.told.passed_from = from;
+    consumer->push.told.passed_upto = upto;
+}
+
 void copy_begins(consumer_t *consumer, bool loaded) {
     told_t *told = &consumer->push.told;
     const stream_config_t *config = store_stream_config(consumer->stream);

@@ -37,12 +37,13 @@ typedef struct told {
     bool notices;   /* it said that it sees by itself what is new */
     bool known;     /* given_upto is from the disk */
     uint64_t given_upto;
-    uint64_t passed_from, passed_upto; /* below the floor and not acknowledged, until the next start; upto 0: none */
+    uint64_t passed_from, passed_upto; /* below the floor and not acknowledged; upto 0: none */
     uint64_t acked_before; /* of a work queue: up to here when it was set back, and perhaps not removed yet */
 } told_t;
 
 void copy_load(consumer_t *consumer, uint64_t stored); /* as copy_stored gave it */
 uint64_t copy_stored(const consumer_t *consumer);      /* at most COPY_STORED_MAX */
+void copy_load_passed(consumer_t *consumer, uint64_t from, uint64_t upto); /* while the stream may have any of it */
 void copy_begins(consumer_t *consumer, bool loaded);
 void copy_there(consumer_t *consumer);    /* its receiver is there now */
 void copy_gone(consumer_t *consumer);     /* it is away */

@@ -186,11 +186,13 @@ static status_t settle_rows(consumer_t *consumer, uint64_t upto) {
 }
 
 static status_t state_write(consumer_t *consumer, uint64_t upto) {
-    uint8_t key[16], value[STATE_SIZE];
+    uint8_t key[16], value[STATE_SIZE_PASSED];
+    const told_t *told = &consumer->push.told;
+    bool passed = told->passed_from > 0;
     key_make(key, consumer, 0);
     memset(value, 0, sizeof value);
     store_be64(value, copy_stored(consumer)); /* whose highest byte is the version's */
-    value[0] = STATE_VERSION;
+    value[0] = passed ? STATE_VERSION_PASSED : STATE_VERSION;
     store_be64(value + 8, consumer->next_sequence - 1);
     store_be64(value + 16, consumer->delivered_stream < upto ? consumer->delivered_stream : upto);
     store_be64(value + 24, consumer->floor_consumer);
@@ -200,7 +202,10 @@ static status_t state_write(consumer_t *consumer, uint64_t upto) {
     store_be64(value + 56, upto);
     bool selecting = consumer->survey || consumer->selection.next < consumer->selection.count;
     store_be64(value + 64, selecting ? consumer->selection.resume : 0);
-    return state_put_row(consumer, RECORD_CONSUMER_STATE, bytes_of(key, 8), bytes_of(value, sizeof value));
+    store_be64(value + 72, told->passed_from);
+    store_be64(value + 80, told->passed_upto);
+    uint32_t size = passed ? STATE_SIZE_PASSED : STATE_SIZE;
+    return state_put_row(consumer, RECORD_CONSUMER_STATE, bytes_of(key, 8), bytes_of(value, size));
 }
 
 /* Up to where one flush stores rows. There are more. */
@@ -317,6 +322,10 @@ static status_t load_rows(consumer_t *consumer) {
     return status == STATUS_OK ? loading.status : status;
 }
 
+static bool value_is_newer(bytes_t value) {
+    return value.size > 0 && value.at[0] > STATE_VERSION_PASSED;
+}
+
 /* ENTRY_UNKNOWN: or a newer leafd has written it. */
 static entry_outcome_t state_read(store_t *store, bytes_t key, bytes_t *value) {
     entry_outcome_t outcome = store_record_get(store, RECORD_CONSUMER_STATE, key, value);
@@ -326,8 +335,10 @@ static entry_outcome_t state_read(store_t *store, bytes_t key, bytes_t *value) {
     case ENTRY_DAMAGED: return outcome;
     case ENTRY_FOUND: break;
     }
-    if (value->size > 0 && value->at[0] > STATE_VERSION) return ENTRY_UNKNOWN;
-    return value->size == STATE_SIZE && value->at[0] == STATE_VERSION ? ENTRY_FOUND : ENTRY_DAMAGED;
+    if (value_is_newer(*value)) return ENTRY_UNKNOWN;
+    bool plain = value->size == STATE_SIZE && value->at[0] == STATE_VERSION;
+    bool passed = value->size == STATE_SIZE_PASSED && value->at[0] == STATE_VERSION_PASSED;
+    return plain || passed ? ENTRY_FOUND : ENTRY_DAMAGED;
 }
 
 entry_outcome_t consume_stored(store_t *store, uint32_t stream_id, uint32_t consumer_id, stored_consumer_t *out) {
@@ -358,13 +369,16 @@ status_t state_load(consumer_t *consumer, bool *found) {
     key_make(key, consumer, 0);
     bytes_t value = BYTES_NONE;
     switch (state_read(store_of(consumer), bytes_of(key, 8), &value)) {
-    case ENTRY_UNKNOWN: return value.size > 0 && value.at[0] > STATE_VERSION ? STATUS_VERSION : STATUS_IO;
+    case ENTRY_UNKNOWN: return value_is_newer(value) ? STATUS_VERSION : STATUS_IO;
     case ENTRY_DAMAGED: return STATUS_CORRUPT;
     case ENTRY_NONE: return STATUS_OK;
     case ENTRY_FOUND: break;
     }
     *found = true;
     copy_load(consumer, load_be64(value.at) & COPY_STORED_MAX);
+    if (value.size == STATE_SIZE_PASSED) {
+        copy_load_passed(consumer, load_be64(value.at + 72), load_be64(value.at + 80));
+    }
     consumer->next_sequence = load_be64(value.at + 8) + 1;
     consumer->delivered_stream = load_be64(value.at + 16);
     consumer->floor_consumer = load_be64(value.at + 24);

@@ -9,6 +9,11 @@
  *     56  settled                            64  resume of "last per subject", 0 = none
  *     72
  *
+ * Of version 2, which only a consumer has whose copy has passed over messages (copy.h), it goes on:
+ *
+ *     72  passed from                        80  passed up to
+ *     88
+ *
  * RECORD_CONSUMER_PENDING, key = stream id (4), consumer id (4), stream sequence (8):
  *
  *      0  consumer sequence                   8  wall ns when it is due again
@@ -36,6 +41,8 @@
 
 #define STATE_VERSION 1
 #define STATE_SIZE 72
+#define STATE_VERSION_PASSED 2
+#define STATE_SIZE_PASSED 88
 #define STATE_PENDING_SIZE 32
 #define STATE_PENDING_EXHAUSTED 1
 #define SWEEP_ID UINT32_MAX

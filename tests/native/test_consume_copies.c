@@ -411,6 +411,28 @@ static void passed_and_swept(void) {
     for (uint64_t seq = 6; seq < 10; seq++) CHECK(rig.stream->messages[seq].there);
 }
 
+/* The same after another start: a sweep for another consumer of the stream goes over what the copy has passed. */
+static void passed_and_swept_later(void) {
+    bytes_t id;
+    consumer_t *consumer = begun_again(4, &id);
+    says_it_took(consumer, id, 9, 9);
+    rig_run();
+    consumer_setup_t setup = acking_setup();
+    setup.config.max_ack_pending = 5;
+    for (int start = 0; start < 2; start++) {
+        rig_restart();
+        consumer = rig_load(&setup);
+        rig_run();
+        retention_acked_range(consumer, 1, 9);
+        rig_run();
+        for (uint64_t seq = 6; seq < 10; seq++) CHECK(rig.stream->messages[seq].there);
+    }
+    for (uint64_t seq = 6; seq < 10; seq++) CHECK(store_delete_any(rig.stream, seq) == STATUS_OK);
+    rig_restart();
+    consumer = rig_load(&setup);
+    CHECK_EQ_U64(0, consumer->push.told.passed_upto);
+}
+
 static void set_back_before_the_sweep(void) {
     rig_start(2);
     consumer_setup_t setup = acking_setup();
@@ -447,6 +469,7 @@ int main(void) {
     RUN("a copy that was given more by another machine is not given what it passes over", twins);
     RUN("a copy is asked behind the answer to its consumer's reset", asked_behind_the_answer);
     RUN("what a copy has passed over stays when a sweep goes over it", passed_and_swept);
+    RUN("and when it was started again since", passed_and_swept_later);
     RUN("what is acknowledged goes, though the consumer is set back before the sweep", set_back_before_the_sweep);
     RUN("a consumer of a mirror or source goes without interest and writes nothing", ephemeral);
     rig_end();

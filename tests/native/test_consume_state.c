@@ -338,12 +338,14 @@ static void newer_version(void) {
     (void)rig_add(&setup);
     rig_run();
     CHECK_EQ_U64(1, rig.store->record_count);
-    rig.store->records[0]->value[0] = 2;
+    rig.store->records[0]->value[0] = 3;
     rig_restart();
     consumer_t *consumer;
     CHECK_EQ_I64(STATUS_VERSION, consumer_add(rig.consume, rig.stream, &setup, true, rig.now, &consumer));
     CHECK(consumer == NULL);
     CHECK_EQ_U64(0, consume_count(rig.consume));
+    rig.store->records[0]->value[0] = 2; /* whose size is another one */
+    CHECK_EQ_I64(STATUS_CORRUPT, consumer_add(rig.consume, rig.stream, &setup, true, rig.now, &consumer));
     rig.store->records[0]->value[0] = 1;
     rig.store->records[0]->value_size--;
     CHECK_EQ_I64(STATUS_CORRUPT, consumer_add(rig.consume, rig.stream, &setup, true, rig.now, &consumer));
