@@ -41,8 +41,8 @@ typedef struct told {
     uint64_t acked_before; /* of a work queue: up to here when it was set back, and perhaps not removed yet */
 } told_t;
 
-void copy_load(consumer_t *consumer, uint64_t stored); /* as copy_stored gave it */
-uint64_t copy_stored(const consumer_t *consumer);      /* at most COPY_STORED_MAX */
+void copy_load(consumer_t *consumer, uint64_t stored);                     /* as copy_stored gave it */
+uint64_t copy_stored(const consumer_t *consumer);                          /* at most COPY_STORED_MAX */
 void copy_load_passed(consumer_t *consumer, uint64_t from, uint64_t upto); /* while the stream may have any of it */
 void copy_begins(consumer_t *consumer, bool loaded);
 void copy_there(consumer_t *consumer);    /* its receiver is there now */

@@ -169,12 +169,12 @@ class Stream:
     """.. whether it leads, and has all the consumers. Only then it knows which there are."""
     redefined: trio.Event | None = None
     """Set when the stream here is like that group's last definition."""
-    began_upto: int | None = None
-    """The last sequence when this process began; None: it has made the stream."""
+    given_upto: int | None = None
+    """Up to here copies elsewhere may have been given it when this process began; None: it has made the stream."""
     copied: bool = False
     """Whether a copy elsewhere has been given anything since, or may have been."""
     known: bool = False
-    """Whether a copy elsewhere has come since that has nothing that this store had not when this process began."""
+    """Whether a copy elsewhere has come since that has nothing but what this store may have given."""
     told_put_back: bool = False
     """Whether the log has it that a copy elsewhere is further."""
     shape: object = None

@@ -8,7 +8,8 @@ has come past these sequences, and has no message of them any more: its owner sa
               `---> texts(), for people, look as well
 
 A row is a record of the store, so that a restart keeps it, and an image of the disk has it. Not here: how that is found
-out (endpoints/consumers.py, native/consume/copy.h), streams of several servers, whose disks are copied from the others.
+out (endpoints/consumers.py, given.py, native/consume/copy.h), streams of several servers, whose disks are copied from
+the others.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import trio
 from leafd import native_types as t
 from leafd.guard import Guard
 from leafd.jetstream.catalogue import Catalogue, Stream
+from leafd.jetstream.given import Given
 from leafd.native_commands import Commands
 from leafd.operator_log import Log
 from leafd.records import dataclass
@@ -49,6 +51,7 @@ class PassedOver:
 
     def __init__(self, plane: Commands, catalogue: Catalogue, log: Log, guard: Guard) -> None:
         self._plane, self._catalogue, self._log, self._guard = plane, catalogue, log, guard
+        self.given = Given(plane, guard)
         self._rows: dict[int, _Row] = {}
         """By the stream."""
         self._gone: list[int] = []
@@ -57,6 +60,7 @@ class PassedOver:
 
     def load(self, key: bytes, value: bytes) -> None:
         """Takes over a record of the store, if it is of one of these; only at the start."""
+        self.given.load(key, value)
         if not key.startswith(PASSED_RECORD):
             return
         with self._guard.around("reading which messages of a stream copies pass over"):
@@ -89,17 +93,22 @@ class PassedOver:
 
     async def run(self) -> None:
         """Writes down what is told, and notices when it is over."""
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(self.given.run)
+            await self._watch()
+
+    async def _watch(self) -> None:
         while True:
             if not self._rows and not self._gone:
                 await self._news.wait()
             self._news = trio.Event()
             with self._guard.around("looking at messages that copies pass over"):
-                await self._write()
+                await self.write()
                 await self.texts()
             with trio.move_on_after(LOOK_S):
                 await self._news.wait()
 
-    async def _write(self) -> None:
+    async def write(self) -> None:
         """Writes and removes records; later, where that cannot be done now."""
         with suppress(t.PlaneError):
             while self._gone:
@@ -127,7 +136,7 @@ class PassedOver:
         if here or state.last_seq < row.taken:
             return _text(stream, row, here)
         if self._rows.get(number) is row:
-            self.removed(stream)
+            self._forget(stream)
             self._log.info(
                 f"{stream.config.name} is past sequence {row.taken}, and has nothing more that a copy elsewhere passed"
                 " over",
@@ -138,7 +147,11 @@ class PassedOver:
         return ""
 
     def removed(self, stream: Stream) -> None:
-        """The stream is gone, or it is over."""
+        """The stream is gone."""
+        self.given.removed(stream)
+        self._forget(stream)
+
+    def _forget(self, stream: Stream) -> None:
         if self._rows.pop(stream.id, None) is not None:
             self._gone.append(stream.id)
             self._news.set()

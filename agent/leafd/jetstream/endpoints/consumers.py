@@ -117,7 +117,7 @@ async def create(call: Call, request: ConsumerCreateRequest) -> dict[str, Any]:
     config = wanted.for_stream(stream.config, random_name)
     _check_identity(call, stream, config)
     await _tell_position(call, stream, config)
-    _look_at_start(call, stream, config)
+    await _look_at_start(call, stream, config)
     name = config.durable_name or config.name
     if name in stream.aside:
         raise errors.CONSUMER_OFFLINE_REASON.error(err=stream.aside[name].reason)
@@ -164,14 +164,19 @@ def _check_identity(call: Call, stream: Stream, config: ConsumerConfig) -> None:
     call.reply_header = identity_header(stream)
 
 
+def _taken(call: Call) -> int | None:
+    """The sequence that the puller took last; None: it does not say."""
+    asked = header_value(call.header, TAKEN_HEADER)
+    return min(int(asked), SEQUENCE_MAX) if asked.isdigit() and len(asked) <= SEQUENCE_DIGITS_MAX else None
+
+
 async def _tell_position(call: Call, stream: Stream, config: ConsumerConfig) -> None:
     """A puller that says what it took last hears where the stream ends, and what stamp that message has. If this store
     was put back from an old copy, one of them is not what the puller knows. If it asks by time, since it knows that, it
     hears behind which sequence all is new to it."""
-    asked = header_value(call.header, TAKEN_HEADER)
-    if not call.reply_header or not asked.isdigit() or len(asked) > SEQUENCE_DIGITS_MAX:
+    taken = _taken(call)
+    if not call.reply_header or taken is None:
         return
-    taken = min(int(asked), SEQUENCE_MAX)
     plane = call.context.plane
     state = await plane.stream_state(stream.id)
     message = await plane.message_get(stream.id, t.Query.SEQUENCE, sequence=taken) if taken <= state.last_seq else None
@@ -189,24 +194,30 @@ async def _tell_position(call: Call, stream: Stream, config: ConsumerConfig) -> 
         )
 
 
-def _look_at_start(call: Call, stream: Stream, config: ConsumerConfig) -> None:
+async def _look_at_start(call: Call, stream: Stream, config: ConsumerConfig) -> None:
     """A copy that does not say what it took last (nats-server's) asks for what comes behind that. The first one to ask
-    since the start has nothing of this process: what it has beyond the stream's end at the start, this store lacks."""
-    if not (config.direct or config.sourcing) or stream.group is not None:
+    since the start has nothing of this process: what it has beyond what this store may have given is of a newer one.
+    A copy that says it, and is further, will ask anew by time: before that nothing newer counts as given."""
+    if not (config.direct or config.sourcing):
         return
-    says = has_header(call.header, TAKEN_HEADER)
+    given, taken = stream.given_upto, _taken(call)
     begins = config.opt_start_seq if config.deliver_policy == DELIVER_BY_START_SEQUENCE else 0
-    if not says and not stream.copied and stream.began_upto is not None and begins > stream.began_upto + 1:
-        call.context.passed_over.told(stream, begins - 1, stream.began_upto, certain=False)
+    if given is not None and stream.group is None:
+        if taken is not None and begins and taken > given and not stream.known:
+            return
+        if taken is None and begins > given + 1 and not stream.copied:
+            call.context.passed_over.told(stream, begins - 1, given, certain=False)
+            await call.context.passed_over.write()
     stream.copied = True
+    await call.context.passed_over.given.comes(stream)
 
 
 async def _new_behind(call: Call, stream: Stream, config: ConsumerConfig, taken: int) -> bytes:
     """The header that says so, where by its stamps less would be new: a machine without a clock has an old time until
-    it is told today's. A copy that has come no further than this stream's end at the start knows this store as it is.
+    it is told today's. A copy that has come no further than this store may have given when it began knows it as it is.
     A copy may then have taken what this process has stored, as before a virtual machine was put back with its memory.
     """
-    behind = stream.began_upto
+    behind = stream.given_upto
     copies = stream.config.mirror is not None or stream.config.sources
     if behind is None or stream.group is not None or copies or stream.known:
         return b""
@@ -217,8 +228,8 @@ async def _new_behind(call: Call, stream: Stream, config: ConsumerConfig, taken:
         return b""
     plane = call.context.plane
     first = await plane.message_get(stream.id, t.Query.NEXT_BY_SUBJECT, sequence=behind + 1, subject=">")
-    if first is None or first.ts >= config.opt_start_time:
-        return b""
+    if first is not None and first.ts >= config.opt_start_time:
+        return b""  # where nothing is new yet, it may come before the consumer is made
     return b"%s: %d\r\n" % (NEW_HEADER, behind)
 
 

@@ -100,7 +100,7 @@ async def put(context: Context, stream: Stream, *, stored: bytes = b"") -> t.Str
         republish=(republish.source, republish.destination) if republish is not None else ("", ""),
         loading=bool(stored),
     )
-    stream.began_upto = state.last_seq if stored else stream.began_upto
+    stream.given_upto = context.passed_over.given.began(stream, state.last_seq) if stored else stream.given_upto
     return state
 
 
