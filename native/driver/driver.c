@@ -99,8 +99,17 @@ static void grow_heap(void) {
 #endif
 }
 
+/* A connection that has ended counts until the turn's end. One that comes behind it waits for its place that long. */
+static bool place_is_coming(const plane_t *plane, const plane_listener_t *listener) {
+    occupied_t occupied = occupied_by(plane, listener);
+    return occupied.now >= occupied.most && (plane->doomed != NULL || plane->leaving != NULL);
+}
+
 static void accept_some(plane_t *plane, plane_listener_t *listener) {
     for (uint32_t i = 0; i < LISTEN_ACCEPT_MAX && !event_crowded(&plane->exchange); i++) {
+        if (LEAF_UNLIKELY(place_is_coming(plane, listener))) {
+            return;
+        }
         int fd = -1;
         char address[LISTEN_PEER_SIZE] = "";
         status_t status = listener_accept(&listener->listener, &fd, address);

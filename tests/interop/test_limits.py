@@ -63,6 +63,18 @@ def test_boxes_and_the_servers_of_a_cluster_take_no_clients_place(kind: str) -> 
         close_all()
 
 
+def test_a_client_that_comes_behind_one_that_has_left_has_its_place() -> None:
+    """Also at once: it may be in the listener before the server has read that the other has left. nats-server refuses
+    every thirtieth or so."""
+    with running(LEAFD, 'listen: "127.0.0.1:{port}"\nserver_name: full\nmax_connections: 10\n') as server:
+        for _ in range(100):
+            clients = [Peer(server) for _ in range(10)]
+            for client in clients:
+                assert [] == client.lines()
+            for client in clients:
+                client.close()
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_a_new_jwt_grants_counts_at_once_and_after_a_restart(kind: str) -> None:
     """More is taken at once; less than is stored takes nothing away and adds nothing; a restart counts the same."""
