@@ -12,10 +12,12 @@ import socket
 import threading
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests import servers
+from tests.rig.stopwatch import Stopwatch, waited_s
 
 pytestmark = pytest.mark.anew  # its memory is looked at
 
@@ -55,12 +57,12 @@ class Watch:
         with servers.admitted(self._server) as bystander:
             bystander.sendall(b"SUB answers 1\r\n")
             while not self._over.is_set():
-                began = time.monotonic()
+                asked = Stopwatch(self._server)
                 bystander.sendall(b"PUB $JS.API.INFO answers 0\r\n\r\n")
                 said = b""
                 while b'account_info_response"' not in said:
                     said += bystander.recv(65536)
-                self.slowest = max(self.slowest, time.monotonic() - began)
+                self.slowest = max(self.slowest, asked.seconds())
                 self.most = max(self.most, self._server.memory_bytes(*self._kinds))
                 time.sleep(0.02)
 
@@ -210,19 +212,35 @@ def test_a_disk_that_cannot_keep_up() -> None:
         assert (16, 0) == flood_stream(server, 4, large, 4)
 
 
+SILENT_S = 0.2
+"""Where input has no room, who is in the middle of a message and is silent for so long is closed (plane/memory.c)."""
+FLOODS = 3
+
+
 @pytest.mark.parametrize(("size", "times", "rounds"), [(128, 200, 10), (65536, 4, 6), (1 << 20, 1, 2)])
-def test_two_hundred_publishers(server: servers.Server, size: int, times: int, rounds: int) -> None:
+def test_two_hundred_publishers(size: int, times: int, rounds: int) -> None:
     """Two hundred clients that publish into a stream without waiting for an answer are slowed down: none of their
     messages is refused, none of them is closed, and memory stays below the limit."""
     payload = b"y" * size
     frames = (b"PUB s.%d acks %d\r\n" % (size, size) + payload + b"\r\n") * times
-    with servers.admitted(server) as maker:
-        make_stream(maker, "s")
-    with Watch(server) as watch:
-        acks, errors = flood_stream(server, 200, frames, rounds)
+    own = Path(f"/proc/self/task/{threading.get_native_id()}")
+    for number in range(1, FLOODS + 1):
+        with servers.running(servers.LEAFD, CONFIGURATION) as server:
+            with servers.admitted(server) as maker:
+                make_stream(maker, "s")
+            before_s = waited_s(own)
+            try:
+                with Watch(server) as watch:
+                    acks, errors = flood_stream(server, 200, frames, rounds)
+            except (BrokenPipeError, ConnectionResetError):
+                # All two hundred are this thread. If it had no processor for so long, they were silent in truth.
+                if number == FLOODS or waited_s(own) - before_s < SILENT_S:
+                    raise
+                continue
+            assert (200 * times * rounds, 0) == (acks, errors), server.log[-2000:]
+        break
 
     print(f"most {watch.most / MB:.1f} MB, slowest {watch.slowest:.3f} s")
-    assert (200 * times * rounds, 0) == (acks, errors), server.log[-2000:]
     assert watch.most < LIMIT + BASE
     assert watch.slowest < 5  # of a client beside them; alone it is some hundredths
 

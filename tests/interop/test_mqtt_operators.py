@@ -13,6 +13,7 @@ from tests import mqtt, servers
 from tests.interop.callout_service import ISSUER, Answer, Request, public, read, response, serving, user
 from tests.interop.mqtt_walks import client, port
 from tests.mqtt import CONNACK, DISCONNECT, PUBACK, PUBLISH, Peer
+from tests.rig import reference
 from tests.rig.reports import page, report
 from tests.rig.waiting import eventually
 
@@ -147,7 +148,7 @@ def test_a_service_judges_devices_like_all_clients(kind: str) -> None:
             stranger.send(mqtt.connect(client="s", user="unknown", password="p"))
             assert stranger.expect(CONNACK).reason == 5
 
-    with servers.running(kind, JUDGED, issuer=public(ISSUER)) as server:
+    with servers.running(kind, JUDGED, issuer=public(ISSUER)) as server, reference.asked(server):
         asked = asyncio.run(run(server))
     shown = [{name: one["client_info"].get(name) for name in ("type", "kind", "mqtt_id", "user")} for one in asked]
     assert [
