@@ -373,10 +373,10 @@ void store_ledger_lead(ledger_t *ledger, bool led) {
     }
 }
 
-/* Of the entries in (after, upto], as far as they can be read. */
+/* Of the entries in (after, upto]. Those that have no position count as far as they can be read. */
 static uint64_t entries_bytes(ledger_t *ledger, uint64_t after, uint64_t upto) {
-    uint64_t bytes = 0;
-    for (uint64_t index = after + 1; index <= upto; index++) {
+    uint64_t bytes = 0, index = after + 1;
+    for (; index <= upto && positions_of(&ledger->young, index) == 0; index++) {
         ledger_entry_t entry;
         switch (store_ledger_get(ledger, index, &entry)) {
         case READ_UNKNOWN:
@@ -384,7 +384,7 @@ static uint64_t entries_bytes(ledger_t *ledger, uint64_t after, uint64_t upto) {
         case READ_FOUND: bytes += LEDGER_OP_SIZE + (uint64_t)entry.bytes.size; break;
         }
     }
-    return bytes;
+    return bytes + positions_bytes(&ledger->young, index, upto);
 }
 
 bool store_ledger_fits_behind(ledger_t *ledger, uint64_t index, uint64_t entries, uint64_t bytes) {
@@ -417,7 +417,7 @@ status_t store_ledger_put(ledger_t *ledger, const ledger_entry_t *entry) {
     key_ledger(&key, ledger->group, entry->index);
     uint32_t size = LEDGER_FIXED_SIZE + entry->bytes.size;
     uint8_t *value = overlay_put(store, DB_LEDGER, key_bytes(&key), size, false, &position);
-    positions_add(&ledger->young, entry->index, position);
+    positions_add(&ledger->young, entry->index, position, LEDGER_OP_SIZE + (uint64_t)entry->bytes.size);
     store_be64(value + 4, entry->term);
     value[12] = entry->kind;
     (void)bytes_write(value + LEDGER_FIXED_SIZE, entry->bytes);

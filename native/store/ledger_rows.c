@@ -98,7 +98,7 @@ status_t store_ledger_disown(store_t *store) {
 /* ---- numbers ----------------------------------------------------------------------------------------------------- */
 
 uint64_t ledgers_memory(const store_t *store) {
-    return store->ledgers.rooms * sizeof(uint64_t);
+    return store->ledgers.rooms * sizeof(positioned_t);
 }
 
 bool ledger_sound(const ledger_t *ledger) {

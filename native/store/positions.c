@@ -38,13 +38,13 @@ status_t positions_reserve(positions_t *positions, uint64_t more, uint64_t freed
     if (room == positions->room) {
         return STATUS_OK;
     }
-    uint64_t *at = malloc(room * sizeof *at);
+    positioned_t *at = malloc(room * sizeof *at);
     if (at == NULL) {
         return STATUS_NO_MEMORY;
     }
     for (uint64_t i = 0; i < positions->count; i++) {
         uint64_t index = positions->first + i;
-        at[index & (room - 1)] = positions_of(positions, index);
+        at[index & (room - 1)] = positions->at[index & (positions->room - 1)];
     }
     free(positions->at);
     positions->at = at;
@@ -52,14 +52,26 @@ status_t positions_reserve(positions_t *positions, uint64_t more, uint64_t freed
     return STATUS_OK;
 }
 
-void positions_add(positions_t *positions, uint64_t index, uint64_t position) {
+void positions_add(positions_t *positions, uint64_t index, uint64_t position, uint64_t bytes) {
     check(positions->count < positions->room);
     if (positions->count == 0) {
         positions->first = index;
     }
     check(index == positions->first + positions->count);
-    positions->at[index & (positions->room - 1)] = position;
+    positions->at[index & (positions->room - 1)] = (positioned_t){.position = position, .before = positions->bytes};
+    positions->bytes += bytes;
     positions->count++;
+}
+
+/* Of all before the one of that index, which has a position or is behind the last. */
+static uint64_t bytes_before(const positions_t *positions, uint64_t index) {
+    uint64_t nth = index - positions->first;
+    check(nth <= positions->count);
+    return nth < positions->count ? positions->at[index & (positions->room - 1)].before : positions->bytes;
+}
+
+uint64_t positions_bytes(const positions_t *positions, uint64_t index, uint64_t upto) {
+    return index > upto ? 0 : bytes_before(positions, upto + 1) - bytes_before(positions, index);
 }
 
 static void rest(positions_t *positions) {
@@ -70,7 +82,10 @@ static void rest(positions_t *positions) {
 
 void positions_cut(positions_t *positions, uint64_t index) {
     uint64_t kept = index < positions->first ? 0 : index - positions->first + 1;
-    positions->count = kept < positions->count ? kept : positions->count;
+    if (kept < positions->count) {
+        positions->bytes = bytes_before(positions, positions->first + kept);
+        positions->count = kept;
+    }
     rest(positions);
 }
 

@@ -1,5 +1,5 @@
-/* test_positions.c: where a ledger's newest entries lie (store/positions.h), beside a plain array of all that were ever
- * there.
+/* test_positions.c: where a ledger's newest entries lie, and how many bytes they are (store/positions.h), beside plain
+ * arrays of all that were ever there.
  */
 #include "base/random.h"
 #include "store/positions.h"
@@ -9,6 +9,13 @@
 #define INDEXES 400000u
 
 static uint64_t truth[INDEXES]; /* 0: none */
+static uint64_t sizes[INDEXES];
+
+static uint64_t sum_of(uint64_t from, uint64_t upto) {
+    uint64_t sum = 0;
+    for (uint64_t index = from; index <= upto; index++) sum += sizes[index];
+    return sum;
+}
 
 static void as_an_array_has_them(void) {
     positions_t positions = {0};
@@ -20,7 +27,8 @@ static void as_an_array_has_them(void) {
             uint64_t more = 1 + random_below(&seed, 4);
             CHECK_EQ_I64(STATUS_OK, positions_reserve(&positions, more, freed));
             position += 1 + random_below(&seed, 500);
-            positions_add(&positions, ++last, position);
+            sizes[++last] = random_below(&seed, 1000);
+            positions_add(&positions, last, position, sizes[last]);
             truth[last] = position;
         } else if (what < 17 && there > 0) {
             last -= random_below(&seed, random_below(&seed, 4) == 0 ? (uint32_t)there + 1 : 2);
@@ -36,7 +44,12 @@ static void as_an_array_has_them(void) {
         CHECK_EQ_U64(0, positions_of(&positions, first - 1));
         for (uint64_t index = last; index >= first && index + 8 > last; index--) {
             CHECK(positions_of(&positions, index) == truth[index] || truth[index] < freed);
+            if (positions_of(&positions, index) != 0) {
+                CHECK_EQ_U64(sum_of(index, last), positions_bytes(&positions, index, last));
+                CHECK_EQ_U64(sizes[index], positions_bytes(&positions, index, index));
+            }
         }
+        CHECK_EQ_U64(0, positions_bytes(&positions, last + 1, last));
     }
     CHECK(last > 1000); /* it got somewhere */
     positions_free(&positions);
@@ -46,8 +59,9 @@ static void one_that_is_emptied_keeps_little(void) {
     positions_t positions = {0};
     CHECK_EQ_I64(STATUS_OK, positions_reserve(&positions, 100000, 0));
     for (uint64_t index = 1; index <= 100000; index++) {
-        positions_add(&positions, index, index * 10);
+        positions_add(&positions, index, index * 10, 1);
     }
+    CHECK_EQ_U64(100000, positions_bytes(&positions, 1, 100000));
     positions_pass(&positions, 99999);
     CHECK_EQ_U64(1000000, positions_of(&positions, 100000));
     positions_pass(&positions, 100000);
@@ -59,7 +73,7 @@ static void those_that_are_done_with_make_room(void) {
     positions_t positions = {0};
     for (uint64_t index = 1; index <= 100000; index++) {
         CHECK_EQ_I64(STATUS_OK, positions_reserve(&positions, 1, index > 50 ? (index - 50) * 10 : 0));
-        positions_add(&positions, index, index * 10);
+        positions_add(&positions, index, index * 10, 1);
         CHECK_EQ_U64(index * 10, positions_of(&positions, index));
     }
     CHECK(positions.room <= 128);
@@ -81,7 +95,7 @@ static void rooms_are_the_sum_of_all(void) {
         } else {
             uint64_t more = 1 + random_below(&seed, 2000);
             CHECK_EQ_I64(STATUS_OK, positions_reserve(one, more, 0));
-            for (uint64_t i = 0; i < more; i++) positions_add(one, last + i, step + 1);
+            for (uint64_t i = 0; i < more; i++) positions_add(one, last + i, step + 1, 1);
         }
         uint64_t sum = 0;
         for (uint32_t i = 0; i < 100; i++) sum += many[i].room;
@@ -93,7 +107,7 @@ static void rooms_are_the_sum_of_all(void) {
 }
 
 int main(void) {
-    RUN("each index has its position, through cuts, floors and growth", as_an_array_has_them);
+    RUN("each index has its position and its bytes, through cuts, floors and growth", as_an_array_has_them);
     RUN("one that is emptied keeps little memory", one_that_is_emptied_keeps_little);
     RUN("those that are done with make room for others", those_that_are_done_with_make_room);
     RUN("the room of all is their sum", rooms_are_the_sum_of_all);
