@@ -15,6 +15,8 @@
 #define DELETE_STEP 50000
 #define LATE_MIN 1024u
 #define AHEAD 2 /* messages: the first one's are there by then */
+#define LINE 64u
+#define COMING 512u /* bytes of a batch that are sent for ahead */
 #define SHORT_KEY_MAX 7u
 #define LONG_KEY UINT64_C(0xff) /* no size of a short one */
 
@@ -328,6 +330,17 @@ static inline status_t late_look(late_t *late, env_t *env, bool hides, const bat
     return waiting != NULL ? late_take(late, waiting, env, op, position) : STATUS_AGAIN;
 }
 
+/* Another thread wrote the batch, so its bytes are not in this processor's cache, and to wait for an op's first ones
+ * takes as long as all else about it. So many are sent for as the op took. */
+static inline void send_for(const uint8_t *batch, uint32_t size, uint32_t from, uint32_t to) {
+    if (to - from > COMING || size - to < COMING) {
+        return;
+    }
+    for (; from < to; from += LINE) {
+        __builtin_prefetch(batch + from + COMING);
+    }
+}
+
 /* What messages that come soon need is sent for. */
 static inline void look_ahead(const env_t *env, const uint8_t *batch, uint32_t size, uint32_t *ahead) {
     batch_op_t op;
@@ -354,6 +367,7 @@ status_t apply_batch(env_t *env, const batches_t *batches, const uint8_t *batch,
         if (!op_next(batch, size, &offset, &op)) {
             return STATUS_CORRUPT;
         }
+        send_for(batch, size, at, offset);
         if (ahead < size) {
             look_ahead(env, batch, size, &ahead);
         }
