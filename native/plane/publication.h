@@ -49,6 +49,7 @@ typedef struct trace trace_t; /* trace.h */
  * without it */
 #define PUBLICATION_MAIL (1u << 15)
 #define PUBLICATION_BULK (1u << 16) /* one of many that belong together: a slow link sends them last (lanes.h) */
+#define PUBLICATION_ONCE (1u << 17) /* nobody is expected to publish to its subject again (route_match_once) */
 
 /* The first requester of a message that came through service imports. It lies where the first of them was crossed. */
 typedef struct requester {

@@ -398,7 +398,9 @@ static __attribute__((noinline)) void offer_groups_routed(routing_t *routing, co
 SPECIALIZED void route_to_all(routing_t *routing, account_t *account, const bool traced) {
     plane_t *plane = routing->plane;
     const publication_t *publication = routing->publication;
-    const route_match_t *match = route_match(account->route, publication->message.subject);
+    const route_match_t *match = (publication->flags & PUBLICATION_ONCE) != 0
+                                     ? route_match_once(account->route, publication->message.subject)
+                                     : route_match(account->route, publication->message.subject);
     if (LEAF_UNLIKELY(route_match_failed(match))) {
         if (publication->origin != NULL) {
             peer_doom(plane, publication->origin, CLOSE_LIMIT, BYTES_LITERAL("no memory for a message"));
@@ -528,10 +530,13 @@ uint32_t publish(plane_t *plane, publication_t *publication) {
     return routing.taken;
 }
 
+/* What has no headers is a PubAck or an answer like it, to an inbox of its own: a status has some, and so have messages
+ * of which many go to one. */
 uint32_t publish_inside(plane_t *plane, account_t *account, bytes_t subject, bytes_t reply, bytes_t header,
                         bytes_t payload) {
+    uint32_t once = header.size == 0 ? PUBLICATION_ONCE : 0;
     publication_t publication = {.account = account,
                                  .message = {.subject = subject, .reply = reply, .header = header, .payload = payload},
-                                 .flags = PUBLICATION_DEFER | PUBLICATION_UNJUDGED | publication_own(subject)};
+                                 .flags = PUBLICATION_DEFER | PUBLICATION_UNJUDGED | once | publication_own(subject)};
     return publish(plane, &publication);
 }

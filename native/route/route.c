@@ -470,6 +470,17 @@ const route_match_t *route_match(route_t *route, bytes_t subject) {
     return match;
 }
 
+const route_match_t *route_match_once(route_t *route, bytes_t subject) {
+    if (trie_find(route->root, subject, &route->found) != STATUS_OK) {
+        return &no_memory;
+    }
+    const route_match_t *match = entry_fill(route, &route->once, subject, 0);
+    if (match == &route->large.match) {
+        route->large.generation = 0; /* without its hash it is not to be found */
+    }
+    return match;
+}
+
 void route_each(route_t *route, bool (*visit)(void *context, route_target_t *target), void *context) {
     (void)trie_each(route->root, visit, context);
 }

@@ -55,6 +55,8 @@ LEAF_MUST_USE status_t route_add(route_t *route, route_target_t *target, bytes_t
 void route_remove(route_t *route, route_target_t *target);
 /* Matches a literal subject ('*' and '>' in it are ordinary tokens). Never NULL. */
 const route_match_t *route_match(route_t *route, bytes_t subject);
+/* The same of a subject that nobody asks for again, as an answer's mostly is: nothing is kept, nor looked for. */
+const route_match_t *route_match_once(route_t *route, bytes_t subject);
 /* Is that match empty because there was no memory to find it? The message would then be lost silently. */
 bool route_match_failed(const route_match_t *match);
 /* Every target, in no order (bursts to a new leaf link). false from visit ends it. */
