@@ -78,7 +78,8 @@ static status_t entry_propose(replica_t *replica, uint64_t token) {
     return status;
 }
 
-uint64_t replica_fits(const replica_t *replica, const append_t *append, const entry_numbers_t *numbers) {
+uint64_t replica_fits(const replica_t *replica, const append_t *append, entry_numbers_t *numbers) {
+    entry_numbers(append, numbers);
     uint64_t size = entry_append_size(append, numbers);
     bool sane = append->expires_ts >= -1 && append->expires_ts <= (int64_t)ENTRY_TIME_MAX && append->force_ts >= 0
                 && append->force_ts <= (int64_t)ENTRY_TIME_MAX && append->due_ts >= 0
@@ -91,7 +92,7 @@ bool replica_takes(const replica_t *replica, uint64_t body_size) {
 }
 
 status_t replica_publish(replica_t *replica, const append_t *append, uint64_t token, moment_t now) {
-    entry_numbers_t numbers = entry_numbers(append);
+    entry_numbers_t numbers;
     uint64_t size = replica_fits(replica, append, &numbers);
     check(token <= REPLICA_TOKEN_MAX);
     if (size == 0 || now.wall_ns < 0) {
@@ -108,7 +109,7 @@ status_t replica_publish(replica_t *replica, const append_t *append, uint64_t to
 /* first: what its entry has before the message. */
 static status_t publish_behind(replica_t *replica, entry_what_t what, bytes_t first, const append_t *append,
                                uint64_t token, moment_t now) {
-    entry_numbers_t numbers = entry_numbers(append);
+    entry_numbers_t numbers;
     uint64_t size = replica_fits(replica, append, &numbers);
     check(token <= REPLICA_TOKEN_MAX);
     if (size == 0 || now.wall_ns < 0 || !replica_takes(replica, BEHIND_HEAD + first.size + size)) {
@@ -138,7 +139,7 @@ int64_t replica_age(replica_t *replica, moment_t now) {
 }
 
 status_t replica_pack(const replica_t *replica, const append_t *append, buffer_t *packed) {
-    entry_numbers_t numbers = entry_numbers(append);
+    entry_numbers_t numbers;
     uint64_t size = replica_fits(replica, append, &numbers);
     uint8_t *at;
     if (size == 0) {
@@ -200,7 +201,6 @@ status_t replica_fire(replica_t *replica, const replica_fired_t *fired, const ap
     entry_numbers_t numbers = {0};
     uint64_t size = 0;
     if (append != NULL) {
-        numbers = entry_numbers(append);
         size = replica_fits(replica, append, &numbers);
         if (size == 0 || !replica_takes(replica, REPLICA_FIRE_HEAD + size)) {
             return STATUS_INVALID;

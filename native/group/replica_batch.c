@@ -32,7 +32,7 @@ typedef struct batch {
 } batch_t;
 
 status_t replica_pack_batched(const replica_t *replica, const append_t *append, uint32_t before, buffer_t *packed) {
-    entry_numbers_t numbers = entry_numbers(append);
+    entry_numbers_t numbers;
     uint64_t size = replica_fits(replica, append, &numbers);
     uint8_t *at;
     if (size == 0 || append->force_seq != 0 || !replica_takes(replica, packed->size + BATCHED_HEAD + size)) {

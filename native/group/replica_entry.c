@@ -17,27 +17,28 @@
 #define HAS_MSG_ID 2048u
 #define HAS_SOURCE_BEFORE 4096u /* the ninth number */
 #define FLAGS 0x1fffu
+#define ANY_NUMBER (0xffu | HAS_SOURCE_BEFORE) /* most entries have none */
 
 static unsigned number_flag(unsigned nth) {
     return nth == NUMBERS - 1 ? HAS_SOURCE_BEFORE : 1u << nth;
 }
 
-entry_numbers_t entry_numbers(const append_t *append) {
-    entry_numbers_t numbers = {.at = {append->expected_last_seq, append->expected_subject_seq,
-                                      (uint64_t)append->expires_ts, append->force_seq, (uint64_t)append->force_ts,
-                                      append->source_seq, (uint64_t)append->source_ts, (uint64_t)append->due_ts,
-                                      append->source_before}};
+void entry_numbers(const append_t *append, entry_numbers_t *numbers) {
+    const uint64_t at[NUMBERS] = {
+        append->expected_last_seq,   append->expected_subject_seq, (uint64_t)append->expires_ts,
+        append->force_seq,           (uint64_t)append->force_ts,   append->source_seq,
+        (uint64_t)append->source_ts, (uint64_t)append->due_ts,     append->source_before};
     unsigned flags = append->has_expected_last_seq ? HAS_LAST_SEQ : 0;
     flags |= append->has_expected_subject_seq ? HAS_SUBJECT_SEQ : 0;
     flags |= append->has_source_before ? HAS_SOURCE_BEFORE : 0;
-    for (unsigned i = 2; i < NUMBERS - 1; i++) {
-        flags |= numbers.at[i] != 0 ? number_flag(i) : 0;
+    for (unsigned i = 0; i < NUMBERS; i++) {
+        numbers->at[i] = at[i];
+        flags |= i >= 2 && i < NUMBERS - 1 && at[i] != 0 ? number_flag(i) : 0;
     }
     flags |= append->skip ? IS_SKIP : 0;
     flags |= append->rollup == 1 ? IS_ROLLUP_SUBJECT : append->rollup != 0 ? IS_ROLLUP_ALL : 0;
     flags |= append->has_expected_msg_id ? HAS_MSG_ID : 0;
-    numbers.flags = (uint16_t)flags;
-    return numbers;
+    numbers->flags = (uint16_t)flags;
 }
 
 /* The texts of an append whose sizes have two bytes. */
@@ -49,7 +50,7 @@ static const bytes_t *short_text(const append_t *append, unsigned nth) {
 
 uint64_t entry_append_size(const append_t *append, const entry_numbers_t *numbers) {
     uint64_t size = 2 + 4 + (uint64_t)append->header.size + append->payload.size;
-    for (unsigned i = 0; i < NUMBERS; i++) {
+    for (unsigned i = 0; i < NUMBERS && (numbers->flags & ANY_NUMBER) != 0; i++) {
         size += (numbers->flags & number_flag(i)) != 0 ? 8 : 0;
     }
     for (unsigned i = 0; short_text(append, i) != NULL; i++) {
@@ -64,7 +65,7 @@ uint64_t entry_append_size(const append_t *append, const entry_numbers_t *number
 void entry_append_write(uint8_t *at, const append_t *append, const entry_numbers_t *numbers) {
     store_be16(at, numbers->flags);
     at += 2;
-    for (unsigned i = 0; i < NUMBERS; i++) {
+    for (unsigned i = 0; i < NUMBERS && (numbers->flags & ANY_NUMBER) != 0; i++) {
         if ((numbers->flags & number_flag(i)) != 0) {
             store_be64(at, numbers->at[i]);
             at += 8;
@@ -94,7 +95,7 @@ bool entry_append_read(bytes_t left, append_t *append) {
         return false;
     }
     unsigned flags = load_be16(part.at);
-    for (unsigned i = 0; i < NUMBERS; i++) {
+    for (unsigned i = 0; i < NUMBERS && (flags & ANY_NUMBER) != 0; i++) {
         if ((flags & number_flag(i)) != 0) {
             if (!part_take(&left, 8, &part)) {
                 return false;

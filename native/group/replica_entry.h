@@ -16,7 +16,7 @@ typedef struct entry_numbers {
     uint64_t at[ENTRY_NUMBERS];
 } entry_numbers_t;
 
-entry_numbers_t entry_numbers(const append_t *append);
+void entry_numbers(const append_t *append, entry_numbers_t *numbers);
 /* How many bytes; 0: one of its texts is too long. */
 uint64_t entry_append_size(const append_t *append, const entry_numbers_t *numbers);
 void entry_append_write(uint8_t *at, const append_t *append, const entry_numbers_t *numbers);

@@ -83,9 +83,9 @@ struct replica {
 };
 
 /* replica.c */
-/* How many bytes the body of such a message has; 0: it never takes such a one. Then whether it ever takes an entry with
- * such a body. */
-uint64_t replica_fits(const replica_t *replica, const append_t *append, const entry_numbers_t *numbers);
+/* How many bytes the body of such a message has, and its numbers; 0: it never takes such a one. Then whether it ever
+ * takes an entry with such a body. */
+uint64_t replica_fits(const replica_t *replica, const append_t *append, entry_numbers_t *numbers);
 bool replica_takes(const replica_t *replica, uint64_t body_size);
 /* An entry's time, or a copy's, becomes the stream's. */
 void replica_time(replica_t *replica, int64_t age, int64_t wall);

@@ -129,7 +129,8 @@ uint32_t publish_untold(plane_t *plane, peer_t *peer, const publication_t *publi
 
 uint32_t publish_answer(plane_t *plane, const publication_t *publication) {
     plane->publication++;
-    chosen_t chosen = links_choose(plane);
+    chosen_t chosen;
+    links_choose(plane, &chosen);
     const route_match_t *match = route_match(publication->account->route, publication->message.subject);
     for (uint32_t i = 0; i < match->plain_count; i++) {
         const subscription_t *one = match->plain[i]->owner;

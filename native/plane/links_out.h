@@ -87,8 +87,12 @@ typedef struct chosen {
     uint64_t number; /* of the message: links that have it are among them */
 } chosen_t;
 
-static inline chosen_t links_choose(const plane_t *plane) {
-    return (chosen_t){.at = plane->links_room, .room = plane->links_room_max, .number = plane->publication};
+/* Member by member: a struct that is read in larger pieces than it was just written in is waited for. */
+static inline void links_choose(const plane_t *plane, chosen_t *chosen) {
+    chosen->at = plane->links_room;
+    chosen->count = 0;
+    chosen->room = plane->links_room_max;
+    chosen->number = plane->publication;
 }
 
 static inline void link_choose(chosen_t *chosen, peer_t *peer, const bytes_t *queue) {

@@ -408,7 +408,7 @@ SPECIALIZED void route_to_all(routing_t *routing, account_t *account, const bool
         return;
     }
     plane->publication++;
-    routing->chosen = links_choose(plane);
+    links_choose(plane, &routing->chosen);
     for (uint32_t i = 0; i < match->plain_count; i++) {
         route_target_t *target = match->plain[i];
         if (LEAF_LIKELY(target->kind < TARGET_LEAF || target->kind > TARGET_GATEWAY)) {
@@ -472,7 +472,7 @@ static __attribute__((noinline)) shared_t *share_body(routing_t *routing, const 
 static inline void routing_begin(routing_t *routing, plane_t *plane, publication_t *publication) {
     routing->plane = plane;
     routing->publication = publication;
-    routing->shown = publication->message;
+    message_copy(&routing->shown, &publication->message);
     routing->internals.count = 0;
     routing->crossings.any = false;
     routing->taken = 0;

@@ -17,6 +17,17 @@ typedef struct message {
     uint32_t body_from; /* where in it */
 } message_t;
 
+/* Member by member, and so at once, though the message has just been written: what the compiler makes of an assignment
+ * reads each text's place and size in one piece, and waits until the two have reached the cache. */
+static inline void message_copy(message_t *to, const message_t *from) {
+    to->subject = bytes_of(from->subject.at, from->subject.size);
+    to->reply = bytes_of(from->reply.at, from->reply.size);
+    to->header = bytes_of(from->header.at, from->header.size);
+    to->payload = bytes_of(from->payload.at, from->payload.size);
+    to->body = from->body;
+    to->body_from = from->body_from;
+}
+
 /* MSG or HMSG for a client subscription. A receiver without header support gets MSG without the header bytes. */
 LEAF_MUST_USE status_t emit_client_message(buffer_t *out, const message_t *message, bytes_t sid, bool headers);
 /* LMSG or HMSG for a leaf link; queues: groups of which the receiver must serve one member each. */
