@@ -6,7 +6,9 @@
  *
  * A removal that the store has no room for becomes a sweep too: the range then holds that message, and is tried again
  * every RETRY_NS. What a flush writes of the group's acks waits until the range is written (retention_recorded): a
- * crash finds either the range, or a message that was never acknowledged.
+ * crash finds either the range, or a message that was never acknowledged. A work queue keeps what no consumer's filter
+ * matches, since none took it; one that was taken before its consumer's filter was narrowed goes all the same. So a
+ * range has such messages by their names, as long as the daemon runs.
  *
  * Of a stream that several servers keep a removal is asked of its log, before what the same flush writes of the
  * consumers. The message is there until the log has it. What is on its way while a consumer goes was asked for before
@@ -110,6 +112,34 @@ static bool message_let_go(group_t *group, uint64_t seq) {
     return store_delete_any(group->stream, seq) == STATUS_OK;
 }
 
+static bool anybody_matches(const group_t *group, bytes_t subject) {
+    for (uint32_t i = 0; i < group->count; i++) {
+        if (consumer_counts(group->consumers[i]) && consumer_matches(group->consumers[i], subject)) return true;
+    }
+    return false;
+}
+
+/* A work queue's message that was acknowledged is to go later. */
+static void message_owe(group_t *group, uint64_t seq) {
+    stored_message_t message;
+    switch (store_read(group->stream, seq, &message)) {
+    case ENTRY_NONE: return;
+    case ENTRY_FOUND:
+        if (anybody_matches(group, message.subject)) return;
+        break;
+    case ENTRY_DAMAGED:
+    case ENTRY_UNKNOWN: break;
+    }
+    if (group->owed_count < OWED_MAX) group->owed[group->owed_count++] = seq;
+}
+
+static bool message_is_owed(const group_t *group, uint64_t seq) {
+    for (uint32_t i = 0; i < group->owed_count; i++) {
+        if (group->owed[i] == seq) return true;
+    }
+    return false;
+}
+
 void retention_release(consumer_t *consumer, uint64_t seq) {
     const retention_traits_t *retention = retention_of(consumer->group);
     if (!retention->acks_remove || !consumer_counts(consumer)) return;
@@ -124,6 +154,7 @@ void retention_release(consumer_t *consumer, uint64_t seq) {
     }
     state_dirty(consumer);
     if (LEAF_UNLIKELY(later)) {
+        if (!retention->only_wanted) message_owe(consumer->group, seq);
         retention_sweep(consumer->group, seq, seq, time_after(consumer->consume->now.mono_ns, RETRY_NS));
     }
 }
@@ -215,7 +246,8 @@ static bool sweep_step(group_t *group) {
             break;
         case SEEK_UNKNOWN: break;
         case SEEK_FOUND:
-            goes_on = message_is_wanted(group, message.seq, message.subject) || message_let_go(group, message.seq);
+            goes_on = (!message_is_owed(group, message.seq) && message_is_wanted(group, message.seq, message.subject))
+                      || message_let_go(group, message.seq);
         }
         if (!goes_on) {
             group->sweep_after_ns = time_after(group->consume->now.mono_ns, RETRY_NS);
@@ -233,6 +265,7 @@ static void group_unlist(group_t *group) {
         break;
     }
     group->sweeping = false;
+    group->owed_count = 0;
 }
 
 void retention_tick(consume_t *consume, bool *again) {

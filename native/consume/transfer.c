@@ -88,8 +88,8 @@ status_t consumer_import_rows(consumer_t *consumer, const pending_entry_t *rows,
         if (rows[i].stream_seq <= last || rows[i].stream_seq > consumer->delivered_stream) return STATUS_INVALID;
         switch (store_read(consumer->stream, rows[i].stream_seq, &message)) {
         case ENTRY_UNKNOWN: return STATUS_IO;
-        case ENTRY_NONE:
-        case ENTRY_DAMAGED: continue;
+        case ENTRY_NONE: continue;
+        case ENTRY_DAMAGED: /* nobody has said to be done with it, and it may be there again */
         case ENTRY_FOUND: break;
         }
         status_t status = import_row(consumer, &rows[i], now);
