@@ -469,9 +469,14 @@ static appended_t group_look_at(store_stream_t *stream, append_group_t *group, c
                                 uint64_t on_subject, int64_t age_now, int64_t wall_now) {
     entry_t entry = {.stream = stream, .append = append};
     entry_begin(&entry, group->count, age_now, wall_now);
-    /* From now on the subject's head is in the cache: appending has no need to load it. */
+    if (group->count == 0) {
+        heads_let_go(stream->store);
+    }
     appended_t out = {.verdict = APPEND_STORED};
     if (admit(&entry, group, on_subject, age_now, &out)) {
+        if (!append->skip) {
+            heads_keep(&stream->store->heads, entry.head); /* appending has no need to load it, which can fail */
+        }
         group->count++;
         group->bytes += entry.bytes;
         group->times += entry.times;
@@ -513,7 +518,7 @@ static appended_t group_append_at(store_stream_t *stream, const append_t *append
     entry_begin(&entry, 0, age_now, wall_now);
     if (!append->skip) {
         head_entry_t *head;
-        check(head_fetch(stream, append->subject, &head) == STATUS_OK); /* without memory all of the group ends */
+        check(head_fetch(stream, append->subject, &head) == STATUS_OK); /* it was kept when it was looked at */
         entry.head = head;
     }
     appended_t out = {.verdict = APPEND_STORED};
@@ -548,5 +553,6 @@ bool store_group_finish(store_stream_t *stream, const append_t *append, uint64_t
 }
 
 void store_group_end(store_stream_t *stream) {
+    heads_let_go(stream->store);
     limits_appended(stream, LIMIT_OWN_REST);
 }

@@ -7,13 +7,17 @@
 #include "base/hash.h"
 #include "base/visits.h"
 
+#define SLABS_MIN 4u /* half of it may be dirty, and nearly half kept for a group */
 #define SLOTS_MIN (2 * HEADS_SLAB)
 #define MOVED_AT_ONCE 8u /* with each new entry: sooner over than the larger table is full */
 
 status_t heads_open(heads_t *heads, uint64_t memory_max) {
     uint64_t slabs = memory_max / (HEADS_SLAB * sizeof(head_entry_t));
-    slabs = memory_max == 0 || slabs > HEADS_MAX / HEADS_SLAB ? HEADS_MAX / HEADS_SLAB : slabs > 0 ? slabs : 1;
-    *heads = (heads_t){.free_list = HEADS_NONE, .dirty_first = HEADS_NONE, .max = (uint32_t)slabs * HEADS_SLAB};
+    slabs = memory_max == 0 || slabs > HEADS_MAX / HEADS_SLAB ? HEADS_MAX / HEADS_SLAB
+            : slabs > SLABS_MIN                               ? slabs
+                                                              : SLABS_MIN;
+    *heads = (heads_t){
+        .free_list = HEADS_NONE, .dirty_first = HEADS_NONE, .keeps_for = 1, .max = (uint32_t)slabs * HEADS_SLAB};
     heads->slots = calloc(SLOTS_MIN, sizeof *heads->slots);
     heads->slot_mask = SLOTS_MIN - 1;
     return heads->slots == NULL ? STATUS_NO_MEMORY : STATUS_OK;
@@ -185,7 +189,7 @@ static bool heads_evict(heads_t *heads) {
     for (uint32_t step = 0; step < 2 * heads->count; step++) {
         head_entry_t *entry = entry_at(heads, heads->hand);
         heads->hand = (heads->hand + 1) % heads->count;
-        if (!entry->used || entry->dirty) {
+        if (!entry->used || entry->dirty || entry->kept_for == heads->keeps_for) {
             continue;
         }
         if (!entry->asked) {
@@ -260,6 +264,15 @@ bool heads_mark(heads_t *heads, head_entry_t *entry) {
     heads->dirty_last = entry->index;
     heads->dirty_count++;
     return true;
+}
+
+void heads_keep(const heads_t *heads, head_entry_t *entry) {
+    entry->kept_for = heads->keeps_for;
+}
+
+/* Where the numbers come round, an entry of that age may stay for one group more. */
+void heads_keep_none(heads_t *heads) {
+    heads->keeps_for += heads->keeps_for == UINT32_MAX ? 2 : 1;
 }
 
 head_entry_t *heads_take_dirty(heads_t *heads) {

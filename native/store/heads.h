@@ -4,7 +4,7 @@
  *
  * HEADS_MAX entries in slabs that come as needed, a table from hash to entry, and a clock hand that frees an entry
  * nobody asked for since it last came by; one that came once and was never asked for goes first, so that a row of new
- * subjects does not drive out those in use. A dirty entry stays.
+ * subjects does not drive out those in use. A dirty entry stays, and one that is kept for a group of appends.
  *
  * The table is open addressing with linear probing and has enough of each hash to look for an entry, and to take one
  * out, without touching any other: the entries of 65,536 subjects are more memory than a processor's caches hold. When
@@ -34,6 +34,7 @@ typedef struct head_entry {
     uint32_t index;      /* its own */
     uint32_t next_free;  /* while it is not used */
     uint32_t next_dirty; /* next of the open batch's changes */
+    uint32_t kept_for;   /* the group of that number; 0: none */
     bool used;
     bool asked; /* since the hand came by */
     bool dirty;
@@ -60,8 +61,9 @@ typedef struct heads {
     uint32_t dirty_first; /* the one that was marked first */
     uint32_t dirty_last;
     uint32_t dirty_count;
-    uint64_t added; /* ever */
-    uint64_t names; /* ever */
+    uint32_t keeps_for; /* entries of this group stay */
+    uint64_t added;     /* ever */
+    uint64_t names;     /* ever */
 } heads_t;
 
 /* memory_max: of the entries, 0 = HEADS_MAX of them. */
@@ -74,13 +76,16 @@ uint64_t heads_name(heads_t *heads); /* a new one */
 /* The hash of a subject under a name: for one subject it tells every name from every other. */
 uint64_t heads_hash(uint64_t name, bytes_t subject);
 head_entry_t *heads_find(heads_t *heads, bytes_t subject, uint64_t hash);
-/* A new entry with a zero head; NULL: no memory, or every entry is dirty. May throw another clean one out. */
+/* A new entry with a zero head; NULL: no memory, or every entry is dirty or kept. May throw another clean one out. */
 head_entry_t *heads_add(heads_t *heads, uint32_t stream, bytes_t subject, uint64_t hash);
 /* true: it was clean before. */
 bool heads_mark(heads_t *heads, head_entry_t *entry);
 /* Takes the one that was marked first off the dirty list, NULL when there is none. */
 head_entry_t *heads_take_dirty(heads_t *heads);
 void heads_remove(heads_t *heads, head_entry_t *entry); /* not a dirty one */
+/* The entry stays until the next heads_keep_none, whatever comes; for as many as SLABS_MIN has room for. */
+void heads_keep(const heads_t *heads, head_entry_t *entry);
+void heads_keep_none(heads_t *heads);
 
 static inline uint64_t heads_bytes(const heads_t *heads) {
     return heads->count * sizeof(head_entry_t) + (heads->slot_mask + UINT64_C(1)) * sizeof(head_slot_t)

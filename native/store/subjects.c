@@ -169,6 +169,10 @@ void heads_settle(store_t *store) {
     }
 }
 
+void heads_let_go(store_t *store) {
+    heads_keep_none(&store->heads);
+}
+
 void heads_join(store_stream_t *stream) {
     stream->heads_name = heads_name(&stream->store->heads);
 }

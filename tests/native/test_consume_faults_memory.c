@@ -583,8 +583,8 @@ static void ask_for_too_few_bytes(void) {
     load_all();
     unsigned tries = 0;
     while (acked[1] != ALL_SEQS) {
-        consumer_pull(consumers[1], BYTES_LITERAL("small"),
-                      text("{\"batch\":5,\"max_bytes\":1,\"expires\":100000000}"), rig.now);
+        consumer_pull(consumers[1], BYTES_LITERAL("small"), text("{\"batch\":5,\"max_bytes\":1,\"expires\":100000000}"),
+                      rig.now);
         pull(1, "{\"batch\":5,\"expires\":100000000}");
         ack_delivered(1);
         again(&tries);

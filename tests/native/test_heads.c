@@ -8,7 +8,7 @@
 #include "base/visits.h"
 #include "test.h"
 
-#define SUBJECTS 4000
+#define SUBJECTS 6000
 
 static bytes_t subject_of(char *room, uint32_t number) {
     /* every third one is longer than an entry's own room */
@@ -70,7 +70,7 @@ static void what_leaves_hides_none_of_the_others(void) {
 
 static void a_full_cache_keeps_what_is_changed_and_what_is_asked_for(void) {
     heads_t heads;
-    CHECK(heads_open(&heads, 1) == STATUS_OK); /* the least: one slab */
+    CHECK(heads_open(&heads, 1) == STATUS_OK); /* the least */
     for (uint32_t i = 0; i < 100; i++) {
         head_entry_t *entry = add(&heads, i);
         CHECK(entry != NULL && heads_mark(&heads, entry));
@@ -86,6 +86,32 @@ static void a_full_cache_keeps_what_is_changed_and_what_is_asked_for(void) {
         changed++;
     }
     CHECK(changed == 100);
+    heads_close(&heads);
+}
+
+static void what_is_kept_for_a_group_stays(void) {
+    heads_t heads;
+    CHECK(heads_open(&heads, 1) == STATUS_OK);
+    for (unsigned group = 0; group < 3; group++) {
+        heads_keep_none(&heads);
+        for (uint32_t i = 0; i < 1000; i++) { /* as many as an atomic batch has messages */
+            head_entry_t *entry = find(&heads, i);
+            entry = entry == NULL ? add(&heads, i) : entry;
+            CHECK(entry != NULL);
+            heads_keep(&heads, entry);
+        }
+        for (uint32_t i = 1000; i < SUBJECTS; i++) {
+            CHECK(add(&heads, SUBJECTS * (group + 1) + i) != NULL);
+        }
+        for (uint32_t i = 0; i < 1000; i++) {
+            CHECK(find(&heads, i) != NULL);
+        }
+    }
+    heads_keep_none(&heads);
+    for (uint32_t i = 0; i < SUBJECTS; i++) {
+        CHECK(add(&heads, SUBJECTS * 5 + i) != NULL);
+    }
+    CHECK(find(&heads, 0) == NULL);
     heads_close(&heads);
 }
 
@@ -127,6 +153,7 @@ int main(void) {
     RUN("one that leaves hides none of the others", what_leaves_hides_none_of_the_others);
     RUN("a full cache keeps what is changed and what is asked for",
         a_full_cache_keeps_what_is_changed_and_what_is_asked_for);
+    RUN("what is kept for a group of appends stays while others come", what_is_kept_for_a_group_stays);
     RUN("while the cache grows no new head moves many others", no_new_head_moves_many);
     RUN("heads of an earlier name are found no more, and make room", heads_of_an_earlier_name_are_found_no_more);
     return TEST_RESULT();

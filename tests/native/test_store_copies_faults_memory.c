@@ -72,8 +72,7 @@ static void put_record(rig_t *to, uint32_t kind, const char *name, const char *v
     uint8_t key[40];
     store_be32(key, 1);
     memcpy(key + 4, name, strlen(name));
-    CHECK_EQ_I64(STATUS_OK,
-                 store_record_put(to->store, kind, bytes_of(key, 4 + (uint32_t)strlen(name)), text(value)));
+    CHECK_EQ_I64(STATUS_OK, store_record_put(to->store, kind, bytes_of(key, 4 + (uint32_t)strlen(name)), text(value)));
 }
 
 /* Of what the receiver has, two go; others come. What is applied is noted. */

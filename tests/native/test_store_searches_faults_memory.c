@@ -398,6 +398,95 @@ static void a_list_has_all_or_is_not_known(void) {
     play_copies(&(scene_t){"records", rig_config, put_records, list_records, seqs, 1, 3, 3, true});
 }
 
+/* ---- a group ----------------------------------------------------------------------------------------------------- */
+
+#define CACHED 2048u /* heads of the least cache */
+#define SUBJECTS (CACHED + 50)
+
+static void subject_of(unsigned number, char room[20]) {
+    snprintf(room, 20, "g.%u", number);
+}
+
+static void put_subjects(void) {
+    char subject[20];
+    for (unsigned i = 1; i <= SUBJECTS; i++) {
+        subject_of(i, subject);
+        store(subject);
+        if (i % 100 == 0) rig_sync(&rig);
+    }
+}
+
+/* The cache is full, and each was asked for since it came: the next to come drives out the one that came first, since
+ * the hand goes all the way round. */
+static void fill_cache(void) {
+    char subject[20];
+    for (unsigned times = 0; times < 2; times++) {
+        for (unsigned i = times == 0 ? 1 : SUBJECTS - CACHED; i < SUBJECTS; i++) {
+            stored_message_t message;
+            subject_of(i, subject);
+            SCENE_CHECK(store_last_by_subject(stream, text(subject), UINT64_MAX, &message) == ENTRY_FOUND);
+        }
+    }
+}
+
+/* All or none of three messages, until it is all. */
+static void put_group(void) {
+    static const unsigned numbers[] = {SUBJECTS - CACHED, SUBJECTS - CACHED + 1, SUBJECTS};
+    char subjects[3][20];
+    append_t appends[3];
+    for (unsigned i = 0; i < 3; i++) {
+        subject_of(numbers[i], subjects[i]);
+        appends[i] = (append_t){.subject = text(subjects[i]), .payload = text("grouped")};
+    }
+    status_t status = STATUS_AGAIN;
+    for (unsigned tries = 0; status != STATUS_OK;) {
+        append_group_t group = {0};
+        for (unsigned i = 0; i < 3; i++) {
+            SCENE_CHECK(store_group_look(stream, &group, &appends[i], 0, rig.now).verdict != APPEND_DUPLICATE);
+        }
+        status = group.count == 3 ? store_group_reserve(stream, &group) : STATUS_AGAIN;
+        if (status != STATUS_OK) again(&tries);
+    }
+    for (unsigned i = 0; i < 3; i++) {
+        SCENE_CHECK(store_group_append(stream, &appends[i], rig.now).seq == SUBJECTS + 1 + i);
+    }
+    for (unsigned i = 0; i < 3; i++) CHECK(store_group_finish(stream, &appends[i], SUBJECTS + 1 + i));
+    store_group_end(stream);
+}
+
+static bool group_while(unsigned n) {
+    begin_copy();
+    fill_cache();
+    fail_from(n, 1, EIO);
+    put_group();
+    bool reached = counted() >= n;
+    heal();
+    rig_sync(&rig);
+    SCENE_CHECK(rig_state(stream).messages == SUBJECTS + 3 && rig_state(stream).subjects == SUBJECTS);
+    drop_copy(&rig);
+    return reached;
+}
+
+/* What was looked at for a group is in the cache until it is appended: there nothing can be refused any more. */
+static void a_group_is_there_whole(void) {
+    static const scene_t grouped = {"a group", rig_config, put_subjects, NULL, NULL, 1, SUBJECTS + 3, SUBJECTS, true};
+    scene = &grouped;
+    rig = (rig_t){.in_memory = true, .options = {.heads_max = 1}};
+    rig_open(&rig);
+    stream = rig_stream(&rig, 1, rig_config());
+    put_subjects();
+    rig_checkpoint(&rig);
+    store_close(rig.store);
+    rig.store = NULL;
+    keep_store(&rig);
+    for (fault = READ; fault <= ALLOCATION; fault += ALLOCATION - READ) {
+        unsigned n = 1;
+        while (group_while(n)) n++;
+        printf("%s: %u of %s\n", scene->name, n - 1, fault_names[fault]);
+    }
+    drop_kept_store(&rig);
+}
+
 int main(void) {
     RUN("few messages are found among many", few_are_found_among_many);
     RUN("a purge takes few among many", a_purge_takes_few_among_many);
@@ -405,6 +494,7 @@ int main(void) {
     RUN("a damaged head is counted again, or not known", a_head_is_counted_again);
     RUN("an expired subject is marked once", an_expired_subject_is_marked);
     RUN("an id is forgotten at its time, and not before", an_id_is_forgotten_at_its_time);
+    RUN("a group is there whole or refused, also where the cache of heads is full", a_group_is_there_whole);
     RUN("a list of records has all, or is not known", a_list_has_all_or_is_not_known);
     return TEST_RESULT();
 }
