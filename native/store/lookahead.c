@@ -158,7 +158,9 @@ static way_t ahead_find(store_stream_t *stream, store_ahead_list_t *list, bytes_
     }
     store_walk_close(list->walk);
     list->walk = NULL;
-    return list->unknown ? WAY_UNKNOWN : WAY_DONE;
+    bool unknown = list->unknown; /* which the next look begins anew, with this filter */
+    list->unknown = false;
+    return unknown ? WAY_UNKNOWN : WAY_DONE;
 }
 
 static way_t ahead_subjects(store_stream_t *stream, store_ahead_list_t *list, filters_t filters, uint32_t *steps) {
