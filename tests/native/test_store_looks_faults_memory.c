@@ -270,7 +270,8 @@ static void put_definitions(void) {
     store_all("abc");
     for (uint32_t i = 1; i <= 3; i++) {
         store_be32(id, i);
-        CHECK_EQ_I64(STATUS_OK, store_record_put(rig.store, RECORD_STREAM, bytes_of(id, 4), text("{\"account\":\"A\",\"config\":{\"name\":\"S\"}}")));
+        CHECK_EQ_I64(STATUS_OK, store_record_put(rig.store, RECORD_STREAM, bytes_of(id, 4),
+                                                 text("{\"account\":\"A\",\"config\":{\"name\":\"S\"}}")));
     }
 }
 
