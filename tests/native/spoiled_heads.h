@@ -1,5 +1,5 @@
-/* spoiled_heads.h: the head of a subject becomes other bytes in LMDB, while the store is closed: as a page that keeps
- * its form has them after wrong bits. Not here: pages that lose their form (test_store_pages.c).
+/* spoiled_heads.h: the head of a subject, or a message, becomes other bytes in LMDB, while the store is closed: as a page
+ * that keeps its form has them after wrong bits. Not here: pages that lose their form (test_store_pages.c).
  */
 #ifndef LEAFD_TESTS_SPOILED_HEADS_H
 #define LEAFD_TESTS_SPOILED_HEADS_H
@@ -30,6 +30,20 @@ static inline bool spoil_head(const rig_t *rig, bytes_t subject, uint32_t size) 
     CHECK_EQ_I64(STATUS_OK, env_write_commit(env));
     env_close(env);
     return found == READ_FOUND;
+}
+
+/* Likewise. */
+static inline void spoil_message(const rig_t *rig, uint64_t seq) {
+    static const uint8_t garbage[40] = {1, 2, 3};
+    char reason[RIG_REASON];
+    store_key_t key;
+    env_t *env;
+    key_message(&key, 1, seq);
+    CHECK_EQ_I64(STATUS_OK, env_open(rig->directory, 64 << 20, false, &env, reason, sizeof reason));
+    CHECK_EQ_I64(STATUS_OK, env_write_begin(env));
+    CHECK_EQ_I64(STATUS_OK, env_write_raw(env, DB_MESSAGES, key_bytes(&key), bytes_of(garbage, sizeof garbage)));
+    CHECK_EQ_I64(STATUS_OK, env_write_commit(env));
+    env_close(env);
 }
 
 #endif

@@ -10,6 +10,7 @@
 #include "failing_allocator.h"
 #include "failing_reads.h"
 #include "kept_store.h"
+#include "spoiled_heads.h"
 #include "unreserved.h"
 
 #define STREAM_ID 1
@@ -427,10 +428,6 @@ static void the_bound_takes_the_oldest(void) {
 
 /* ---- the newest of each ------------------------------------------------------------------------------------------ */
 
-static void make_none(void) {
-    publish_all();
-}
-
 static void select_and_delete(void) {
     consumer_count = 0;
     uint32_t number = describe("s.*");
@@ -460,7 +457,7 @@ static void newest_were_chosen(void) {
 }
 
 static void a_selection_loses_only_what_went(void) {
-    play(&(scene_t){"a selection", 0, make_none, select_and_delete, newest_were_chosen, NULL});
+    play(&(scene_t){"a selection", 0, publish_all, select_and_delete, newest_were_chosen, NULL});
 }
 
 /* ---- another one's position -------------------------------------------------------------------------------------- */
@@ -527,19 +524,6 @@ static void a_position_is_taken_over_whole(void) {
     play(&(scene_t){"a position", 0, make_in_flight, import_until_it_does, both_stand_there, take_as_both});
 }
 
-static void spoil_message(uint64_t seq) {
-    static const uint8_t garbage[40] = {1, 2, 3};
-    char reason[RIG_REASON];
-    store_key_t key;
-    env_t *env;
-    key_message(&key, STREAM_ID, seq);
-    CHECK_EQ_I64(STATUS_OK, env_open(rig.directory, 64 << 20, false, &env, reason, sizeof reason));
-    CHECK_EQ_I64(STATUS_OK, env_write_begin(env));
-    CHECK_EQ_I64(STATUS_OK, env_write_raw(env, DB_MESSAGES, key_bytes(&key), bytes_of(garbage, sizeof garbage)));
-    CHECK_EQ_I64(STATUS_OK, env_write_commit(env));
-    env_close(env);
-}
-
 /* Nobody has said to be done with it: it is in flight there as well. */
 static void a_damaged_message_is_taken_over_as_well(void) {
     static const scene_t alone = {.name = "a damaged message"};
@@ -557,7 +541,7 @@ static void a_damaged_message_is_taken_over_as_well(void) {
     consume_free(consume);
     store_close(rig.store);
     rig.store = NULL;
-    spoil_message(4);
+    spoil_message(&rig, 4);
     rig_start(&rig);
     open_all(true);
     load_all();

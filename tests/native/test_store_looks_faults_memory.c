@@ -101,19 +101,6 @@ static void the_newest_by_a_pattern_is_known(void) {
     play_copies(&(scene_t){"the newest by a pattern", rig_config, put_ababc, expect_newest, seqs, 1, 12, 3, true});
 }
 
-static void spoil_message(uint64_t seq) {
-    static const uint8_t garbage[40] = {1, 2, 3};
-    char reason[RIG_REASON];
-    store_key_t key;
-    env_t *env;
-    key_message(&key, 1, seq);
-    CHECK_EQ_I64(STATUS_OK, env_open(rig.directory, 64 << 20, false, &env, reason, sizeof reason));
-    CHECK_EQ_I64(STATUS_OK, env_write_begin(env));
-    CHECK_EQ_I64(STATUS_OK, env_write_raw(env, DB_MESSAGES, key_bytes(&key), bytes_of(garbage, sizeof garbage)));
-    CHECK_EQ_I64(STATUS_OK, env_write_commit(env));
-    env_close(env);
-}
-
 static bool look_below(unsigned n) {
     begin_copy();
     fail_from(n, 1, EIO);
@@ -131,7 +118,7 @@ static bool look_below(unsigned n) {
     return reached;
 }
 
-/* Of s.a there are 1, 3, 6 and 9; 6 is damaged, and the newest up to 5 is asked for. */
+/* Of its subject there are 1, 3, 6 and 9; 6 is damaged, and the newest up to 5 is asked for. */
 static void below_a_damaged_link_it_is_searched(void) {
     static const scene_t broken = {"below a damaged link", rig_config, put_ababc, NULL, NULL, 1, 10, 3, true};
     scene = &broken;
@@ -142,7 +129,7 @@ static void below_a_damaged_link_it_is_searched(void) {
     rig_checkpoint(&rig);
     store_close(rig.store);
     rig.store = NULL;
-    spoil_message(6);
+    spoil_message(&rig, 6);
     keep_store(&rig);
     for (fault = READ; fault <= ALLOCATION; fault += ALLOCATION - READ) {
         unsigned n = 1;
@@ -160,7 +147,7 @@ static void purge_all_but_two(void) {
     purge("s.c", 0, 1);
 }
 
-/* Of s.b 2, 4, 7 and 10; of s.a 1, 3, 6 and 9; of s.c 5 and 8. */
+/* Of the second subject there are 2, 4, 7 and 10, of the first 1, 3, 6 and 9, of the third 5 and 8. */
 static void a_purge_keeps_the_newest(void) {
     static const uint64_t gone[] = {1, 2, 3, 4, 5, 6, 0};
     expect(1, 10, gone);

@@ -22,19 +22,6 @@ static void put_far(void) {
     }
 }
 
-static void spoil_one(uint64_t seq) {
-    static const uint8_t garbage[40] = {1, 2, 3};
-    char reason[RIG_REASON];
-    store_key_t key;
-    env_t *env;
-    key_message(&key, 1, seq);
-    CHECK_EQ_I64(STATUS_OK, env_open(rig.directory, 64 << 20, false, &env, reason, sizeof reason));
-    CHECK_EQ_I64(STATUS_OK, env_write_begin(env));
-    CHECK_EQ_I64(STATUS_OK, env_write_raw(env, DB_MESSAGES, key_bytes(&key), bytes_of(garbage, sizeof garbage)));
-    CHECK_EQ_I64(STATUS_OK, env_write_commit(env));
-    env_close(env);
-}
-
 /* ---- the next of few among many ---------------------------------------------------------------------------------- */
 
 /* All that match, one after the other; a look that is not known is asked again. */
@@ -140,7 +127,7 @@ static void a_purge_takes_few_among_many(void) {
 /* ---- a broken chain ---------------------------------------------------------------------------------------------- */
 
 static void break_chain(void) {
-    spoil_one(421);
+    spoil_message(&rig, 421);
 }
 
 /* The newest of s.a goes, and the damaged one before it; one comes and goes, and its link leads to neither. */
