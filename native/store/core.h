@@ -229,7 +229,6 @@ LEAF_MUST_USE bool head_cached(store_stream_t *stream, bytes_t subject, head_t *
 LEAF_MUST_USE status_t head_fetch(store_stream_t *stream, bytes_t subject, head_entry_t **entry);
 void head_change(store_stream_t *stream, head_entry_t *entry); /* after changing entry->head */
 void heads_settle(store_t *store);                             /* changed heads into the batch */
-void heads_let_go(store_t *store);                             /* those that were kept for a group of appends */
 void heads_join(store_stream_t *stream);                       /* it is opened */
 void heads_leave(store_stream_t *stream);                      /* all of them, in memory and in the batch */
 LEAF_MUST_USE read_outcome_t subjects_last(store_stream_t *stream, bytes_t pattern, uint64_t *seq); /* 0: none */
