@@ -44,7 +44,6 @@
 #define ENDS_A_TURN 512         /* requests told and freed, rows put back, because something ended or expired */
 #define SETTLE_NS (1 * NS_PER_SECOND)     /* deliveries and progress of ack none are stored this late */
 #define SWEEP_HOLD_NS (5 * NS_PER_SECOND) /* between the last loaded consumer and the start of an old sweep */
-#define OWED_MAX 16u                      /* what is beyond stays in its work queue */
 #define RETRY_NS (100 * NS_PER_MS)        /* until what memory or the store refused is tried again */
 #define BLOCKED_NS (1 * NS_PER_SECOND)    /* a full receiver is tried again, in case no event says that it drained */
 #define ACK_PREFIX "$JS.ACK."
@@ -64,20 +63,18 @@ typedef struct consumer_list {
 typedef struct group {
     consume_t *consume;
     store_stream_t *stream;
-    uint32_t stream_id, count;
+    uint32_t stream_id, count, owed_count;
     uint64_t capacity;
     consumer_t **consumers;
     consumer_list_t later; /* those that go on when the visible end has moved */
     concern_t *concern;
     bool strays; /* a consumer may hold what its filters do not match, see consumer_strays */
     struct group *next_sweeping;
-    bool sweeping;      /* in the list of groups with messages to look at */
-    bool sweep_stored;  /* a sweep record is in the store */
-    bool sweep_changed; /* and the range grew since */
+    bool sweeping;                    /* in the list of groups with messages to look at */
+    bool sweep_stored, sweep_changed; /* a sweep record is in the store; and the range grew since */
     int64_t sweep_after_ns;
     uint64_t sweep_from, sweep_upto;
-    uint64_t owed[OWED_MAX]; /* in the range, acknowledged, and matched by no filter any more, see retention.c */
-    uint32_t owed_count;
+    uint64_t owed[16]; /* in the range, acknowledged, and matched by no filter any more, see retention.c */
 } group_t;
 
 /* Last per subject: the selected sequences, ascending, then everything above `resume`. */

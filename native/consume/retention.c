@@ -130,7 +130,8 @@ static void message_owe(group_t *group, uint64_t seq) {
     case ENTRY_DAMAGED:
     case ENTRY_UNKNOWN: break;
     }
-    if (group->owed_count < OWED_MAX) group->owed[group->owed_count++] = seq;
+    bool room = group->owed_count < sizeof group->owed / sizeof *group->owed; /* else it stays in its queue */
+    if (room) group->owed[group->owed_count++] = seq;
 }
 
 static bool message_is_owed(const group_t *group, uint64_t seq) {

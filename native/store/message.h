@@ -97,7 +97,7 @@ LEAF_MUST_USE seek_outcome_t subject_oldest(store_stream_t *stream, head_t *head
 bool limits_expire(store_stream_t *stream, int64_t age_now, uint32_t *steps);
 int64_t limits_deadline(store_stream_t *stream);       /* on the age clock */
 int64_t limits_deadline_known(store_stream_t *stream); /* likewise, and looks for it */
-void heads_let_go(store_t *store); /* of subjects.c: those that were kept for a group of appends */
+void heads_let_go(store_t *store);                     /* of subjects.c: those that were kept for a group of appends */
 /* As limits_expire, in an order that follows from the stream alone: max_age first, then by (expires, seq). false: there
  * is more, or no room. */
 bool limits_expire_in_order(store_stream_t *stream, int64_t age_now, uint32_t *steps);
