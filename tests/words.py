@@ -19,17 +19,8 @@ PLAIN_PAGES: Final = {
         for name in (
             *("architecture", "changelog", "cluster-design", "contributing", "declared", "development", "differences"),
             *("doctor", "enrol", "field-figures", "figures", "fleet", "guide", "large-hubs", "monitoring"),
-            *(
-                "mqtt-design",
-                "mqtt-figures",
-                "packages",
-                "promises",
-                "security",
-                "spark",
-                "spark-jobs",
-                "spark-options",
-                "systemd",
-            ),
+            *("mqtt-design", "mqtt-figures", "packages", "promises", "security"),
+            *("spark", "spark-jobs", "spark-options", "systemd"),
         )
     ),
 }
