@@ -50,8 +50,9 @@ static inline bool job_over(job_t *job, step_outcome_t step) {
     }
     return true;
 }
-void job_start(js_t *js, job_t *job); /* it may be gone when this returns */
-bool job_turn(const js_t *js);        /* has this tick a step left? */
+void job_start(js_t *js, job_t *job);    /* it may be gone when this returns */
+bool job_turn(const js_t *js);           /* has this tick a step left? */
+bool job_takes(js_t *js, uint32_t work); /* if so, that much of it is taken; for work that is no job */
 /* it has not, and there is no room to wait: job_wait would end it at once */
 bool job_refused(const js_t *js, const js_account_t *account);
 void job_wait(js_t *js, job_t *job); /* the same for one that has made its first step */

@@ -72,6 +72,12 @@ bool job_turn(const js_t *js) {
     return js->job_work < JOB_WORK;
 }
 
+bool job_takes(js_t *js, uint32_t work) {
+    bool turn = job_turn(js);
+    js->job_work += turn ? work : 0;
+    return turn;
+}
+
 bool job_refused(const js_t *js, const js_account_t *account) {
     return !job_turn(js) && !jobs_room(js, account);
 }

@@ -34,6 +34,7 @@
 typedef struct retained_read {
     struct retained_read *next;
     uint64_t from;    /* sequence */
+    uint64_t upto;    /* likewise: the last one when it subscribed; it has had those behind it */
     int64_t asked_ns; /* where another server has them: when it was asked .. */
     uint32_t attempt; /* .. and how often */
     uint32_t sid_size;
@@ -64,6 +65,7 @@ typedef struct session {
     bool far_placed;   /* a stream that it waits for is none of ours (far_since_ns) */
     bool reads_pause;  /* what is retained is sent on when it has room .. */
     bool reads_ready;  /* .. which it has */
+    bool reads_missed; /* since it is slow it was not sent all messages meanwhile */
     bool clears;       /* it waits until another server has ended what was kept of it .. */
     bool cleared;      /* .. or has waited long enough */
     bool clean;

@@ -53,6 +53,7 @@
 #define MQTT_SUB_AS_PUBLISHED (SUBSCRIPTION_OWN << 3)
 #define MQTT_SUB_WILD (SUBSCRIPTION_OWN << 4)    /* begins with a wildcard: nothing that begins with '$' */
 #define MQTT_SUB_GROUPED (SUBSCRIPTION_OWN << 5) /* of a session: `first` is the number of its share */
+#define MQTT_SUB_READS (SUBSCRIPTION_OWN << 6)   /* it is being sent what is retained (session_t, reads) */
 
 _Static_assert(1u << MQTT_SUB_QOS_SHIFT == SUBSCRIPTION_OWN, "the quality of service is in the first bits of its own");
 
@@ -127,8 +128,9 @@ typedef struct mqtt_desk {
     uint64_t open;    /* likewise where control does: a listener to all requests sees it */
     uint64_t far;     /* likewise where another server's streams do: that server sees it */
     uint32_t mark;    /* of the last message that another server was to store */
-    session_t *ready; /* with room for more of what is retained */
-    bool untold;      /* somebody waits to know which streams other servers have */
+    session_t *ready; /* with room for more of what is retained, in the order in which they get it */
+    session_t *ready_last;
+    bool untold; /* somebody waits to know which streams other servers have */
     uint32_t marks_at;
     uint32_t marks[MQTT_MARKS]; /* the latest of such messages that were stored here */
     mqtt_current_t current;

@@ -61,8 +61,22 @@ static bool takes_from_server(plane_t *plane, mqtt_desk_t *desk, const subscript
     return true;
 }
 
+/* false: its client has not read for long. */
+static bool receiver_has_room(plane_t *plane, const subscription_t *one) {
+    if (!output_unread(plane, one->peer)) {
+        return true;
+    }
+    plane->stats.mqtt_passed_over++;
+    one->peer->session->reads_missed = true;
+    return false;
+}
+
 bool mqtt_takes(plane_t *plane, subscription_t *one, const publication_t *publication, const message_t *shown) {
     mqtt_desk_t *desk = one->peer->session->shared;
+    if (LEAF_UNLIKELY((one->flags & MQTT_SUB_READS) != 0) && is_current(desk, publication, shown)
+        && desk->current.message->retain) {
+        mqtt_retain_first(plane, one, shown->subject);
+    }
     if ((one->flags & MQTT_SUB_NO_LOCAL) != 0 && publication->origin == one->peer) {
         desk->current.own = true;
         return false;
@@ -81,8 +95,7 @@ bool mqtt_takes(plane_t *plane, subscription_t *one, const publication_t *public
     if (stored && one->peer->session->kept != NULL && one->target.queue.size == 0) {
         return false; /* it comes out of the stream */
     }
-    if (desk->qos == 0 && output_unread(plane, one->peer)) {
-        plane->stats.mqtt_passed_over++;
+    if (desk->qos == 0 && !receiver_has_room(plane, one)) {
         return false;
     }
     if (!desk->as_it_came && one->peer->session->writer.level == MQTT_5) {

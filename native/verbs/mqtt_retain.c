@@ -5,7 +5,10 @@
  *     without payload --> the same with a TTL of an hour, which nobody is sent: the subject has none then; who copies
  *                         the stream hears so of it, also behind an outage (of a second where max_retained counts them)
  *     SUBSCRIBE       --> all that was retained before it is on disk
- *                     --> direct gets of a part at a time, while the client keeps up --> PUBLISH, retain
+ *                     --> read in parts, while the client keeps up --> PUBLISH, retain
+ *                         (of this server's own stream out of the store; of one that several servers keep, or another
+ *                         one has, by direct gets)
+ *     PUBLISH, retain --> a subscription that is still to read the message which it replaces gets that one first
  *
  * A message has nats-server's fields Nmqtt-RTopic and Nmqtt-RFlags: either server's stream may be a copy of the other.
  * The stream is asked for by JetStream's own API when the first client of an account with JetStream comes, and again
@@ -19,6 +22,7 @@
 #include "route/permissions.h"
 #include "text/decimal.h"
 #include "text/headers.h"
+#include "text/subject.h"
 #include "text/time_text.h"
 #include "verbs/mqtt.h"
 #include "verbs/mqtt_lasting.h"
@@ -28,7 +32,7 @@
 #define SUBJECTS MQTT_RETAINED_SUBJECTS
 #define CREATE "$JS.API.STREAM.CREATE." MQTT_RETAINED
 #define GET "$JS.API.DIRECT.GET." MQTT_RETAINED
-#define PART_MESSAGES 256u
+#define PART_MESSAGES 512u
 #define PART_BYTES (64u * 1024u)
 #define ASK_AGAIN_NS (1 * NS_PER_SECOND)
 #define ENDED_SECONDS 3600u      /* so long a subject that was cleared still has a message .. */
@@ -139,12 +143,15 @@ void mqtt_retain_forget(peer_t *peer) {
     if (!session->reads_ready) {
         return;
     }
-    session_t **at = &((mqtt_desk_t *)session->shared)->ready;
-    while (*at != NULL && *at != session) {
-        at = &(*at)->next_ready;
+    mqtt_desk_t *desk = session->shared;
+    session_t *before = NULL, *at = desk->ready;
+    while (at != NULL && at != session) {
+        before = at;
+        at = at->next_ready;
     }
-    if (*at != NULL) {
-        *at = session->next_ready;
+    if (at != NULL) {
+        *(before == NULL ? &desk->ready : &before->next_ready) = session->next_ready;
+        desk->ready_last = desk->ready_last == session ? before : desk->ready_last;
     }
 }
 
@@ -230,18 +237,205 @@ static uint64_t read_size(bytes_t sid, bytes_t pattern) {
     return sizeof(retained_read_t) + sid.size + pattern.size;
 }
 
-static void read_is_over(plane_t *plane, session_t *session) {
+static bytes_t read_sid(const retained_read_t *read) {
+    return bytes_of(read->bytes, read->sid_size);
+}
+
+static bytes_t read_pattern(const retained_read_t *read) {
+    return bytes_of(read->bytes + read->sid_size, read->pattern_size);
+}
+
+static void read_is_over(plane_t *plane, peer_t *peer) {
+    session_t *session = peer->session;
     const retained_read_t *read = session->reads;
-    uint64_t size = sizeof(*read) + read->sid_size + read->pattern_size;
+    subscription_t *one = subscription_find_sid(peer->table, read_sid(read));
+    uint64_t size = read_size(read_sid(read), read_pattern(read));
+    if (one != NULL) {
+        one->flags &= ~MQTT_SUB_READS;
+    }
     session->cost -= size;
     plane->memory.interest.used -= size;
     session_read_done(session);
 }
 
+static void read_later(plane_t *plane, peer_t *peer) {
+    peer_doom(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("retained messages cannot be read now"));
+}
+
+static bool reads_have_room(const peer_t *peer) {
+    return outq_pending(&peer->conn.out) + flight_waiting(&peer->session->flight) <= OUTPUT_REFILL;
+}
+
+/* It goes on when what it was sent has been written. */
+static void read_pauses(const plane_t *plane, peer_t *peer) {
+    peer->session->reads_pause = peer->refills = true;
+    peer->next_ping_ns = plane->now.mono_ns; /* or mqtt_beat goes on with it */
+}
+
+/* It goes on in the next turn, behind others. */
+static void read_is_ready(plane_t *plane, session_t *session) {
+    mqtt_desk_t *desk = session->shared;
+    session->reads_pause = session->reads_ready = true;
+    session->next_ready = NULL;
+    *(desk->ready == NULL ? &desk->ready : &desk->ready_last->next_ready) = session;
+    desk->ready_last = session;
+    plane->reads_go = plane->more = true;
+}
+
+/* ---- out of a stream of this server alone ------------------------------------------------------------------------ */
+
+/* NULL: its messages are asked for. */
+static const stream_t *own_stream(const mqtt_account_t *keeper) {
+    const stream_t *stream = keeper == NULL ? NULL : keeper->retained;
+    return stream == NULL || (stream->config.flags & STREAM_REPLICATED) != 0 ? NULL : stream;
+}
+
+static void send_stored(plane_t *plane, subscription_t *one, const stored_message_t *stored) {
+    message_t shown = {.subject = bytes_after(stored->subject, sizeof(SUBJECTS) - 1),
+                       .header = stored->header,
+                       .payload = stored->payload};
+    if (shown.payload.size != 0) {
+        mqtt_deliver_retained(plane, one, &shown, plane->now.wall_ns - stored->ts);
+    }
+}
+
+/* It came behind the subscription, which had it as any other message. A device of this server has said it then, if
+ * nothing else writes to the stream. */
+static bool was_passed_on(const plane_t *plane, const stream_t *stream, const session_t *session,
+                          const stored_message_t *stored) {
+    bytes_t origin;
+    return stored->seq > session->reads->upto && !session->reads_missed && !mqtt_far_possible(plane)
+           && (stream->config.flags & STREAM_MIRROR) == 0
+           && !headers_find(stored->header, BYTES_LITERAL("Nats-Stream-Source"), &origin);
+}
+
+typedef enum part { PART_OVER, PART_MORE, PART_UNKNOWN } part_t;
+
+/* Sends some of what it reads. */
+static part_t send_part(plane_t *plane, peer_t *peer, const stream_t *stream, subscription_t *one) {
+    session_t *session = peer->session;
+    retained_read_t *read = session->reads;
+    text_t pattern = {0};
+    text_add_literal(&pattern, SUBJECTS);
+    text_add(&pattern, read_pattern(read));
+    search_t search = {.pattern = text_bytes(&pattern), .from = read->from};
+    part_t part = one == NULL || search.pattern.size == 0 ? PART_OVER : PART_MORE;
+    bool goes_on = part == PART_MORE;
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; goes_on && i < PART_MESSAGES && bytes < PART_BYTES; i++) {
+        stored_message_t stored;
+        switch (search_step(stream, &search, &stored)) {
+        case SEARCH_FOUND:
+            if (!was_passed_on(plane, stream, session, &stored)) {
+                send_stored(plane, one, &stored);
+                bytes += stored_size(&stored);
+            }
+            search.from = stored.seq + 1;
+            goes_on = peer->state == PEER_ADMITTED;
+            break;
+        case SEARCH_MORE: goes_on = false; break;
+        case SEARCH_NONE:
+        case SEARCH_DAMAGED:
+            part = PART_OVER;
+            goes_on = false;
+            break;
+        case SEARCH_UNKNOWN:
+            part = PART_UNKNOWN;
+            goes_on = false;
+            break;
+        }
+    }
+    read->from = search.from;
+    search_end(&search);
+    return part;
+}
+
+static bool is_cheap(const retained_read_t *read) {
+    return !subject_has_wildcard(read_pattern(read));
+}
+
+/* Only what is on disk is shown. A message that was retained before the subscription and is not there yet has passed
+ * already, so it would be missed, and with it the one that it replaced. */
+static void wait_for_disk(plane_t *plane, peer_t *peer, const stream_t *stream) {
+    text_t at;
+    mqtt_answer_subject(peer->session->shared, peer, "b", 0, &at);
+    if (keeping_hold_here(plane, stream, text_bytes(&at), BYTES_NONE) != STATUS_OK) {
+        read_later(plane, peer);
+    }
+}
+
+/* One part, or several reads that come to their ends. waited: the first one has waited for the disk. */
+static void read_on(plane_t *plane, peer_t *peer, const stream_t *stream, bool waited) {
+    session_t *session = peer->session;
+    for (; session->reads != NULL; waited = false) {
+        const retained_read_t *read = session->reads;
+        if (!waited && store_stream_visible(stream->store) < read->upto) {
+            wait_for_disk(plane, peer, stream);
+            return;
+        }
+        if (!job_takes(&plane->js, is_cheap(read) ? JOB_GLANCE : JOB_LOOK)) {
+            read_is_ready(plane, session);
+            return;
+        }
+        part_t part = send_part(plane, peer, stream, subscription_find_sid(peer->table, read_sid(read)));
+        if (peer->state != PEER_ADMITTED) {
+            return;
+        }
+        switch (part) {
+        case PART_UNKNOWN: read_later(plane, peer); return;
+        case PART_MORE:
+            if (reads_have_room(peer)) {
+                read_is_ready(plane, session);
+            } else {
+                read_pauses(plane, peer);
+            }
+            return;
+        case PART_OVER: read_is_over(plane, peer); break;
+        }
+    }
+}
+
+void mqtt_retain_first(plane_t *plane, subscription_t *one, bytes_t subject) {
+    peer_t *peer = one->peer;
+    session_t *session = peer->session;
+    const stream_t *stream = own_stream(keeper_of(peer));
+    if (session->reads == NULL || stream == NULL) {
+        return;
+    }
+    /* The others begin behind that one. */
+    bool under_way = bytes_equal(read_sid(session->reads), bytes_of(one->sid, one->sid_size));
+    const retained_read_t *read = under_way ? session->reads : session->reads_last;
+    text_t name = {0};
+    stored_message_t stored;
+    text_add_literal(&name, SUBJECTS);
+    text_add(&name, subject);
+    if (text_bytes(&name).size == 0) {
+        return;
+    }
+    switch (store_last_by_subject(stream->store, text_bytes(&name), UINT64_MAX, &stored)) {
+    case ENTRY_UNKNOWN: read_later(plane, peer); break;
+    case ENTRY_NONE:
+    case ENTRY_DAMAGED: break;
+    case ENTRY_FOUND:
+        if (stored.seq <= read->upto && (!under_way || stored.seq >= read->from)) {
+            send_stored(plane, one, &stored);
+        }
+        break;
+    }
+}
+
+/* ---- by direct gets ---------------------------------------------------------------------------------------------- */
+
 static void ask_part(plane_t *plane, peer_t *peer) {
     session_t *session = peer->session;
     while (session->reads != NULL) {
         const retained_read_t *read = session->reads;
+        const mqtt_account_t *keeper = keeper_of(peer);
+        const stream_t *own = own_stream(keeper);
+        if (own != NULL) {
+            read_on(plane, peer, own, false);
+            return;
+        }
         text_t text = {0};
         text_add_literal(&text, "{\"seq\":");
         text_add_number(&text, read->from);
@@ -250,9 +444,8 @@ static void ask_part(plane_t *plane, peer_t *peer) {
         text_add_literal(&text, ",\"max_bytes\":");
         text_add_number(&text, PART_BYTES);
         text_add_literal(&text, ",\"uncounted\":true,\"next_by_subj\":\"" SUBJECTS);
-        text_add_escaped(&text, bytes_of(read->bytes + read->sid_size, read->pattern_size));
+        text_add_escaped(&text, read_pattern(read));
         text_add_literal(&text, "\"}");
-        const mqtt_account_t *keeper = keeper_of(peer);
         bool asks = text_bytes(&text).size != 0, copy = keeper != NULL && keeper->retained != NULL;
         if (asks && !copy && keeper != NULL && retained_is_far(plane, keeper)) {
             mqtt_far_ask(plane, peer, GET, text_bytes(&text));
@@ -266,34 +459,27 @@ static void ask_part(plane_t *plane, peer_t *peer) {
             mqtt_far_later(plane, peer); /* this server's copy answers when it hears its leader */
             return;
         }
-        read_is_over(plane, session);
+        read_is_over(plane, peer);
     }
 }
 
-static void read_later(plane_t *plane, peer_t *peer) {
-    peer_doom(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("retained messages cannot be read now"));
-}
-
-/* Direct gets show what is on disk alone. A message that was retained before the subscription and is not there yet has
- * passed already, so it would be missed, and with it the one that it replaced. */
 static void begin_read(plane_t *plane, peer_t *peer) {
     const mqtt_account_t *keeper = keeper_of(peer);
-    if (peer->session->reads == NULL) {
-        return;
-    }
-    if (keeper == NULL || keeper->retained == NULL) {
+    if (peer->session->reads != NULL && keeper != NULL && keeper->retained != NULL) {
+        wait_for_disk(plane, peer, keeper->retained);
+    } else if (peer->session->reads != NULL) {
         ask_part(plane, peer); /* of another server, or of nobody */
-        return;
-    }
-    text_t at;
-    mqtt_answer_subject(peer->session->shared, peer, "b", 0, &at);
-    if (keeping_hold_here(plane, keeper->retained, text_bytes(&at), BYTES_NONE) != STATUS_OK) {
-        read_later(plane, peer);
     }
 }
 
 void mqtt_retain_durable(plane_t *plane, peer_t *peer) {
-    if (peer->state == PEER_ADMITTED) {
+    const stream_t *own = own_stream(keeper_of(peer));
+    if (peer->state != PEER_ADMITTED) {
+        return;
+    }
+    if (own != NULL) {
+        read_on(plane, peer, own, true);
+    } else {
         ask_part(plane, peer);
     }
 }
@@ -302,8 +488,15 @@ bool mqtt_retain_read(plane_t *plane, peer_t *peer, bytes_t sid, bytes_t pattern
     session_t *session = peer->session;
     bool idle = session->reads == NULL;
     uint64_t size = read_size(sid, pattern);
+    const mqtt_account_t *keeper = keeper_of(peer);
+    subscription_t *one = subscription_find_sid(peer->table, sid);
     if (!mqtt_room(plane, size) || !session_read(session, sid, pattern)) {
         return false;
+    }
+    session->reads_last->upto = keeper->retained == NULL ? 0 : keeping_last(keeper->retained);
+    session->reads_missed = session->reads_missed && !idle;
+    if (one != NULL) {
+        one->flags |= MQTT_SUB_READS;
     }
     session->cost += size;
     plane->memory.interest.used += size;
@@ -321,7 +514,7 @@ static void send_found(plane_t *plane, peer_t *peer, const message_t *message) {
         || !bytes_starts(subject, BYTES_LITERAL(SUBJECTS))) {
         return;
     }
-    subscription_t *one = subscription_find_sid(peer->table, bytes_of(read->bytes, read->sid_size));
+    subscription_t *one = subscription_find_sid(peer->table, read_sid(read));
     message_t shown = {
         .subject = bytes_after(subject, sizeof(SUBJECTS) - 1), .header = message->header, .payload = message->payload};
     if (headers_find(message->header, BYTES_LITERAL("Nats-Time-Stamp"), &stamp) && !time_parse(stamp, &stored_ns)) {
@@ -330,10 +523,6 @@ static void send_found(plane_t *plane, peer_t *peer, const message_t *message) {
     if (one != NULL) {
         mqtt_deliver_retained(plane, one, &shown, plane->now.wall_ns - stored_ns);
     }
-}
-
-static bool reads_have_room(const peer_t *peer) {
-    return outq_pending(&peer->conn.out) + flight_waiting(&peer->session->flight) <= OUTPUT_REFILL;
 }
 
 /* A part is over: the next one, when the client has room for it. */
@@ -345,14 +534,13 @@ static void end_part(plane_t *plane, peer_t *peer, bytes_t header) {
                 && left != 0 && headers_find(header, BYTES_LITERAL("Nats-Last-Sequence"), &last)
                 && decimal_parse(last, &sequence) && sequence >= session->reads->from;
     if (!more) {
-        read_is_over(plane, session);
+        read_is_over(plane, peer);
         begin_read(plane, peer);
         return;
     }
     session->reads->from = sequence + 1;
     if (!reads_have_room(peer)) {
-        session->reads_pause = peer->refills = true;
-        peer->next_ping_ns = plane->now.mono_ns; /* or mqtt_beat goes on with it */
+        read_pauses(plane, peer);
         return;
     }
     ask_part(plane, peer);
@@ -371,18 +559,14 @@ void mqtt_retain_go_on(plane_t *plane, peer_t *peer) {
         peer->refills = true;
         return;
     }
-    mqtt_desk_t *desk = session->shared;
-    session->reads_ready = true;
-    session->next_ready = desk->ready;
-    desk->ready = session;
-    plane->reads_go = plane->more = true;
+    read_is_ready(plane, session);
 }
 
 void mqtt_retain_turn(plane_t *plane) {
     mqtt_desk_t *desk = plane->mqtt_desk;
     session_t *ready = desk->ready;
     plane->reads_go = false;
-    desk->ready = NULL;
+    desk->ready = desk->ready_last = NULL;
     while (ready != NULL) { /* one that has to wait again is not ready before it is written to */
         session_t *session = ready;
         ready = session->next_ready;

@@ -19,6 +19,9 @@ mqtt_reason_t mqtt_retain(plane_t *plane, mqtt_desk_t *desk, const publication_t
                           const mqtt_message_t *message);
 /* A new subscription gets what is retained. pattern: of its filter, or of the level above. false: no memory. */
 bool mqtt_retain_read(plane_t *plane, peer_t *peer, bytes_t sid, bytes_t pattern);
+/* A message on that subject comes to the subscription, and takes the place of what is retained there. If the
+ * subscription is still to be sent that, it is now. */
+void mqtt_retain_first(plane_t *plane, subscription_t *one, bytes_t subject);
 void mqtt_retain_durable(plane_t *plane, peer_t *peer); /* it is on disk, and can be read */
 /* Takes the answer. */
 void mqtt_retain_found(plane_t *plane, peer_t *peer, const message_t *message);

@@ -84,7 +84,7 @@ static mqtt_reason_t put_subscription(plane_t *plane, peer_t *peer, const wanted
     uint32_t flags = wanted->flags | (filtered ? SUBSCRIPTION_FILTERED : 0);
     subscription_t *one = subscription_find_sid(peer->table, sid);
     if (one != NULL) {
-        one->flags = flags;
+        one->flags = flags | (one->flags & MQTT_SUB_READS);
         one->id = wanted->identifier;
         return MQTT_REASON_SUCCESS;
     }
@@ -257,7 +257,7 @@ static bool read_retained(plane_t *plane, peer_t *peer, bytes_t filters, const u
         }
         bytes_t parent = bytes_of(wanted.pattern.at, wanted.parent);
         if (!mqtt_retain_read(plane, peer, wanted.sid, wanted.pattern)
-            || (parent.size != 0 && !mqtt_retain_read(plane, peer, wanted.sid, parent))) {
+            || (parent.size != 0 && !mqtt_retain_read(plane, peer, parent_sid(desk, wanted.sid), parent))) {
             return false;
         }
     }

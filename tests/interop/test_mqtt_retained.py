@@ -73,6 +73,37 @@ def test_a_topic_that_changes_all_the_time_always_has_a_value(port: int, level: 
 
 
 @pytest.mark.parametrize("level", LEVELS)
+@pytest.mark.parametrize("qos", [0, 1, 2])
+@pytest.mark.parametrize("wild", ["", "/#"])
+def test_what_changes_meanwhile_begins_with_what_was_retained(port: int, level: int, qos: int, wild: str) -> None:
+    """The value of that moment comes first, and as one that is retained (MQTT-3.3.1-6, -8); each later one comes once,
+    and as any other message (3.3.1-9)."""
+    topic = f"changes/{level}/{qos}/{len(wild)}"
+    with Peer(port, level=level, client="changes") as publisher:
+        publisher.publish(topic, b"0", retain=True)
+        publisher.round_trip()
+        for number in range(ROUNDS // 4):
+            values = range(100 * number + 1, 100 * (number + 1))
+            said = [mqtt.publish(topic, b"%d" % value, level=level, retain=True) for value in values]
+            with Peer(port, level=level, client=f"reader{number}") as reader:
+                publisher.send(b"".join(said[:10]))
+                reader.send(mqtt.subscribe(1, (topic + wild, qos), level=level))
+                publisher.send(b"".join(said[10:]))
+                publisher.round_trip()
+                reader.expect(SUBACK)
+                found = [reader.expect(PUBLISH)]
+                while found[-1].payload != b"%d" % values[-1]:
+                    found.append(reader.expect(PUBLISH))
+                begin = int(found[0].payload)
+                assert [(b"%d" % value, value == begin) for value in range(begin, values[-1] + 1)] == [
+                    (one.payload, one.retain) for one in found
+                ]
+                assert [] == [one for one in reader.round_trip() if one.kind == PUBLISH]
+                publisher.publish(topic, b"%d" % (values[-1] + 1), retain=True)
+                publisher.round_trip()
+
+
+@pytest.mark.parametrize("level", LEVELS)
 def test_what_was_cleared_a_moment_ago_reaches_nobody(port: int, level: int) -> None:
     """One segment has PUBLISH without payload and SUBSCRIBE."""
     for number in range(ROUNDS):

@@ -148,6 +148,42 @@ static void many_come_in_parts(void) {
     CHECK(three->session->reads == NULL);
 }
 
+/* Each is published right behind the SUBSCRIBE: before what is retained can have been read. */
+static void what_is_replaced_comes_first(void) {
+    peer_t *five = first_client(MQTT_CONNECT_5("e")), *three = mqtt_client_3(plane);
+    mqtt_say(plane, five, "31 07 0003'a/b' 00 '1' 31 07 0003'a/c' 00 '1' 31 05 0001'b' 00 '1'");
+    settle();
+    mqtt_say(plane, three, "82 08 0001 0003'a/#' 00");
+    mqtt_say(plane, five, "31 07 0003'a/b' 00 '2' 31 07 0003'a/b' 00 '3' 31 07 0003'a/d' 00 '1'");
+    settle();
+    /* One that replaces is one of an established subscription (3.3.1-9), as is one where there was none. */
+    MQTT_HEARD("90 03 0001 00 31 06 0003'a/b''1' 30 06 0003'a/b''2' 30 06 0003'a/b''3' 30 06 0003'a/d''1'"
+               "31 06 0003'a/c''1'",
+               three);
+    CHECK(three->session->reads == NULL);
+    mqtt_say(plane, five, "82 07 0001 00 0001'b' 02");
+    mqtt_say(plane, three, "31 03 0001'b' 31 04 0001'b''2'");
+    settle();
+    MQTT_HEARD("90 04 0001 00 02 31 05 0001'b' 00 '1' 30 04 0001'b' 00 30 05 0001'b' 00 '2'", five);
+    mqtt_say(plane, three, "31 04 0001'b''3'"); /* it has been sent what is retained */
+    settle();
+    MQTT_HEARD("30 05 0001'b' 00 '3'", five);
+}
+
+/* The first filter's have been when the second one's come again. */
+static void what_was_sent_is_not_sent_again(void) {
+    peer_t *five = first_client(MQTT_CONNECT_5("e")), *three = mqtt_client_3(plane);
+    mqtt_say(plane, five, "31 05 0001'a' 00 '1' 31 05 0001'b' 00 '1'");
+    settle();
+    mqtt_say(plane, three, "82 0a 0001 0001'a' 00 0001'b' 00");
+    settle();
+    MQTT_HEARD("90 04 0001 00 00 31 04 0001'a''1' 31 04 0001'b''1'", three);
+    mqtt_say(plane, three, "82 06 0002 0001'b' 00");
+    mqtt_say(plane, five, "31 05 0001'a' 00 '2'");
+    settle();
+    MQTT_HEARD("90 03 0002 00 30 04 0001'a''2' 31 04 0001'b''1'", three);
+}
+
 static void who_comes_early_waits(void) {
     peer_t *three = mqtt_client_3(plane);
     mqtt_feed(plane, three, "82 06 0001 0001'a' 00 c000");
@@ -238,6 +274,10 @@ int main(void) {
     ALONE("what a stream refuses is not acknowledged as a success", what_was_not_kept_is_not_acknowledged);
     ALONE("a new subscription gets the newest retained message of each topic", the_newest_is_retained);
     ALONE("many retained messages come in parts, each once", many_come_in_parts);
+    ALONE("what is retained comes as such to a new subscription, and first, also where it is replaced at once",
+          what_is_replaced_comes_first);
+    ALONE("a subscription that has been sent what is retained is not sent it again when that is replaced",
+          what_was_sent_is_not_sent_again);
     ALONE("who subscribes before it is known whether messages are retained waits", who_comes_early_waits);
     ALONE("what streams answer for a client of MQTT is heard and stored by nobody else", answers_are_for_nobody_else);
     ALONE("nobody but a stream says that a message has been kept", nobody_else_answers);
