@@ -35,7 +35,7 @@ void kept_free(kept_t *kept) {
         will_free(kept->will);
     }
     ids_free(&kept->received);
-    ids_free(&kept->released);
+    sequences_free(&kept->released);
     bytes_release(&kept->client.name);
     free(kept);
 }

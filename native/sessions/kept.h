@@ -4,7 +4,8 @@
  *     kept_t      who it is, until when it is kept
  *       filters   its subscriptions
  *       received  messages of QoS 2 of the client that are here, by identifier     until PUBREL
- *       released  messages of QoS 2 to the client that it has, by identifier       until PUBCOMP
+ *       released  messages of QoS 2 to the client that it has, by identifier,      until PUBCOMP
+ *                 with the order in which it said so
  *       will      the message that it leaves behind                                until its client is back
  *
  *     record    0 version 1 | 1 zero 1 | 2 size of the client identifier 2 | 4 expiry 4 | 8 left 8 | 16 filters 4
@@ -29,6 +30,7 @@
 #include "base/status.h"
 #include "sessions/due.h"
 #include "sessions/ids.h"
+#include "sessions/sequences.h"
 #include "sessions/will.h"
 
 #define KEPT_FILTERS_MAX 1024u
@@ -55,7 +57,7 @@ typedef struct kept {
     uint32_t filter_room;
     bool no_local; /* a subscription does not want what its own client publishes; the caller's */
     ids_t received;
-    ids_t released;
+    sequences_t released;    /* identifier > order, of the caller's */
     will_t *will;            /* it waits, since its client is away */
     bool will_noted;         /* there is a record of that, or of one whose client is here */
     struct session *session; /* NULL: its client is away */

@@ -72,6 +72,30 @@ uint64_t sequences_take(sequences_t *sequences, uint16_t id) {
     return seq;
 }
 
+static int by_sequence(const void *left, const void *right) {
+    const sequence_slot_t *a = left, *b = right;
+    return (a->seq > b->seq) - (a->seq < b->seq);
+}
+
+uint16_t *sequences_in_order(const sequences_t *sequences) {
+    sequence_slot_t *taken = sequences->count == 0 ? NULL : malloc(sequences->count * sizeof(*taken));
+    uint16_t *ids = taken == NULL ? NULL : malloc(sequences->count * sizeof(*ids));
+    uint32_t count = 0;
+    for (uint32_t i = 0; ids != NULL && i < sequences->room; i++) {
+        if (sequences->slots[i].seq != 0) {
+            taken[count++] = sequences->slots[i];
+        }
+    }
+    if (count != 0) {
+        qsort(taken, count, sizeof(*taken), by_sequence);
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        ids[i] = taken[i].id;
+    }
+    free(taken);
+    return ids;
+}
+
 void sequences_free(sequences_t *sequences) {
     free(sequences->slots);
     *sequences = (sequences_t){0};

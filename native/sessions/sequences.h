@@ -30,6 +30,8 @@ uint64_t sequences_find(const sequences_t *sequences, uint16_t id);             
 void sequences_mark(const sequences_t *sequences, uint16_t id, uint32_t share);
 uint32_t sequences_share(const sequences_t *sequences, uint16_t id);
 uint64_t sequences_take(sequences_t *sequences, uint16_t id); /* the same, and it is free then */
+/* All identifiers, by their sequences; the caller frees them. NULL: there are none, or there is no memory. */
+uint16_t *sequences_in_order(const sequences_t *sequences);
 void sequences_free(sequences_t *sequences);
 
 #endif

@@ -55,6 +55,7 @@ mqtt_desk_t *mqtt_desk_of(plane_t *plane) {
     desk->open = random_next(&plane->random);
     desk->far = random_next(&plane->random);
     desk->server = random_next(&plane->random);
+    desk->released = UINT16_MAX;
     desk->mark = (uint32_t)random_next(&plane->random);
     buffer_init(&desk->header, MQTT_ASKED_BYTES);
     buffer_init(&desk->properties, MQTT_ASKED_BYTES);

@@ -120,15 +120,16 @@ typedef struct mqtt_desk {
     void *clearing;   /* clients that wait until a session is no more (mqtt_names.c) .. */
     bool telling;     /* .. others are told of all clients, .. */
     uint64_t tell_place;
-    uint64_t server;  /* .. as this one's; nothing but another number than theirs */
-    uint64_t stamp;   /* the largest that was made or heard */
-    due_list_t due;   /* of these, whose client is away: when they expire */
-    due_list_t wills; /* messages that wait, since their client is away */
-    uint64_t key;     /* of the subjects where streams answer, which nobody guesses */
-    uint64_t open;    /* likewise where control does: a listener to all requests sees it */
-    uint64_t far;     /* likewise where another server's streams do: that server sees it */
-    uint32_t mark;    /* of the last message that another server was to store */
-    session_t *ready; /* with room for more of what is retained, in the order in which they get it */
+    uint64_t server;   /* .. as this one's; nothing but another number than theirs */
+    uint64_t stamp;    /* the largest that was made or heard */
+    due_list_t due;    /* of these, whose client is away: when they expire */
+    due_list_t wills;  /* messages that wait, since their client is away */
+    uint64_t released; /* the largest number of a RECORD_SESSION_OUT, or of an identifier, which older ones have */
+    uint64_t key;      /* of the subjects where streams answer, which nobody guesses */
+    uint64_t open;     /* likewise where control does: a listener to all requests sees it */
+    uint64_t far;      /* likewise where another server's streams do: that server sees it */
+    uint32_t mark;     /* of the last message that another server was to store */
+    session_t *ready;  /* with room for more of what is retained, in the order in which they get it */
     session_t *ready_last;
     bool untold; /* somebody waits to know which streams other servers have */
     uint32_t marks_at;

@@ -314,10 +314,7 @@ static void say_release(plane_t *plane, peer_t *peer, uint16_t id, uint32_t shar
     session_t *session = peer->session;
     kept_t *kept = session->kept;
     bytes_t packet;
-    bool noted =
-        ids_has(&kept->released, id)
-        || (mqtt_kept_note(plane, kept, RECORD_SESSION_OUT, id, true) && ids_add(&kept->released, id) == STATUS_OK);
-    if (!noted || !mqtt_draft(session, MQTT_PUBREL, id, &packet)) {
+    if (!mqtt_kept_release(plane, kept, id) || !mqtt_draft(session, MQTT_PUBREL, id, &packet)) {
         peer_doom(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("no room for a message's state"));
         return;
     }
@@ -422,9 +419,9 @@ void mqtt_answered(plane_t *plane, peer_t *peer, const mqtt_packet_t *packet) {
     }
     if (packet->kind == MQTT_PUBCOMP) {
         (void)flight_completed(flight, packet->id);
-        if (kept != NULL && ids_has(&kept->released, packet->id)
+        if (kept != NULL && sequences_find(&kept->released, packet->id) != 0
             && mqtt_kept_note(plane, kept, RECORD_SESSION_OUT, packet->id, false)) {
-            (void)ids_take(&kept->released, packet->id);
+            (void)sequences_take(&kept->released, packet->id);
         }
     } else if (flight_acknowledged(flight, packet->id, &seq)) {
         settle_stored(plane, session, share, seq);

@@ -2,7 +2,8 @@
  *
  *     RECORD_SESSION      who it is, its subscriptions, when its client left       kept.h
  *     RECORD_SESSION_IN   a message of QoS 2 of the client, until its PUBREL
- *     RECORD_SESSION_OUT  a message of QoS 2 that the client has, until its PUBCOMP
+ *     RECORD_SESSION_OUT  a message of QoS 2 that the client has, until its PUBCOMP: a number that grows, in whose
+ *                         order PUBRELs are said again (4.6.0-4)
  *     RECORD_SESSION_SHARED a message of QoS 2 that it alone may have  mqtt_share.c
  *     RECORD_SESSION_WILL the message that it leaves behind        mqtt_will.c
  *     a consumer          which messages of the stream it wants, has been sent, has acknowledged
@@ -29,6 +30,7 @@
 
 #define NUMBER_MAX UINT32_C(0x7FFFFFFE)
 #define ID_KEY_SIZE 6u /* number of the session, packet identifier */
+#define ORDER_SIZE 8u
 #define EXPIRED_A_TURN 64u
 #define RETRY_NS (1 * NS_PER_SECOND)
 #define DELIVERY_UNKNOWN_NS (5 * NS_PER_SECOND) /* more than what was delivered takes to be on disk (consume/state.h) */
@@ -162,6 +164,34 @@ bool mqtt_kept_note(plane_t *plane, kept_t *kept, uint32_t record, uint16_t id, 
     return (there ? keeping_put(plane, stream, record, whole, BYTES_LITERAL("1"))
                   : keeping_drop(plane, stream, record, whole, false))
            == STATUS_OK;
+}
+
+bool mqtt_kept_release(plane_t *plane, kept_t *kept, uint16_t id) {
+    mqtt_desk_t *desk = kept->shared;
+    uint8_t key[ID_KEY_SIZE], order[ORDER_SIZE];
+    if (sequences_find(&kept->released, id) != 0) {
+        return true;
+    }
+    (void)key_of(kept, key);
+    store_be16(key + 4, id);
+    store_be64(order, desk->released + 1);
+    if (keeping_put(plane, kept_stream(kept), RECORD_SESSION_OUT, bytes_of(key, ID_KEY_SIZE),
+                    bytes_of(order, ORDER_SIZE))
+            != STATUS_OK
+        || sequences_put(&kept->released, id, desk->released + 1) != STATUS_OK) {
+        return false;
+    }
+    desk->released++;
+    return true;
+}
+
+/* Records of an older leafd have no order but that of the identifiers, and come first. */
+status_t mqtt_kept_released(kept_t *kept, uint16_t id, bytes_t value) {
+    mqtt_desk_t *desk = kept->shared;
+    uint64_t order = value.size == ORDER_SIZE ? load_be64(value.at) : id;
+    order = order == 0 || order > INT64_MAX ? id : order;
+    desk->released = order > desk->released ? order : desk->released;
+    return sequences_put(&kept->released, id, order);
 }
 
 bool mqtt_kept_ride(kept_t *kept, uint16_t id) {
@@ -345,7 +375,7 @@ void mqtt_kept_leave(plane_t *plane, kept_t *kept) {
         ids_free(&kept->received);
     }
     if (kept->released.count == 0) {
-        ids_free(&kept->released);
+        sequences_free(&kept->released);
     }
     mqtt_kept_count(plane, kept);
     if (kept->expiry == 0) {

@@ -46,6 +46,10 @@ void mqtt_send_on(plane_t *plane, const kept_t *kept);
 bool mqtt_kept_ride(kept_t *kept, uint16_t id);
 /* record: RECORD_SESSION_IN or RECORD_SESSION_OUT; there: it is to be. false: no room. */
 bool mqtt_kept_note(plane_t *plane, kept_t *kept, uint32_t record, uint16_t id, bool there);
+/* Notes, with RECORD_SESSION_OUT, that its client has the message with that identifier. false: no room. */
+bool mqtt_kept_release(plane_t *plane, kept_t *kept, uint16_t id);
+/* Takes over such a record; value: empty where damage took it. */
+LEAF_MUST_USE status_t mqtt_kept_released(kept_t *kept, uint16_t id, bytes_t value);
 
 /* ---- mqtt_receive.c ---------------------------------------------------------------------------------------------- */
 

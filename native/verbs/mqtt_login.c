@@ -426,18 +426,20 @@ void mqtt_judged(plane_t *plane, peer_t *peer, bytes_t body, bytes_t strings) {
     }
 }
 
-static void release_again(plane_t *plane, peer_t *peer) {
+/* In the order of their PUBRECs (4.6.0-4). false: no memory. */
+static bool release_again(plane_t *plane, peer_t *peer) {
     session_t *session = peer->session;
-    const ids_t *released = &session->kept->released;
-    uint32_t left = released->count;
-    for (uint32_t id = 1; left != 0 && id <= UINT16_MAX; id++) {
-        if (ids_has(released, (uint16_t)id)) {
-            left--;
-            if (flight_release_again(&session->flight, (uint16_t)id) == STATUS_OK) {
-                mqtt_acknowledge(plane, peer, MQTT_PUBREL, (uint16_t)id, MQTT_REASON_SUCCESS);
-            }
+    const sequences_t *released = &session->kept->released;
+    uint16_t *ids = sequences_in_order(released);
+    bool good = ids != NULL || released->count == 0;
+    for (uint32_t i = 0; good && i < released->count; i++) {
+        good = flight_release_again(&session->flight, ids[i]) == STATUS_OK;
+        if (good) {
+            mqtt_acknowledge(plane, peer, MQTT_PUBREL, ids[i], MQTT_REASON_SUCCESS);
         }
     }
+    free(ids);
+    return good;
 }
 
 void mqtt_entered(plane_t *plane, peer_t *peer) {
@@ -447,7 +449,10 @@ void mqtt_entered(plane_t *plane, peer_t *peer) {
         mqtt_go_on(plane, peer);
     }
     if (session->kept != NULL) {
-        release_again(plane, peer);
+        if (!release_again(plane, peer)) {
+            peer_doom(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("no memory for a message's state"));
+            return;
+        }
         mqtt_resubscribe(plane, peer);
         mqtt_kept_attend(plane, session->kept, session);
     }

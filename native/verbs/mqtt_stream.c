@@ -188,11 +188,11 @@ static status_t read_session(reading_t *reading, uint32_t number, bytes_t value)
 }
 
 /* A session that ended, but for its last record, is not there. */
-static status_t read_identifier(const reading_t *reading, uint32_t number, uint16_t id) {
+static status_t read_identifier(const reading_t *reading, uint32_t number, uint16_t id, bytes_t value) {
     kept_t *kept = table_find(&reading->keeper->numbers, number);
     status_t status = kept == NULL                         ? STATUS_OK
                       : reading->kind == RECORD_SESSION_IN ? ids_add(&kept->received, id)
-                                                           : ids_add(&kept->released, id);
+                                                           : mqtt_kept_released(kept, id, value);
     return status == STATUS_EXISTS ? STATUS_OK : status;
 }
 
@@ -222,7 +222,7 @@ static bool gather_lost(void *context, bytes_t key) {
     return gather_entry(context, key, BYTES_NONE, true);
 }
 
-/* The value of an identifier says nothing that its key does not. */
+/* The value of an identifier says nothing that its key does not, but for an order. */
 static status_t read_lost(const reading_t *reading, bytes_t key) {
     bool pair = reading->kind != RECORD_SESSION && reading->kind != RECORD_SESSION_WILL;
     if (key.size != (pair ? ID_KEY_SIZE : KEY_SIZE)) {
@@ -234,7 +234,7 @@ static status_t read_lost(const reading_t *reading, bytes_t key) {
         return lose_session(reading, number, "what it subscribed to");
     }
     if (!will && reading->kind != RECORD_SESSION_SHARED) {
-        return read_identifier(reading, number, load_be16(key.at + 4));
+        return read_identifier(reading, number, load_be16(key.at + 4), BYTES_NONE);
     }
     status_t status = keeping_drop(reading->plane, reading->job.stream, reading->kind, key, false);
     if (status == STATUS_OK) {
@@ -251,7 +251,7 @@ static status_t read_record(reading_t *reading, bytes_t key, bytes_t value) {
     }
     uint32_t number = load_be32(key.at);
     return shared                            ? mqtt_share_found(reading->plane, reading->keeper, number, value)
-           : identifier                      ? read_identifier(reading, number, load_be16(key.at + 4))
+           : identifier                      ? read_identifier(reading, number, load_be16(key.at + 4), value)
            : reading->kind == RECORD_SESSION ? read_session(reading, number, value)
                                              : mqtt_will_found(reading->plane, reading->keeper, number, value);
 }

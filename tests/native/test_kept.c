@@ -187,7 +187,16 @@ static void identifiers_stand_for_sequences(void) {
         uint16_t other = (uint16_t)(1 + random_below(&random, 4000));
         CHECK_EQ_U64(expected[other], sequences_find(&sequences, other));
     }
+    uint16_t *ids = sequences_in_order(&sequences);
+    uint64_t before = 0;
+    CHECK(ids != NULL && sequences.count > 1000);
+    for (uint32_t i = 0; i < sequences.count; i++) {
+        CHECK(expected[ids[i]] > before);
+        before = expected[ids[i]];
+    }
+    free(ids);
     sequences_free(&sequences);
+    CHECK(sequences_in_order(&sequences) == NULL);
 }
 
 static void more_filters_than_room(kept_t *kept) {

@@ -163,6 +163,36 @@ static void never_sent_before_a_crash(void) {
     HEARD_BEHIND_CONNACK("32 09 0003'w/a' 0002 00 '1'", peer);
 }
 
+/* 4.6.0-4: PUBRELs in the order of PUBRECs. A record of a leafd before 2026-11-30 has no order. */
+static void released_in_their_order(void) {
+    peer_t *peer = came(THREE);
+    subscribed(peer, "82 08 0001 0003'w/#' 02");
+    publishes(mqtt_client_3(plane), "34 08 0003'w/a' 0001 '1' 34 08 0003'w/b' 0002 '2' 34 08 0003'w/c' 0003 '3'"
+                                    "34 08 0003'w/d' 0004 '4'");
+    MQTT_HEARD("34 08 0003'w/a' 0002 '1' 34 08 0003'w/b' 0003 '2' 34 08 0003'w/c' 0004 '3' 34 08 0003'w/d' 0005 '4'",
+               peer);
+    mqtt_say(plane, peer, "50 02 0004 50 02 0002");
+    settle();
+    mqtt_say(plane, peer, "50 02 0005");
+    settle();
+    MQTT_HEARD("62 02 0004 62 02 0002 62 02 0005", peer);
+    for (uint32_t i = 0; i < 2; i++) {
+        i == 0 ? breaks(peer) : crash();
+        peer = came(THREE);
+        HEARD_BEHIND_CONNACK("62 02 0004 62 02 0002 62 02 0005 3c 08 0003'w/b' 0003 '2'", peer);
+    }
+    kept_t *kept = mqtt_kept_find(plane->mqtt_desk, RIG_ACCOUNT, rig_text("t"));
+    CHECK(mqtt_kept_note(plane, kept, RECORD_SESSION_OUT, 9, true));
+    crash();
+    peer = came(THREE);
+    HEARD_BEHIND_CONNACK("62 02 0009 62 02 0004 62 02 0002 62 02 0005 3c 08 0003'w/b' 0003 '2'", peer);
+    mqtt_say(plane, peer, "70 02 0002 70 02 0009 50 02 0003");
+    settle();
+    crash();
+    peer = came(THREE);
+    HEARD_BEHIND_CONNACK("62 02 0004 62 02 0005 62 02 0003", peer);
+}
+
 static void not_acknowledged_for_long(void) {
     for (int64_t wait_s = 0; wait_s <= 30; wait_s += 30) {
         mqtt_limits_t limits = MQTT_RIG_LIMITS;
@@ -265,6 +295,7 @@ int main(void) {
     ALONE("behind a stop in order DUP is on what was sent, and on nothing else", sent_before_a_stop);
     ALONE("whoever is back after a start is not written down, if its session never expires", back_after_a_start);
     ALONE("a session that had left long before a crash has no DUP on what came meanwhile", never_sent_before_a_crash);
+    ALONE("what a client is told to release it is told again in the order in which it had it", released_in_their_order);
     ALONE("what is not acknowledged comes again with its client, and before that where the configuration says so",
           not_acknowledged_for_long);
     ALONE("hundreds of sessions are all there after a crash, with what they have received", many_are_there);
