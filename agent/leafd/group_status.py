@@ -65,6 +65,8 @@ class Group:
     expected: int
     missing: int
     """So many servers are missing to found it."""
+    idle: tuple[str, ...]
+    """Servers without JetStream, of which some may be those that are missing."""
     unread: int
     """Rows of the servers' table that this version cannot read."""
     waits: str
@@ -120,6 +122,7 @@ def group(varz: Page) -> Group | None:
         needed=found["needed"],
         expected=found["expected"],
         missing=found["missing"],
+        idle=tuple(found.get("idle", ())),
         unread=found["unread"],
         waits=found.get("waits", ""),
         members=tuple(
@@ -225,7 +228,8 @@ def _of_group(found: Group) -> Iterator[Problem]:
         yield Problem(
             f"the group of servers is not founded, and there are no streams: {found.missing} of {found.expected} "
             "servers are missing",
-            "start them, and see that routes or gateways lead to them",
+            "start them, and see that routes or gateways lead to them"
+            + (f"; without JetStream {', '.join(found.idle)}: meta_size is how many have it" if found.idle else ""),
             grave=True,
         )
     if found.part == "stranger":

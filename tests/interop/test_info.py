@@ -57,7 +57,7 @@ DIFFERS: dict[str, dict[str, tuple[Any, Any]]] = {
     "port": {},
     "web_port": {},
     "route_port": {"leafd_dials": (None, 1), "ln": (True, None)},
-    "gateway_port": {},
+    "gateway_port": {"leafd_letters": (None, -1)},
     "leaf_port": {"go": ("there", None), "ip": ("there", None), "jetstream": (None, False), "leafd": (None, 3)},
 }
 """Of each listener: what nats-server says and leafd otherwise. "there": whatever it is."""

@@ -234,3 +234,48 @@ def test_one_server_founds_nothing_and_says_who_is_missing(tmp_path: Path) -> No
         assert "leader" not in group_at(made[0])
         error = asyncio.run(made_stream(made[0], "S"))["error"]
         assert (error["code"], error["err_code"]) == (503, 10008)
+
+
+@pytest.mark.parametrize("links", ["routes", "gateways"])
+def test_a_server_without_jetstream_is_named_where_others_wait_for_it(links: str, tmp_path: Path) -> None:
+    """Routes or gateways name three servers, and one of them is to have no streams."""
+    lone = 'cluster { name: "NAME", listen: "127.0.0.1:{route_port}", routes: [ "nats://127.0.0.1:{route_port}" ] }\n'
+    gateway = 'gateway { name: "NAME", listen: "127.0.0.1:{gateway_port}", gateways: [ OTHERS ] }\n'
+    apart = CONFIG[: CONFIG.index("cluster {")] + lone + gateway
+    with contextlib.ExitStack() as stack:
+        made: list[servers.Server] = []
+        for number in range(3):
+            place = tmp_path / f"s{number}"
+            place.mkdir()
+            text = CONFIG.replace('"nats-route://127.0.0.1:{first}"', "OTHERS") if links == "routes" else apart
+            made.append(
+                servers.make(L, text.replace("NAME", f"c{number}"), place, name=f"s{number}", meta="enabled: true")
+            )
+            stack.callback(ended, made[-1])
+        if links == "routes":
+            others = ", ".join(f'"nats-route://127.0.0.1:{one.ports["route_port"]}"' for one in made)
+        else:
+            ports = [one.ports["gateway_port"] for one in made]
+            others = ", ".join(f'{{name: c{at}, url: "nats://127.0.0.1:{port}"}}' for at, port in enumerate(ports))
+        for server in made:
+            server.configuration = server.configuration.replace("OTHERS", others)
+        lines = made[2].configuration.split("\n")
+        made[2].configuration = "\n".join(line for line in lines if not line.startswith("jetstream {"))
+        for server in made:
+            server.start()
+
+        def idle() -> list[str]:
+            found: list[str] = report(made[0], "varz")["leafd"]["group"].get("idle", [])
+            return found
+
+        eventually(lambda: idle() == ["s2"] and report(made[0], "varz")["leafd"]["group"]["missing"] == 1, idle)
+        with pytest.raises(urllib.error.HTTPError) as unwell:
+            report(made[0], "healthz")
+        why = '1 of 3 servers are missing to found the group; without JetStream "s2": meta_size is how many have it'
+        assert why in json.loads(unwell.value.read())["error"]
+        assert "without JetStream s2" in told_by(made[0], "doctor")
+        for server in made[:2]:
+            server.stop()
+            server.configuration = server.configuration.replace("enabled: true", "meta_size: 2")
+            server.start()
+        assert leader_of(made[:2]) in ("s0", "s1")

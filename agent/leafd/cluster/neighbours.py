@@ -43,6 +43,8 @@ class Links:
     """The servers at gateways that this one dialled, with their clusters."""
     into: dict[str, str] = field(default_factory=dict)
     """The servers that dialled a gateway of this one, with their clusters."""
+    idle: frozenset[str] = frozenset()
+    """The servers at the other ends of either that have no JetStream."""
 
     @property
     def gateways(self) -> dict[str, str]:
@@ -78,6 +80,10 @@ class Neighbours:
         self._ways: Ways = ()
         self.linked: dict[int, str] = {}
         """All servers to which there is a way, by number, with their names."""
+
+    def idle(self) -> list[str]:
+        """The servers at the other ends of this one's links that have no JetStream."""
+        return sorted(self._links().idle)
 
     def hear(self, peer: int, letter: bytes) -> None:
         """A letter; the link says which server sent it."""

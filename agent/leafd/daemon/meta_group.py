@@ -23,6 +23,7 @@ from leafd.cluster.presence import AWAY_S
 from leafd.daemon import rescue
 from leafd.links.origin import peer_number
 from leafd.native_meta import LEADER, MetaLook, MetaMember, is_heard, look_in, member_info, rows_in, shown_peer
+from leafd.quoting import quoted
 from leafd.turns import beat
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ RECORD: Final = b"meta/founding"
 NEW_S: Final = 4.0
 """Shorter than clients wait for an answer: 5 s, most of them."""
 SOON_S: Final = 0.1
+IDLE_SHOWN: Final = 4
 Part = Literal["none", "founding", "stranger", "member"]
 _NOTHING: Final = {"pending": 0, "pending_requests": 0, "pending_infos": 0}
 _LATER: Final = (t.Status.AGAIN, t.Status.FULL, t.Status.CLOSED, t.Status.EXISTS)
@@ -447,6 +449,15 @@ class MetaGroup:
         return council.founding.missing if council is not None and not council.there else 0
 
     @property
+    def idle(self) -> list[str]:
+        """Servers that are there and that nobody has to wait for: they have no JetStream, and routes and gateways say
+        how many servers found the group. None is counted out: whether it is one of those is not known, and so two
+        groups might be founded."""
+        jetstream = self._current.config.jetstream
+        counted = self.missing and jetstream is not None and not jetstream.meta_size
+        return self._neighbours.idle()[:IDLE_SHOWN] if counted else []
+
+    @property
     def part(self) -> Part:
         """The standing of this server's disk in the group."""
         if self._council is None:
@@ -463,7 +474,9 @@ class MetaGroup:
         why = "JetStream has not established contact with a meta leader"
         if not self.missing:
             return why
-        return f"{why}: {self.missing} of {self._expected} servers are missing to found the group"
+        names = [quoted(name) for name in self.idle]
+        told = f"{why}: {self.missing} of {self._expected} servers are missing to found the group"
+        return told + (f"; without JetStream {', '.join(names)}: meta_size is how many have it" if names else "")
 
     def report(self, cluster: str, *, at_followers: bool = False) -> dict[str, Any]:
         """meta_cluster of jsz, and `meta` of varz. at_followers: also who does not lead names the other members."""

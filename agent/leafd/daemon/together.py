@@ -20,7 +20,7 @@ from leafd.config.schema.cluster import group_size
 from leafd.daemon.clustered import Clustered
 from leafd.daemon.supercluster import Supercluster
 from leafd.links.origin import peer_number
-from leafd.links.route_info import LETTERS
+from leafd.links.route_info import LETTERS, NO_LETTERS
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -68,6 +68,8 @@ class Together:
             self.clustered.routes.cluster.letters = LETTERS
             if self.supercluster is not None:
                 self.supercluster.gateways.own.letters = LETTERS
+        elif self.supercluster is not None and (config.jetstream is None or not config.jetstream.enabled):
+            self.supercluster.gateways.own.letters = NO_LETTERS
 
     def _make_meta(self, plane: Plane, current: Current, about: About, log: Log, guard: Guard) -> MetaGroup | None:
         expected = group_size(current.config)
@@ -87,9 +89,11 @@ class Together:
         routes, gateways = self.routes, self.gateways
         peers = routes.peers.all.values() if routes is not None else ()
         mates = frozenset(peer.name for peer in peers if peer.info.get("leafd_letters") == LETTERS)
+        idle = frozenset(peer.name for peer in peers if peer.name not in mates and not peer.info.get("jetstream"))
         if gateways is None:
-            return Links(mates)
-        return Links(mates, gateways.servers(outbound=True), gateways.servers(outbound=False))
+            return Links(mates, idle=idle)
+        out, into = gateways.servers(outbound=True), gateways.servers(outbound=False)
+        return Links(mates, out, into, idle | gateways.without_letters())
 
     def place(
         self,

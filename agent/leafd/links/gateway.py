@@ -58,7 +58,7 @@ class Supercluster:
     urls: tuple[str, ...] = ()
     """The addresses of all servers of this cluster."""
     letters: int = 0
-    """As Cluster.letters."""
+    """LETTERS, NO_LETTERS or, with JetStream of its own, neither (0)."""
     rejects_unknown: bool = False
     knows: Callable[[str], bool] = field(default=lambda name: True)
     """Is another cluster of that name configured, or were we told of it?"""
@@ -217,7 +217,7 @@ class Machine:
             return [Close("an INFO without the server's id")]
         if name == own.server_name or own.has_server(name):
             return [Close(f"Remote server has a duplicate name: {quoted(name)}", CloseReason.DUPLICATE)]
-        if own.letters and info.get("leafd_letters") == LETTERS and own.namesake(server_id, name):
+        if own.letters == LETTERS == info.get("leafd_letters") and own.namesake(server_id, name):
             return [Namesake(server_id, name), Close(DUPLICATE_NAME, told=True)]
         if not info.get("gateway_iom"):
             return [Close(OPTIMISTIC, told=True)]

@@ -34,6 +34,7 @@ from leafd.links.route_info import (
     DUPLICATE_NAME,
     GATEWAY_GOSSIP,
     LETTERS,
+    NO_LETTERS,
     SERVER_TRACES,
     URLS_MAX,
     Place,
@@ -219,6 +220,11 @@ class Gateways(Servers[Link, Terms]):
             for link in self._links.values()
             if link.machine.joined and link.has_letters and link.dialled == outbound and link.remote_name
         }
+
+    def without_letters(self) -> frozenset[str]:
+        """The servers of leafd to which gateways lead and that say that they have no JetStream."""
+        joined = (link for link in self._links.values() if link.machine.joined)
+        return frozenset(one.remote_name for one in joined if one.machine.info.get("leafd_letters") == NO_LETTERS)
 
     def named(self, name: str) -> bool:
         """Does a gateway lead to a server of that name that takes part in a group of servers?"""

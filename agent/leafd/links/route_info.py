@@ -35,6 +35,8 @@ GOSSIP_ANYWAY: Final = 2
 LETTERS: Final = 1
 """leafd_letters: the server takes part in a group, and what comes from it as `$LR.` are its own letters, nobody else's:
 nats-server, which does not say it, lets clients of its system account publish there."""
+NO_LETTERS: Final = -1
+"""The server is a leafd that has no JetStream, and so takes part in none."""
 LOWER_DIALS: Final = 1
 """leafd_dials: of two connections for one place of a pool, each dialled by one end, the server keeps the one that was
 dialled by that of the lower server id."""

@@ -3,6 +3,7 @@ many streams each of them has.
 
     part        what this server's disk is: member; stranger (the group has not let it in); founding; none (it takes no
                 part, the log says why)
+    idle        servers that are there and have no JetStream, while others are missing to found the group
     needed      so many members have to be there for a leader
     away        seconds that this server has missed a member, since its own start at most; null: it is there
     streams     that the server has alone; shared: with others
@@ -26,7 +27,8 @@ def group_block(meta: MetaFacts, placed: PlacedFacts | None) -> dict[str, Any]:
     seen = meta.seen
     found: dict[str, Any] = {"part": meta.part, "expected": meta.expected, "unread": meta.unread}
     if seen is None:
-        return found | {"missing": meta.missing, "leader": "", "needed": meta.expected // 2 + 1, "servers": []}
+        found |= {"missing": meta.missing, "idle": list(meta.idle)}
+        return found | {"leader": "", "needed": meta.expected // 2 + 1, "servers": []}
     look, members = seen
     rows = [_row(one, look, meta, placed) for one in members]
     return found | {
