@@ -18,6 +18,7 @@ MISSED_S: Final = 10.0
 NAMED: Final = 4
 """So many names stand in one line."""
 LOST: Final = "if they are lost for good, see the guide (A lost majority)"
+STREAM_LOST: Final = "if they are lost for good, see the guide (Streams that have lost their majority)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +192,7 @@ def problems(found: Group | None, streams: Sequence[Shared]) -> Iterator[Problem
     if leaderless:
         yield Problem(
             f"{_listed('stream', leaderless)} of several servers: there is no leader, and messages are refused",
-            f"start the servers that keep them; {LOST}",
+            f"start the servers that keep them; {STREAM_LOST}",
             grave=True,
         )
     few = [one.name for one in streams if one.lacks > 0]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -57,6 +58,22 @@ def test_what_is_wrong_with_the_group_is_a_problem(varz: dict[str, Any], problem
     for said, begin in zip(found, problems, strict=True):
         assert said.startswith(begin)
         assert ": " in said
+
+
+def test_each_section_of_the_guide_that_is_advised_is_there() -> None:
+    """Of a lost majority of all servers, and of one of a stream's."""
+    guide = (Path(__file__).parents[3] / "packaging/doc/guide.md").read_text()
+    away = [member("s0"), member("s1", 60.0), member("s2", 60.0)]
+    about_all, about_stream = seen(told(away, leader=""), [kept("")]).problems
+    for problem, title in ((about_all, "A lost majority"), (about_stream, "Streams that have lost their majority")):
+        assert f"see the guide ({title})" in problem
+        assert f"### {title}\n" in guide
+
+
+def test_a_server_without_jetstream_is_named_while_others_are_missing() -> None:
+    """It may be one of those that are waited for."""
+    (problem,) = seen(told([], leader="", missing=1, part="founding", idle=["s2"])).problems
+    assert problem.endswith("lead to them; without JetStream s2: meta_size is how many have it")
 
 
 def test_a_member_that_is_let_in_does_not_count() -> None:

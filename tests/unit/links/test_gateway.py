@@ -187,7 +187,7 @@ def test_a_server_that_has_the_name_of_one_of_this_cluster_is_not_taken(machine:
 
 
 @pytest.mark.parametrize("machine", [inbound, outbound])
-@pytest.mark.parametrize(("ours", "theirs", "taken"), [(1, 1, False), (0, 1, True), (1, 0, True)])
+@pytest.mark.parametrize(("ours", "theirs", "taken"), [(1, 1, False), (0, 1, True), (1, 0, True), (-1, -1, True)])
 def test_the_name_of_a_server_of_another_cluster_is_its_own_where_there_is_a_group(
     machine: Any, ours: int, theirs: int, taken: bool
 ) -> None:
