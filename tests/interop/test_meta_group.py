@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import nats.errors
 import pytest
 
 from tests import servers
@@ -237,7 +238,7 @@ def test_one_server_founds_nothing_and_says_who_is_missing(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("links", ["routes", "gateways"])
-def test_a_server_without_jetstream_is_named_where_others_wait_for_it(links: str, tmp_path: Path) -> None:
+def test_a_server_without_jetstream_is_named(links: str, tmp_path: Path) -> None:
     """Routes or gateways name three servers, and one of them is to have no streams."""
     lone = 'cluster { name: "NAME", listen: "127.0.0.1:{route_port}", routes: [ "nats://127.0.0.1:{route_port}" ] }\n'
     gateway = 'gateway { name: "NAME", listen: "127.0.0.1:{gateway_port}", gateways: [ OTHERS ] }\n'
@@ -279,3 +280,5 @@ def test_a_server_without_jetstream_is_named_where_others_wait_for_it(links: str
             server.configuration = server.configuration.replace("enabled: true", "meta_size: 2")
             server.start()
         assert leader_of(made[:2]) in ("s0", "s1")
+        with pytest.raises(nats.errors.NoRespondersError):  # its clients are not led to the JetStream of the others
+            asyncio.run(made_stream(made[2], "S"))
