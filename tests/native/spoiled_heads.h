@@ -1,5 +1,5 @@
-/* spoiled_heads.h: the head of a subject, or a message, becomes other bytes in LMDB, while the store is closed: as a page
- * that keeps its form has them after wrong bits. Not here: pages that lose their form (test_store_pages.c).
+/* spoiled_heads.h: the head of a subject, or a message, becomes other bytes in LMDB, while the store is closed: as a
+ * page that keeps its form has them after wrong bits. Not here: pages that lose their form (test_store_pages.c).
  */
 #ifndef LEAFD_TESTS_SPOILED_HEADS_H
 #define LEAFD_TESTS_SPOILED_HEADS_H
