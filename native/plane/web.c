@@ -45,7 +45,7 @@ static uint32_t http_input(plane_t *plane, peer_t *peer, bytes_t input) {
     }
     uint32_t end = head_end(input);
     if (end > HTTP_HEAD_MAX || (end == 0 && input.size >= HTTP_HEAD_MAX)) {
-        peer_doom_silently(plane, peer, CLOSE_PROTOCOL, BYTES_LITERAL("the head of the HTTP request is too long"));
+        peer_doom_silently(plane, peer, CLOSE_PROTOCOL, BYTES_LITERAL("the HTTP head is too long"));
         return 0;
     }
     if (end == 0) {

@@ -15,6 +15,8 @@ HOST_MAX: Final = 253
 """The most characters of a name, by RFC 1035."""
 UNREADABLE: Final = "INFO cannot be read"
 """The error of this end about a hub whose INFO is of another form."""
+_CERTIFICATES: Final = "the peer's certificate is refused", "the peer says: "
+"""How a handshake of TLS ends that will end so again."""
 
 
 def split_url(url: str) -> tuple[str, int, str, str]:
@@ -91,8 +93,13 @@ def is_taken(why: str) -> bool:
     return "Duplicate Remote LeafNode Connection" in why
 
 
-def refusal_advice(why: str) -> str:
-    """Advice about a hub's refusal, for the operator who can mend it."""
+def is_foreign(why: str) -> bool:
+    """Whether TLS ended by that text because one end does not accept the other."""
+    return why.startswith(_CERTIFICATES)
+
+
+def refusal_advice(why: str, *, astray: bool = False) -> str:
+    """Advice about a hub's refusal, for the operator who can mend it. astray: it may be no hub that answers."""
     if is_refused(why):
         return (
             f"the hub refuses the login ({quoted(why)}): "
@@ -104,6 +111,10 @@ def refusal_advice(why: str) -> str:
         return f"many log in at the hub at once ({quoted(why)})"
     if "authentication timeout" in why.lower():
         return f"{quoted(why)}: the hub waited in vain for our login"
+    if is_foreign(why):
+        return f"there is no TLS with the hub: {quoted(why)}"
+    if astray:
+        return f"no hub answers there, but something else or a proxy before it: {quoted(why)}"
     return f"the hub closed the connection: {quoted(why)}"
 
 

@@ -422,6 +422,11 @@ class Solicitor:
         self.hub_info: dict[str, Any] = {}
         """The hub's INFO when it let us in: of all its INFOs, this one has come through TLS, if there is any."""
 
+    @property
+    def met(self) -> bool:
+        """Whether a hub has said INFO."""
+        return self._first_info is not None
+
     def line(self, kind: int, payload: bytes) -> list[Action]:
         """One handshake line of the hub."""
         if kind == LineKind.ERR:

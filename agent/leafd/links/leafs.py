@@ -510,14 +510,14 @@ class Leafs:
                         self._learn(status)
                     link = await self._beside(status).stay(link)
                     reason = link.closed.reason if link.closed is not None else t.CloseReason.CLIENT
-                    redial.ended(reason, refused=link.turned_out)
+                    redial.ended(reason, refused=link.turned_out or link.astray)
                     if link.bind is not None:
                         status.servers.ended(silent=reason == t.CloseReason.STALE)
                     delay_s = link.delay_s
                     status.last_error = link.ended_by
                     if link.bind is None:
                         status.packets.failed(trio.current_time())
-                        self._dial_failed(status, url, refusal_advice(link.last_error))
+                        self._dial_failed(status, url, refusal_advice(link.last_error, astray=link.astray))
             except OSError as error:
                 self._dial_failed(status, url, dial_error(error))
             except dialling.NoTunnel as error:

@@ -12,7 +12,7 @@ import trio
 from leafd import native_types as t
 from leafd.auth.connect import claimed_user
 from leafd.links import leaf
-from leafd.links.addresses import is_refused, is_taken
+from leafd.links.addresses import is_foreign, is_refused, is_taken
 from leafd.links.compression import UNCOMPRESSED
 from leafd.links.hub_servers import HubServers, listed
 from leafd.links.origin import peer_number
@@ -141,6 +141,13 @@ class Link:
     def turned_out(self) -> bool:
         """Whether the hub refused the login, or ended the link for another one of the same name."""
         return is_refused(self.last_error) if self.bind is None else is_taken(self.last_error)
+
+    @property
+    def astray(self) -> bool:
+        """Whether no hub has answered, but something else (a proxy, a portal), or one with which there is no TLS."""
+        if self.bind is not None or self.closed is None or not isinstance(self.machine, leaf.Solicitor):
+            return False
+        return is_foreign(self.last_error) or (self.closed.reason == t.CloseReason.PROTOCOL and not self.machine.met)
 
     @property
     def ended_by(self) -> str:

@@ -4,9 +4,10 @@
     silence, or the machine has another way              0 .. reconnect / 4        a leaf alone is back at once
       each dial that fails from there on                 twice as far, up to reconnect
     the hub ended the link, or lets nobody in            0 .. reconnect            all leaves of a hub come back spread
-    it refused the login, or gave the link to another    twice as far each time,   a retired box, and two of one name,
-      machine of that name, more than PATIENT times        up to REFUSED_MAX_S       cost their lines, and the hub,
-      in a row                                                                       little
+    it refused the login, or gave the link to another    twice as far each time,   a retired box, two of one name, and
+      machine of that name, or no hub answers but a        up to REFUSED_MAX_S       a hub behind a proxy that is away
+      proxy or one without TLS for us, more than                                     cost their lines, and the hub,
+      PATIENT times in a row                                                         little
 
 The configured interval is the bound of all but the last, where nats-server waits all of it, and after a dial that
 failed up to twice as long. What a hub asks for, or what the end of a link asks for, comes on top (leaf.py): those that
@@ -46,7 +47,7 @@ class Redial:
 
     def ended(self, reason: int, *, refused: bool = False) -> None:
         """A connection to the hub has ended. refused: as the hub refuses the login, or lets in another one of its name
-        in its place."""
+        in its place, or as no hub has answered."""
         self._part = SOON if reason == CloseReason.STALE else 1.0
         self._refusals = self._refusals + 1 if refused else 0
 

@@ -10,7 +10,7 @@ from leafd.links import leaf
 from leafd.links.link import Link
 from leafd.links.redial import PATIENT, REFUSED_MAX_S, SOON, Redial
 from leafd.native_codes import CloseReason
-from leafd.native_types import Permissions
+from leafd.native_types import Closed, LineKind, Permissions
 
 RECONNECT_S = 8.0
 BOUND = leaf.Bind(
@@ -100,3 +100,35 @@ def test_who_is_turned_out(*, linked: bool, said: str, turned_out: bool) -> None
     link.last_error = said
     assert link.turned_out == turned_out
     assert ("another machine" in link.ended_by) == (turned_out and linked)
+
+
+INFO = b'{"server_id":"hub","server_name":"hub","client_id":1,"leafnode_urls":["hub:7422"],"info_on_connect":true}'
+CERTIFICATE = "the peer's certificate is refused: self-signed certificate (CN=portal)"
+
+
+@pytest.mark.parametrize(
+    ("reason", "said", "informed", "astray"),
+    [
+        (CloseReason.PROTOCOL, "the hub answers the WebSocket request with '502 Bad Gateway'", False, True),
+        (CloseReason.PROTOCOL, "protocol", False, True),
+        (CloseReason.PROTOCOL, "maximum connections exceeded", True, False),
+        (CloseReason.TLS, CERTIFICATE, True, True),
+        (CloseReason.TLS, "the peer says: bad certificate", True, True),
+        (CloseReason.TLS, "the peer has closed the connection", False, False),
+        (CloseReason.CLIENT, "Client Closed", False, False),
+        (CloseReason.STALE, "Stale Leaf Node Connection - Closing", False, False),
+    ],
+)
+def test_where_no_hub_answers(*, reason: CloseReason, said: str, informed: bool, astray: bool) -> None:
+    """A proxy whose hub is away answers at once, twice a second, for as long as that lasts. A hub that is busy or
+    starts, and a line that loses packets, do not look so."""
+    solicitor = leaf.Solicitor(leaf.Identity("id", "box", "2.15.1"), leaf.Remote(("nats-leaf://hub",), 1, "A"), "", "")
+    if informed:
+        solicitor.line(LineKind.INFO, INFO)
+    link = Link(1, "hub:7422", solicitor)
+    assert not link.astray
+    link.closed = Closed(1, reason, "")
+    link.last_error = said
+    assert link.astray == astray
+    link.bind = BOUND
+    assert not link.astray
