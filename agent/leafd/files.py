@@ -20,6 +20,7 @@ _KINDS: Final = {
     stat.S_IFCHR: "a device",
     stat.S_IFBLK: "a device",
 }
+_NOT_THERE: Final = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP, errno.ENAMETOOLONG)
 
 
 def open_file(path: str | Path, flags: int = os.O_RDONLY) -> BinaryIO:
@@ -37,6 +38,18 @@ def read_file(path: str | Path, most: int) -> bytes:
     """The content of a file, up to so many bytes. Raises OSError."""
     with open_file(path) as file:
         return file.read(most)
+
+
+def is_there(path: Path) -> bool:
+    """Whether something has that name; a name that is too long for the file system nothing has. Raises OSError where
+    that cannot be told."""
+    try:
+        path.stat()
+    except OSError as error:
+        if error.errno in _NOT_THERE:
+            return False
+        raise
+    return True
 
 
 def check_file(path: Path) -> None:

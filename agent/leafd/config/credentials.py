@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from leafd.files import read_file
+from leafd.files import is_there, read_file
 
 DIRECTORY: Final = "CREDENTIALS_DIRECTORY"
 _SERVICES: Final = Path("/run/credentials")
@@ -32,8 +32,12 @@ def credential_text(name: str, environment: Mapping[str, str]) -> str | None:
 
 
 def credential_file(value: object) -> object:
-    """For keys that name a file: the credential's, where there is one of that name."""
-    path = _path(value, os.environ) if isinstance(value, str) else None
+    """For keys that name a file: the credential's, where there is one of that name. Raises ValueError, without the
+    value: it may be a seed."""
+    try:
+        path = _path(value, os.environ) if isinstance(value, str) else None
+    except OSError as error:
+        raise ValueError(f"{DIRECTORY} cannot be read: {error.strerror}") from error
     return value if path is None else str(path)
 
 
@@ -49,4 +53,4 @@ def _path(name: str, environment: Mapping[str, str]) -> Path | None:
     if not directory or not name or "/" in name or "\0" in name:
         return None
     path = Path(directory, name)
-    return path if path.is_file() else None
+    return path if is_there(path) and path.is_file() else None

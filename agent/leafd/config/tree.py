@@ -20,7 +20,7 @@ from typing import Final
 from leafd.config.credentials import credential_text
 from leafd.config.lexer import NEW_LINES, SEPARATORS, Scanner, Variable, Where
 from leafd.errors import ConfigError
-from leafd.files import read_file
+from leafd.files import is_there, read_file
 from leafd.records import dataclass
 
 INCLUDE_DEPTH_MAX: Final = 32
@@ -339,8 +339,11 @@ class _Parser:
             raise ConfigError(f"{where}: includes more than {INCLUDE_DEPTH_MAX} deep: does {name} include itself?")
         # The reference joins even an absolute name to the directory; we try that first, then the name as it stands.
         path = self.directory / name.lstrip("/")
-        if name.startswith("/") and not path.exists():
-            path = Path(name)
+        try:
+            if name.startswith("/") and not is_there(path):
+                path = Path(name)
+        except OSError as error:
+            raise ConfigError(f"{where}: include {name}: {path} cannot be read ({error.strerror})") from error
         try:
             return _parse_path(path, str(path), self.document, self.env, self.depth + 1)
         except ConfigError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 from pathlib import Path
@@ -57,7 +58,7 @@ def test_keys_and_the_environment_go_before_credentials(tmp_path: Path) -> None:
     assert "key" == value("name: key, v: $name", tmp_path, name="environment")
 
 
-@pytest.mark.parametrize("name", ["absent", "../secret", "sub", ".", "..", "/etc/hostname"])
+@pytest.mark.parametrize("name", ["absent", "../secret", "sub", ".", "..", "/etc/hostname", "long" * 100])
 def test_what_is_no_credential_is_an_error(tmp_path: Path, name: str) -> None:
     """A name that is not there, leads out of the directory or is a directory ends with its place."""
     (tmp_path / "secret").write_text("x")
@@ -71,6 +72,30 @@ def test_an_empty_credential_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "name").write_text("\n")
     with pytest.raises(ConfigError, match="the credential name is empty"):
         value("v: $name", tmp_path)
+
+
+def test_a_value_that_is_too_long_for_a_name_is_no_credential_s(credentials: Path) -> None:
+    found = load_text(f"jetstream {{ key_file: {'long' * 100} }}").server
+    assert found.jetstream is not None
+    assert "long" * 100 == found.jetstream.key_file
+
+
+def test_credentials_that_cannot_be_looked_for_are_an_error_without_the_value(
+    credentials: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The disk fails. The value may be a seed that stands in the configuration itself."""
+    (credentials / "store-key").write_text("x")
+    stat = Path.stat
+
+    def failing(path: Path, **options: bool) -> os.stat_result:
+        if path.parent == credentials:
+            raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
+        return stat(path, **options)
+
+    monkeypatch.setattr(Path, "stat", failing)
+    with pytest.raises(ConfigError, match=r":1:\d+: .*CREDENTIALS_DIRECTORY cannot be read: Input/output error") as one:
+        load_text("jetstream { key_file: store-key }")
+    assert "store-key" not in str(one.value)
 
 
 def test_files_are_credentials_by_their_bare_names(credentials: Path, tmp_path: Path) -> None:

@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from datetime import datetime
 from pathlib import Path
 
@@ -105,6 +107,25 @@ def test_include_of_itself(tmp_path: Path) -> None:
     path.write_text("include ./loop.conf\n")
     with pytest.raises(ConfigError, match="include itself"):
         parse_file(path, {})
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.ENAMETOOLONG])
+def test_an_include_that_cannot_be_looked_for_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    """Of an absolute name, which is looked for beside the file first. One that is too long is nowhere."""
+    stat, looked = Path.stat, tmp_path / "etc" / "far.conf"
+
+    def failing(path: Path, **options: bool) -> os.stat_result:
+        if path == looked:
+            raise OSError(number, os.strerror(number), str(path))
+        return stat(path, **options)
+
+    monkeypatch.setattr(Path, "stat", failing)
+    (tmp_path / "a.conf").write_text("a: 1\ninclude /etc/far.conf\n")
+    where = looked if number == errno.EIO else Path("/etc/far.conf")
+    with pytest.raises(ConfigError, match=rf":2:1: include /etc/far.conf: {where}:? cannot be read \("):
+        parse_file(tmp_path / "a.conf", {})
 
 
 def test_nested_include_is_relative_to_its_own_file(tmp_path: Path) -> None:
