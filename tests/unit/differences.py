@@ -174,7 +174,7 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
         "test_the_first_dial_after_a_silence_is_soon_and_those_that_follow_take_up_to_the_interval",
     ),
     "A leaf whose login the hub refuses": (
-        "unit/links/test_redial.py::test_a_leaf_whose_login", "unit/links/test_redial.py::test_where_no_hub_answers",
+        "unit/links/test_redial.py::test_refused_comes_less", "unit/links/test_redial.py::test_where_no_hub_answers",
     ),
     "A second link of the same": ("interop/test_leaf_liars.py::test_who_takes_a_leaf_s_names_does_not_end_its_link",),
     "A hub at which 2,048 leaves wait": (

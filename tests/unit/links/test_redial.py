@@ -55,7 +55,7 @@ def test_leaves_whose_hub_ends_their_links_come_back_spread_over_the_interval(wh
     assert furthest([what, "no answer", "no answer"]) == [RECONNECT_S] * 3
 
 
-def test_a_leaf_whose_login_is_refused_comes_less_and_less_often() -> None:
+def test_refused_comes_less() -> None:
     """A box that was retired would carry half a gigabyte a day over its line. What ends otherwise begins anew."""
     patient, later = [RECONNECT_S] * PATIENT, [2 * RECONNECT_S, 4 * RECONNECT_S, REFUSED_MAX_S, REFUSED_MAX_S]
     assert furthest(["login refused"] * (PATIENT + 4)) == patient + later
