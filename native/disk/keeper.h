@@ -36,6 +36,7 @@ typedef struct keeper {
     int64_t sync_interval_ns;
     histogram_t *took; /* NULL: nobody wants to know */
     uint64_t budget;   /* LMDB's pages in use may come to so much */
+    uint64_t agreed;   /* what logs of groups may hold in the ring */
     int journal_fd;    /* eventfds */
     int keeper_fd;
     int plane_fd;
@@ -64,7 +65,8 @@ typedef struct keeper {
     _Atomic uint64_t free_bytes;  /* of those, at the last checkpoint; 0 while that matters to nobody */
     _Atomic uint64_t ahead_bytes; /* reserved behind them */
     _Atomic uint64_t disk_free;
-    _Atomic uint64_t admits;  /* bytes that publishers may hold in the ring */
+    _Atomic uint64_t admits;  /* bytes that publishers may hold in the ring .. */
+    _Atomic uint64_t grants;  /* .. and publishers with what groups have agreed on */
     _Atomic int short_by;     /* space_short_t: what bounds them */
     _Atomic bool parked;      /* LMDB has to be opened again: the keeper keeps out of it until the plane clears this */
     _Atomic bool sealed_anew; /* a change of key has come to its end, and nobody was told yet */

@@ -97,6 +97,11 @@ int keeper_digs(keeper_t *keeper) {
     return holes->ripens ? RIPE_MS : -1;
 }
 
+/* At these publishers, or what groups have agreed on, begin to wait or go on. */
+static bool passes_mark(uint64_t before, uint64_t now) {
+    return (before < SPACE_RESUME) != (now < SPACE_RESUME) || (before < SPACE_STOP) != (now < SPACE_STOP);
+}
+
 /* How much room there is, and what publishers may take of it. After a commit the free pages are counted, where that
  * matters. */
 void keeper_look(keeper_t *keeper, bool committed) {
@@ -104,6 +109,7 @@ void keeper_look(keeper_t *keeper, bool committed) {
     space_short_t by = SPACE_ENOUGH;
     blocks_t *blocks = &keeper->blocks;
     uint64_t before = atomic_load_explicit(&keeper->admits, memory_order_relaxed);
+    uint64_t granted = atomic_load_explicit(&keeper->grants, memory_order_relaxed);
     env_usage(keeper->env, &usage);
     usage.free_bytes = atomic_load_explicit(&keeper->free_bytes, memory_order_relaxed);
     if (committed && (keeper->scarce || keeper_is_bounded(keeper) || usage.used_bytes > keeper->budget / 2)) {
@@ -119,7 +125,8 @@ void keeper_look(keeper_t *keeper, bool committed) {
                      .free_pages = usage.free_bytes,
                      .holes = keeper_holes(keeper, usage.used_bytes),
                      .map_left = usage.map_bytes > usage.used_bytes ? usage.map_bytes - usage.used_bytes : 0,
-                     .disk_free = blocks->free};
+                     .disk_free = blocks->free,
+                     .agreed = keeper->agreed};
     keeper_firm_up(keeper, &space, committed);
     uint64_t wanted = space_wanted(&space);
     blocks_reserve(blocks, space.used, space.used + (wanted < space.map_left ? wanted : space.map_left), SPACE_LEAVE);
@@ -127,13 +134,15 @@ void keeper_look(keeper_t *keeper, bool committed) {
     space.ahead = space.firm && blocks->reserved > space.used ? blocks->reserved - space.used : 0;
     space.disk_free = blocks->free;
     uint64_t admits = space_admits(&space, &by);
+    uint64_t grants = space_grants(&space);
     keeper->looked_at = thread_elapsed_ns();
     atomic_store_explicit(&keeper->used_bytes, space.used, memory_order_relaxed);
     atomic_store_explicit(&keeper->ahead_bytes, space.ahead, memory_order_relaxed);
     atomic_store_explicit(&keeper->disk_free, space.disk_free, memory_order_relaxed);
     atomic_store_explicit(&keeper->short_by, (int)by, memory_order_relaxed);
+    atomic_store_explicit(&keeper->grants, grants, memory_order_release);
     atomic_store_explicit(&keeper->admits, admits, memory_order_release);
-    if ((before < SPACE_RESUME) != (admits < SPACE_RESUME) || (before < SPACE_STOP) != (admits < SPACE_STOP)) {
+    if (passes_mark(before, admits) || passes_mark(granted, grants)) {
         keeper_wake_plane(keeper);
     }
 }

@@ -38,6 +38,7 @@ uint64_t space_wanted(const space_t *space) {
         return reserve + number_least(full, AHEAD_IDLE);
     }
     uint64_t part = space->disk_free / 8;
+    reserve += space->agreed / GROWTH_DOWN * GROWTH_UP;
     return reserve + number_least(full, part > AHEAD_MIN ? part : AHEAD_MIN);
 }
 
@@ -50,16 +51,28 @@ bool space_scarce(const space_t *space) {
     return space->disk_free <= PLENTY;
 }
 
-uint64_t space_admits(const space_t *space, space_short_t *by) {
+/* Behind the pages in use. */
+static uint64_t space_free(const space_t *space) {
     uint64_t safe = space->memory ? SAFE_MEMORY : space->firm ? SAFE : SAFE_LOOSE;
-    uint64_t free_bytes = space->ahead + number_less(space->disk_free, safe);
-    uint64_t room = number_least(free_bytes, space->map_left)
+    return space->ahead + number_less(space->disk_free, safe);
+}
+
+static uint64_t space_by_disk(const space_t *space) {
+    uint64_t room = number_least(space_free(space), space->map_left)
                     + number_less(space->free_pages, space->holes) / 2; /* free pages may lie in pieces */
-    uint64_t by_disk = number_less(room, space_reserve(space)) / GROWTH_UP * GROWTH_DOWN;
+    return number_less(room, space_reserve(space)) / GROWTH_UP * GROWTH_DOWN;
+}
+
+uint64_t space_grants(const space_t *space) {
+    return number_least(space_by_disk(space), space_ceiling(space));
+}
+
+uint64_t space_admits(const space_t *space, space_short_t *by) {
+    uint64_t by_disk = number_less(space_by_disk(space), space->agreed);
     uint64_t by_limit = number_less(space->budget, number_less(space->used, space->free_pages)) / 2;
     uint64_t admits = number_least(number_least(by_disk, by_limit), space_ceiling(space));
-    *by = admits >= SPACE_RESUME                                ? SPACE_ENOUGH
-          : by_disk < by_limit && free_bytes <= space->map_left ? SPACE_DISK
-                                                                : SPACE_LIMIT;
+    *by = admits >= SPACE_RESUME                                       ? SPACE_ENOUGH
+          : by_disk < by_limit && space_free(space) <= space->map_left ? SPACE_DISK
+                                                                       : SPACE_LIMIT;
     return admits;
 }

@@ -8,6 +8,9 @@
  * that removing takes new pages before it gives any back. While the disk has plenty, free bytes of the file system
  * count like reserved ones, so that an idle box does not hold on to much; when it gets short, only reserved ones do,
  * which nobody else can take.
+ *
+ * Where groups have logs, what these hold at most (`agreed`) is kept from publishers, too: it is applied whatever comes
+ * of it, and what makes room, a purge say, is behind it in the log. The limit does not bound it, as it does publishers.
  */
 #ifndef LEAFD_DISK_SPACE_H
 #define LEAFD_DISK_SPACE_H
@@ -36,6 +39,7 @@ typedef struct space {
     uint64_t ahead;      /* reserved behind them */
     uint64_t map_left;   /* behind them in the map */
     uint64_t disk_free;
+    uint64_t agreed; /* bytes of the ring */
 } space_t;
 
 uint64_t space_reserve(const space_t *space);
@@ -48,5 +52,7 @@ uint64_t space_keep(const space_t *space);
 bool space_scarce(const space_t *space);
 /* Bytes that publishers may hold in the ring, 0 .. 7/8 of it, and what bounds them. */
 uint64_t space_admits(const space_t *space, space_short_t *by);
+/* The same with what groups have agreed on, whatever the limit is. */
+uint64_t space_grants(const space_t *space);
 
 #endif

@@ -194,7 +194,9 @@ void carry_out_all(group_t *group, moment_t now) {
     raft_output_t output;
     while (raft_next(&group->raft, group->out, &output, now.mono_ns)) {
         /* Or the leader would send the rest at once, again and again. */
-        output.message.full = group->shortened && output.message.subject == RAFT_TAKEN && output.message.granted;
+        bool taken = output.message.subject == RAFT_TAKEN;
+        output.message.full = group->shortened && taken && output.message.granted;
+        output.message.tight = taken && store_tight(group->store);
         carry_out(group, &output);
     }
 }

@@ -21,6 +21,10 @@ uint64_t group_coming(const group_t *group) {
     return group->raft.trail.last - group->ledger->applied;
 }
 
+bool group_has_room(const group_t *group) {
+    return !store_refuses(group->store) && !raft_lacks_room(&group->raft);
+}
+
 bool group_leads(const group_t *group) {
     return group->raft.role == RAFT_LEADER;
 }

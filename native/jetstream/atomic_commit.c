@@ -207,6 +207,9 @@ static const refusal_t *pack_one(commit_t *commit, ready_t *ready, uint32_t befo
             return &refused_account;
         }
     }
+    if (!replicated_has_room(stream)) {
+        return &refused_space;
+    }
     status_t status = replicated_pack(stream, &ready->append, before, commit->packed);
     if (status == STATUS_INVALID) {
         return atomic_too_large(room, store_ledger_most(commit->js->stores[STORE_FILE]), true);

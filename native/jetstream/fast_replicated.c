@@ -116,11 +116,11 @@ static bool fast_propose(js_t *js, fast_batch_t *batch, const fast_word_t *word,
             return true;
         }
         fast_go_back(batch, &before);
-        if (status != STATUS_INVALID || batch->flying > 0) {
+        if ((status != STATUS_INVALID && status != STATUS_NO_SPACE) || batch->flying > 0) {
             return false;
         }
         fast_go_on(batch, word, true);
-        refusal = &refused_size;
+        refusal = status == STATUS_INVALID ? &refused_size : &refused_space;
     }
     fast_say(js, batch, word, message->reply, refusal);
     return true;

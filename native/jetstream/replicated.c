@@ -205,6 +205,9 @@ status_t replicated_propose(js_t *js, stream_t *stream, const append_t *append, 
     if (what == ASKED_PUBLISH && size > 0 && store_stream_lacks_bytes(stream->store, size)) {
         return STATUS_FULL;
     }
+    if (!replicated_has_room(stream)) {
+        return STATUS_NO_SPACE;
+    }
     uint64_t before = asked_size(&replicated->asked);
     uint64_t token = asked_put(&replicated->asked, what, asker);
     if (token == 0) {
@@ -242,7 +245,10 @@ static bool propose_message(js_t *js, stream_t *stream, const message_t *message
     bytes_t reply = (stream->config.flags & STREAM_NO_ACK) != 0 ? BYTES_NONE : message->reply;
     status_t status =
         refusal == NULL ? replicated_propose(js, stream, &intake.append, ASKED_PUBLISH, reply, BYTES_NONE) : STATUS_OK;
-    refusal = status == STATUS_INVALID ? &refused_size : status == STATUS_FULL ? &refused_account : refusal;
+    refusal = status == STATUS_INVALID    ? &refused_size
+              : status == STATUS_FULL     ? &refused_account
+              : status == STATUS_NO_SPACE ? &refused_space
+                                          : refusal;
     if (refusal != NULL) {
         js_answer_refused(js, stream, reply, refusal);
     }
@@ -282,11 +288,6 @@ static void propose_queued(js_t *js, replicated_t *replicated) {
         }
         queued_drop(&replicated->queued);
     }
-}
-
-bool replicated_newest(const js_t *js, const stream_t *stream) {
-    const replicated_t *replicated = stream->replicated;
-    return replicated == NULL || (replicated->group != NULL && group_newest(replicated->group, *js->now));
 }
 
 uint64_t replicated_begin(js_t *js, const plane_command_t *command, replicated_t *replicated, asked_what_t what) {
@@ -497,10 +498,6 @@ void stream_group(js_t *js, const plane_command_t *command, stream_t *stream) {
         return;
     }
     js_done(js, command, status);
-}
-
-bool replicated_leads(const stream_t *stream) {
-    return stream->replicated != NULL && stream->replicated->leads;
 }
 
 /* ---- turns ------------------------------------------------------------------------------------------------------- */

@@ -1,5 +1,7 @@
 /* replicated_group.c: see replicated.h: what control asks of a stream's group, and the stream's definition.
  *
+ * Also what others ask of it: whether this server answers for the stream, and whether a message would find room.
+ *
  *     STREAM_DEFINE at the leader --> entry --> committed --> at each member: the record, EVENT_LED
  *                                                                control: STREAM_PUT --> the entry is applied
  */
@@ -18,6 +20,19 @@
 #define HEIR_HEARD_NS (3 * NS_PER_SECOND)
 
 /* ---- the group of a replicated stream ---------------------------------------------------------------------------- */
+
+bool replicated_leads(const stream_t *stream) {
+    return stream->replicated != NULL && stream->replicated->leads;
+}
+
+bool replicated_newest(const js_t *js, const stream_t *stream) {
+    const replicated_t *replicated = stream->replicated;
+    return replicated == NULL || (replicated->group != NULL && group_newest(replicated->group, *js->now));
+}
+
+bool replicated_has_room(const stream_t *stream) {
+    return group_has_room(stream->replicated->group);
+}
 
 void stream_group_look(js_t *js, const plane_command_t *command, stream_t *stream) {
     const replicated_t *replicated = stream->replicated;

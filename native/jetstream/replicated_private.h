@@ -59,7 +59,7 @@ struct replicated {
     asked_queue_t asked; /* what waits for an answer of the log */
     asked_queue_t held;  /* what is to be proposed with the next changes of consumers, and waits for them */
     asked_queue_t taken; /* of a mirror or sources: not proposed yet */
-    bool lacks;          /* the account may not have the first of these yet */
+    bool lacks;          /* the account, or the disks, may not have the first of these yet */
     uint32_t defining;   /* definitions that are on their way */
     buffer_t packed;     /* the next of these */
     buffer_t riding;     /* writes that go with the next message (replicated_ride) */
@@ -92,7 +92,8 @@ uint64_t replicated_begin(js_t *js, const plane_command_t *command, replicated_t
 void replicated_proposed(js_t *js, const plane_command_t *command, replicated_t *replicated, uint64_t before,
                          status_t status);
 /* A client's message. words: of a fast batch (replicated_fast). STATUS_AGAIN: the log has no room. STATUS_INVALID: it
- * never takes such a one. STATUS_FULL: the account may not have it. */
+ * never takes such a one. STATUS_FULL: the account may not have it. STATUS_NO_SPACE: this server's disk, or those of a
+ * majority, are full. */
 status_t replicated_propose(js_t *js, stream_t *stream, const append_t *append, asked_what_t what, bytes_t asker,
                             bytes_t words);
 bool replicated_proposes(const replicated_t *replicated);

@@ -75,6 +75,9 @@ status_t replicated_fire(js_t *js, stream_t *stream, const replica_fired_t *fire
         return STATUS_CLOSED;
     }
     bool makes = message != NULL && fired_append(js, stream, message, &intake, &name);
+    if (makes && !replicated_has_room(stream)) {
+        return STATUS_NO_SPACE;
+    }
     status_t status = replica_fire(replicated->replica, fired, makes ? &intake.append : NULL, *js->now);
     if (status == STATUS_INVALID && makes) {
         status = replica_fire(replicated->replica, fired, NULL, *js->now); /* the log never takes such a message */

@@ -26,11 +26,13 @@ static status_t ride_joined(js_t *js, asked_queue_t *queue, asked_what_t what, b
     return status == STATUS_OK ? asked_ride(queue, what, bytes_of(scratch->at, (uint32_t)scratch->size)) : status;
 }
 
-/* STATUS_AGAIN: the log has no room. STATUS_FULL: the account may not have it. */
+/* STATUS_AGAIN: the log has no room. STATUS_FULL: the account may not have it, or a majority's disks are full. */
 static status_t propose_packed(js_t *js, replicated_t *replicated, asked_what_t what, bytes_t asker, bytes_t packed) {
     store_stream_t *store = replicated->stream->store;
     bool stores = what == ASKED_TAKEN;
-    replicated->lacks = stores && store_stream_lacks_bytes(store, packed.size); /* a little more than it is */
+    replicated->lacks = stores
+                        && (store_stream_lacks_bytes(store, packed.size) /* a little more than it is */
+                            || !replicated_has_room(replicated->stream));
     if (replicated->lacks) {
         return STATUS_FULL;
     }
@@ -75,7 +77,7 @@ static void propose_taken(js_t *js, replicated_t *replicated) {
     asked_trim(taken);
 }
 
-/* The log has room soon, the account perhaps in hours. */
+/* The log has room soon, the account or the disks perhaps in hours. */
 static void replicated_await_room(const js_t *js, replicated_t *replicated) {
     if (replicated->lacks) {
         replicated_due(replicated, js->now->mono_ns + LACKS_AGAIN_NS);

@@ -5,8 +5,8 @@
 #include "base/crc.h"
 
 #define MAGIC UINT32_C(0x4C524631)
-#define FLAG_GRANTED 1u /* of ENTRIES, of which an earlier version passes it over: far */
-#define FLAG_HANDOVER 2u
+#define FLAG_GRANTED 1u  /* of ENTRIES, of which an earlier version passes it over: far */
+#define FLAG_HANDOVER 2u /* of TAKEN, of which an earlier version passes it over: tight */
 #define FLAG_FULL 4u
 #define FLAG_RESTS 8u
 #define PATIENCE_SHIFT 4u /* two bits; an earlier version, which takes no frame with them, is sent none */
@@ -108,7 +108,8 @@ static bool read_message(frame_t *frame, frame_message_t *next) {
                                      .count = load_be16(at + AT_ENTRIES),
                                      .granted = (at[9] & FLAG_GRANTED) != 0 && at[8] != RAFT_ENTRIES,
                                      .far = (at[9] & FLAG_GRANTED) != 0 && at[8] == RAFT_ENTRIES,
-                                     .handover = (at[9] & FLAG_HANDOVER) != 0,
+                                     .handover = (at[9] & FLAG_HANDOVER) != 0 && at[8] != RAFT_TAKEN,
+                                     .tight = (at[9] & FLAG_HANDOVER) != 0 && at[8] == RAFT_TAKEN,
                                      .full = (at[9] & FLAG_FULL) != 0,
                                      .rests = (at[9] & FLAG_RESTS) != 0,
                                      .patience = (uint8_t)(at[9] >> PATIENCE_SHIFT & RAFT_PATIENCE_MAX),
@@ -173,9 +174,9 @@ bool frame_put(frame_writer_t *writer, uint64_t group, const raft_message_t *mes
     uint8_t *at = writer->at + writer->size;
     store_be64(at, group);
     at[8] = (uint8_t)message->subject;
-    at[9] = (uint8_t)((message->granted || message->far ? FLAG_GRANTED : 0) | (message->handover ? FLAG_HANDOVER : 0)
-                      | (message->full ? FLAG_FULL : 0) | (message->rests ? FLAG_RESTS : 0)
-                      | (uint32_t)message->patience << PATIENCE_SHIFT);
+    at[9] = (uint8_t)((message->granted || message->far ? FLAG_GRANTED : 0)
+                      | (message->handover || message->tight ? FLAG_HANDOVER : 0) | (message->full ? FLAG_FULL : 0)
+                      | (message->rests ? FLAG_RESTS : 0) | (uint32_t)message->patience << PATIENCE_SHIFT);
     store_be16(at + AT_ENTRIES, 0);
     store_be32(at + AT_ENTRIES_SIZE, 0);
     store_be64(at + 16, message->term);

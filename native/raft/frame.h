@@ -4,8 +4,9 @@
  *              52 crc32c of all other bytes  56 message ...
  *     message   0 group  8 subject  9 flags  10 entries  12 size of entries  16 term  24 index  32 log_term
  *              40 entry_term  48 commit  56 refused  64 stamp_ns  72 entry ...
- *               flags: 1 granted, of ENTRIES far 2 handover 4 full 8 rests 16 and 32 patience, to members that know of
- *               it refused: of ENTRIES, up to where every member has the log, which is the caller's (group/group.h)
+ *               flags: 1 granted, of ENTRIES far 2 handover, of TAKEN tight 4 full 8 rests 16 and 32 patience, to
+ *               members that know of it
+ *               refused: of ENTRIES, up to where every member has the log, which is the caller's (group/group.h)
  *     entry     0 size of bytes  4 kind  5 bytes
  *     members   0 count  1 member: 0 peer  8 disk  16 voter         the bytes of an entry of kind RAFT_MEMBERS
  *

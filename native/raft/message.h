@@ -65,6 +65,7 @@ typedef struct raft_message {
     bool handover;
     bool rests; /* ENTRIES: what stands for the beats of many groups speaks for this one, too: rest.h */
     bool full;  /* TAKEN: it had no room for more of them, which the caller says: more come with the next beat */
+    bool tight; /* TAKEN: nothing more is to be proposed that needs room to be applied, which the caller says */
     raft_index_t commit;
     raft_index_t refused;
     int64_t stamp_ns;

@@ -121,6 +121,7 @@ typedef struct raft_progress {
     bool beat;        /* it is to hear of us now */
     bool handed;      /* HANDOVER was sent lately */
     bool silent;      /* for an election's time */
+    bool tight;       /* it said so last */
 } raft_progress_t;
 
 typedef struct raft_writing {
@@ -203,6 +204,9 @@ void raft_compact(raft_t *raft, raft_index_t index);
 bool raft_next(raft_t *raft, raft_outputs_t *out, raft_output_t *next, int64_t now_ns);
 /* The same without the entries that are to be sent: those of several proposals go together with the next raft_next. */
 bool raft_next_write(raft_outputs_t *out, raft_output_t *next);
+/* A leader's: would a majority have to apply what is proposed now without room for it? Whether the leader itself has
+ * room is for the caller to know. */
+bool raft_lacks_room(const raft_t *raft);
 /* An election's time, as far as the members are from each other. */
 int64_t raft_election_ns(const raft_t *raft);
 /* True for a leader beside which there can be no other at this moment: its committed entries are all there are. */

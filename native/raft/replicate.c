@@ -180,6 +180,8 @@ void raft_taken(raft_t *raft, raft_outputs_t *out, const raft_message_t *message
     raft_progress_t *progress = &raft->progress[place];
     progress->heard_ns = now_ns;
     progress->silent = false;
+    progress->tight = message->tight;
+    if (message->tight) progress->rest = 0; /* it is to say when it has room again */
     raft_note_promise(raft, progress, message->stamp_ns, message->entry_term);
     if (message->entry_term != 0) {
         progress->promised =
@@ -304,6 +306,14 @@ bool raft_send_next(raft_t *raft, raft_outputs_t *out, int64_t now_ns) {
         return true;
     }
     return false;
+}
+
+bool raft_lacks_room(const raft_t *raft) {
+    uint32_t roomy = 0;
+    for (uint32_t i = 0; i < raft_members(raft)->count; i++) {
+        roomy += raft_members(raft)->at[i].voter && !raft->progress[i].tight ? 1 : 0;
+    }
+    return roomy < raft_majority(raft);
 }
 
 /* The lease runs from the moment at which the messages were sent that a majority answered: until a lease later, none of

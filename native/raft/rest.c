@@ -13,7 +13,7 @@ bool raft_rest_begins(raft_t *raft, uint32_t place, int64_t now_ns) {
     uint8_t promised = progress->promised == 0 ? 1 : progress->promised;
     if (promised != 1u + raft->patience && RULE(REST_PATIENCE)) return false;
     if (raft->times.rest_ns == 0 || progress->pace != RAFT_FLOWING || raft->commit != last || progress->match != last
-        || progress->committed != last)
+        || progress->committed != last || progress->tight)
         return false;
     if (!rests_still(raft, progress)) {
         progress->rest = last;

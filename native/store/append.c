@@ -195,12 +195,18 @@ static inline bool may_not_roll(const store_stream_t *stream, const append_t *ap
     return append->rollup != 0 && ((flags & STREAM_ALLOW_ROLLUP) == 0 || (flags & STREAM_DENY_PURGE) != 0);
 }
 
-/* Finds the room for that much beside the ring: disk that the owner of the store grants, and memory. */
+/* Finds the room for that much beside the ring: disk that the owner of the store grants, and memory. What a group has
+ * agreed on is not refused where publishers are (room.h). */
 static inline bool space_for(store_stream_t *stream, uint64_t messages, uint64_t born, uint64_t bytes, uint64_t times) {
     const store_t *store = stream->store;
-    return !store->trouble.space && !store->trouble.io
+    bool full = LEAF_UNLIKELY(store->trouble.space) && (!stream->timeline.own || store->trouble.last);
+    return !full && !store->trouble.io
            && (store->options.max_bytes == 0 || store->sums.bytes + bytes <= store->options.max_bytes)
            && notes_reserve(stream, messages, born, times) == STATUS_OK;
+}
+
+static inline bool room_beside(const store_stream_t *stream, uint64_t need) {
+    return stream->timeline.own ? room_for_agreed(stream->store, need) : room_for(stream->store, need);
 }
 
 static inline bool space_for_one(const entry_t *entry) {
@@ -209,7 +215,7 @@ static inline bool space_for_one(const entry_t *entry) {
         return false;
     }
     uint64_t need = need_of(entry);
-    return room_for(store, need) || (room_widen_for(store, need) && room_for(store, need));
+    return room_beside(entry->stream, need) || (room_widen_for(store, need) && room_beside(entry->stream, need));
 }
 
 /* Returns where its operation lies. */
@@ -503,12 +509,12 @@ void store_group_give_up(store_t *store) {
 status_t store_group_reserve(store_stream_t *stream, const append_group_t *group) {
     store_t *store = stream->store;
     uint64_t need = ROOM_EVICTION + STREAM_PROMISE + group->need;
-    if (group->need > store_group_most(store)
-        || !space_for(stream, group->count, group->count, group->bytes, group->times)
+    uint64_t most = stream->timeline.own ? room_agreed_most(store) : store_group_most(store);
+    if (group->need > most || !space_for(stream, group->count, group->count, group->bytes, group->times)
         || overlay_reserve(store, (store->batches.promised + need) / NOTE_BYTES_MIN) != STATUS_OK) {
         return STATUS_FULL;
     }
-    bool fits = room_for(store, need);
+    bool fits = room_beside(stream, need);
     room_want(store, fits ? 0 : need);
     return fits ? STATUS_OK : STATUS_AGAIN;
 }

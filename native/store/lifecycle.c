@@ -87,7 +87,8 @@ status_t store_run(store_t *store, keeper_mark_t checkpoint, keeper_mark_t end) 
                                .sealing = store->sealing.state != SEALING_DONE ? &store->sealing : NULL,
                                .sync_interval_ns = store->options.sync_interval_ns,
                                .took = store->options.took,
-                               .budget = store->sizes.budget};
+                               .budget = store->sizes.budget,
+                               .agreed = store->options.ledgers ? store->sizes.ring / LEDGER_PART : 0};
     status_t status = keeper_open(&store->keeper, checkpoint, end);
     room_open(store);
     if (checkpoint.position == end.position) {

@@ -16,6 +16,7 @@
 
 void room_take(store_t *store) {
     store->room.admits = atomic_load_explicit(&store->keeper.admits, memory_order_acquire);
+    store->room.grants = atomic_load_explicit(&store->keeper.grants, memory_order_acquire);
 }
 
 void room_open(store_t *store) {
@@ -49,6 +50,15 @@ void room_measure(store_t *store) {
         number_least(batches->begin + number_least(open, store->room.holds / 7), batches->freed + store->room.most);
 }
 
+bool store_refuses(const store_t *store) {
+    return store->trouble.space || store->trouble.io;
+}
+
+bool store_tight(const store_t *store) {
+    bool bounded = store->room.admits < store->batches.size / 8 * 7;
+    return store_refuses(store) || (bounded && batches_used(&store->batches) > store->room.admits);
+}
+
 bool store_room(const store_t *store) {
     return store->batches.end + store->batches.promised < store->room.end;
 }
@@ -57,6 +67,16 @@ bool store_room(const store_t *store) {
 bool room_for(store_t *store, uint64_t need) {
     return batches_used(&store->batches) + store->batches.promised + need <= store->room.holds
            && overlay_fits(store, need + store->batches.room / SIZES_RESERVE_PART);
+}
+
+uint64_t room_agreed_most(const store_t *store) {
+    return number_least(store->room.grants, number_least(store->room.resident, store->batches.room) / 8 * 7);
+}
+
+bool room_for_agreed(store_t *store, uint64_t need) {
+    const batches_t *batches = &store->batches;
+    return batches_used(batches) + batches->promised + need <= room_agreed_most(store)
+           && overlay_fits(store, need + batches->room / SIZES_RESERVE_PART);
 }
 
 void room_want(store_t *store, uint64_t need) {

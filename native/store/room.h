@@ -3,6 +3,10 @@
  *     freed                                      end                     room.end
  *       |  waits for a checkpoint  | open batch  |  publishers ..       |  one more of any size | deletions, records
  *
+ * What a group has agreed on is applied where publishers are refused already, until the disk has no more: what makes
+ * room, a purge say, comes behind it in the log (disk/space.h). A member says so to its leader (store_tight) as soon as
+ * the ring has more than publishers may hold there. What comes after that is no more than what the logs may hold.
+ *
  * At rest the ring is narrow: it has memory for a part of itself, which stays in the processor's cache, and gives back
  * what it does not need (batch.h).
  */
@@ -19,10 +23,11 @@
 #define CHECKPOINT_PART_NARROW 4
 #define WIDEN_PART 4 /* and it becomes wider when so much of it was not enough */
 
-typedef struct room {  /* only room.c writes to it */
-    uint64_t admits;   /* bytes that publishers may hold in the ring, for what the disk has room for .. */
-    uint64_t holds;    /* .. and memory too */
-    uint64_t most;     /* .. without what is kept for one more: then they wait */
+typedef struct room { /* only room.c writes to it */
+    uint64_t grants; /* bytes that may be in the ring with what groups have agreed on, for what the disk has room for */
+    uint64_t admits; /* .. and that publishers may hold there .. */
+    uint64_t holds;  /* .. for what memory has room for, too */
+    uint64_t most;   /* .. without what is kept for one more: then they wait */
     uint64_t resident; /* of the ring, in memory: all of it, but where the journal is larger than options.ring_max */
     uint64_t end;      /* store_room: while the open batch, with what is promised, ends before it */
     uint64_t largest;  /* message that room is kept for */
@@ -38,6 +43,10 @@ void room_measure(store_t *store); /* for store_room, when the open batch or wha
 /* The largest message that a batch can hold at all. */
 uint64_t room_message_max(const store_t *store);
 bool room_for(store_t *store, uint64_t need);
+/* The same for what a group has agreed on. */
+bool room_for_agreed(store_t *store, uint64_t need);
+/* So much at most, whatever the ring has. */
+uint64_t room_agreed_most(const store_t *store);
 void room_want(store_t *store, uint64_t need); /* publishers leave so much */
 void room_cramped(store_t *store, uint64_t need);
 /* Did the last checkpoint's changes lie all over LMDB, as subjects and ids in any order do? */

@@ -203,6 +203,7 @@ static void take_trouble(store_t *store) {
     bool io = (journal != STATUS_OK || keeper != STATUS_OK) && !space;
     room_take(store);
     bool tight = store->room.admits < (store->trouble.space ? SPACE_RESUME : SPACE_STOP);
+    store->trouble.last = space || store->room.grants < (store->trouble.last ? SPACE_RESUME : SPACE_STOP);
     if ((space || tight) != store->trouble.space) {
         store->trouble.space = space || tight;
         space_alarm(store,
@@ -495,7 +496,7 @@ void store_stats(const store_t *store, plane_stats_t *stats) {
         stats->disk_free += atomic_load_explicit(&keeper->disk_free, memory_order_relaxed);
         stats->disk_reserved += atomic_load_explicit(&keeper->ahead_bytes, memory_order_relaxed);
     }
-    if (store->trouble.space || store->trouble.io) {
+    if (store_refuses(store)) {
         stats->refusing += store->options.memory ? 2 : 1;
     }
     stats->journal_batches += store->options.memory ? 0 : store->pipeline.durable - store->pipeline.first_batch;

@@ -54,6 +54,21 @@ static uint32_t a_frame(void) {
     return frame_end(&writer);
 }
 
+/* Two words of two subjects are the same bit. */
+static void a_bit_is_of_its_subject(void) {
+    frame_writer_t writer;
+    frame_t frame;
+    frame_message_t next;
+    const raft_message_t taken = {.subject = RAFT_TAKEN, .granted = true, .tight = true};
+    const raft_message_t vote = {.subject = RAFT_VOTE, .handover = true};
+    frame_begin(&writer, bytes, ROOM, here, there, 0);
+    CHECK(frame_put(&writer, 1, &taken));
+    CHECK(frame_put(&writer, 1, &vote));
+    CHECK(frame_open(&frame, bytes_of(bytes, frame_end(&writer))));
+    CHECK(frame_next(&frame, &next) && next.message.tight && !next.message.handover);
+    CHECK(frame_next(&frame, &next) && next.message.handover && !next.message.tight);
+}
+
 static void what_is_written_is_read_again(void) {
     frame_t frame;
     frame_message_t next;
@@ -227,6 +242,7 @@ static void messages_and_entries_have_a_bound(void) {
 int main(void) {
     RUN("what is written is read again", what_is_written_is_read_again);
     RUN("its bytes are as they are drawn", bytes_are_as_drawn);
+    RUN("a bit of the flags is what its subject makes of it", a_bit_is_of_its_subject);
     RUN("a frame with any bit turned, or cut anywhere, is none", damaged_is_refused);
     RUN("what lies with a right checksum is refused whole", lies_are_refused);
     RUN("what has no room is left out, and the frame stays whole", what_has_no_room_is_left_out);

@@ -140,6 +140,50 @@ static void earlier_version_never_rests(void) {
     CHECK(raft_leased(&rig.raft[by], rig.now));
 }
 
+/* Two seconds with pairs for every member. Those that are `tight` say so in all their answers, as their owners do. */
+static void round_with_tight(uint32_t by, const bool tight[THREE]) {
+    for (uint32_t round = 0; round < 40; round++) {
+        rig.now += 50 * MS;
+        for (uint32_t i = 0; i < rig.count; i++) {
+            raft_tick(&rig.raft[i], &outputs, rig.now);
+            drain(i);
+            if (i != by && round % 12 == 0) (void)by_pair(by, i, rig.now);
+        }
+        for (uint32_t more = 0; more < 8; more++) {
+            for (uint32_t i = 0; i < rig.bag_count; i++) {
+                raft_message_t *message = &rig.bag[i];
+                if (message->subject == RAFT_TAKEN) message->tight = tight[message->from.peer - 1];
+            }
+            settle_once();
+        }
+    }
+}
+
+/* Nobody else would tell its leader that it has room again: at rest no member says anything of its own. */
+static void without_room_never_rests(void) {
+    uint32_t by = three_at_rest(), one = (by + 1) % THREE, two = (by + 2) % THREE;
+    bool tight[THREE] = {false};
+    int64_t since_ns;
+    tight[one] = true;
+    (void)propose(by, 1);
+    drain(by);
+    round_with_tight(by, tight);
+    CHECK(!raft_rests(&rig.raft[by], one, &since_ns));
+    CHECK(raft_rests(&rig.raft[by], two, &since_ns));
+    CHECK(!raft_lacks_room(&rig.raft[by])); /* it and the other one are a majority */
+    tight[two] = true;
+    (void)propose(by, 1);
+    drain(by);
+    round_with_tight(by, tight);
+    CHECK(!raft_rests(&rig.raft[by], two, &since_ns));
+    CHECK(raft_lacks_room(&rig.raft[by]));
+    tight[two] = false;
+    round_with_tight(by, tight);
+    CHECK(!raft_lacks_room(&rig.raft[by]));
+    CHECK(raft_rests(&rig.raft[by], two, &since_ns));
+    CHECK_EQ_U64(by, leader());
+}
+
 int main(void) {
     RUN("at rest nothing is sent but by the caller, and the lease goes on", rest_is_silent);
     RUN("while one is away it has beats of its own", one_away_ends_it);
@@ -147,5 +191,6 @@ int main(void) {
     RUN("an answer renews no lease of a group that was not named when it was asked for", answer_is_for_what_it_named);
     RUN("who has voted for another leader is not named by the one before", follows_still);
     RUN("a member of an earlier version never rests", earlier_version_never_rests);
+    RUN("a member without room never rests, and is heard when it has room again", without_room_never_rests);
     return TEST_RESULT();
 }

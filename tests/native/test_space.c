@@ -66,11 +66,30 @@ static void limit(void) {
     CHECK_EQ_U64(0, space_admits(&space, &by));
 }
 
+/* What groups have agreed on finds room where publishers find none, on a disk and below the limit. */
+static void agreed(void) {
+    for (uint64_t disk = 0; disk <= 700; disk += 7) {
+        for (uint64_t budget = 0; budget <= 300; budget += 9) {
+            space_t space = healthy();
+            space_short_t by;
+            space.disk_free = disk * MIB;
+            space.agreed = 16 * MIB;
+            space.ahead = space_wanted(&space);
+            space.budget = space.used + budget * MIB;
+            uint64_t admits = space_admits(&space, &by), grants = space_grants(&space);
+            CHECK(grants >= 56 * MIB || grants >= admits + space.agreed);
+            CHECK(grants >= space.agreed);
+            CHECK(grants * 5 / 2 + space_reserve(&space) <= space.ahead + (disk > 512 ? (disk - 512) * MIB : 0));
+        }
+    }
+}
+
 int main(void) {
     RUN("a disk with plenty bounds nothing and little is reserved", plenty);
     RUN("what the ring may hold fits behind the pages in use, with the reserve, for any free space",
         ring_always_is_checkpointed);
     RUN("a full disk admits nothing, and free pages admit again", full);
     RUN("the limit and the map bound as the disk does", limit);
+    RUN("what groups have agreed on has room of its own", agreed);
     return TEST_RESULT();
 }
