@@ -1,6 +1,7 @@
 /* carry.c: carries out what raft asks for: writes into the ledger, messages into frames. */
 #include "base/check.h"
 #include "group/private.h"
+#include "store/room.h"
 
 /* ---- writing what raft asks for ---------------------------------------------------------------------------------- */
 

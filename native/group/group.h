@@ -162,8 +162,8 @@ uint64_t group_name(const group_t *group);
 bool group_waits_for(const group_t *group, raft_index_t index);
 uint64_t group_coming(const group_t *group); /* entries of its log that it has not applied yet */
 bool group_leads(const group_t *group);
-/* Have this server and a majority room to apply more? Else nothing is to be proposed that adds to the state: it would be
- * agreed on and wait, and what makes room would wait behind it. */
+/* Have this server and a majority room to apply more? Else nothing is to be proposed that adds to the state: it would
+ * be agreed on and wait, and what makes room would wait behind it. */
 bool group_has_room(const group_t *group);
 /* It leads, and has applied all that was in the log before: what it applied is the newest that any member may have. */
 bool group_ready(const group_t *group);

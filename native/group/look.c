@@ -3,6 +3,7 @@
 #include "group/group.h"
 
 #include "group/private.h"
+#include "store/room.h"
 
 int64_t group_deadline(const group_t *group) {
     return group->raft.due_ns;

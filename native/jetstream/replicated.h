@@ -68,8 +68,8 @@ bool replicated_newest(const js_t *js, const stream_t *stream);
 void replicated_delete(js_t *js, const plane_command_t *command, const stream_t *stream);
 void replicated_purge(js_t *js, const plane_command_t *command, const stream_t *stream, bytes_t filter);
 
-/* Have this server's disk and those of a majority room for more? Else it is said at once (refused_space), since what the
- * log agrees on has to be applied before anything that makes room. */
+/* Have this server's disk and those of a majority room for more? Else it is said at once (refused_space), since what
+ * the log agrees on has to be applied before anything that makes room. */
 bool replicated_has_room(const stream_t *stream);
 /* A message of an atomic batch (replica_pack_batched). */
 LEAF_MUST_USE status_t replicated_pack(const stream_t *stream, const append_t *append, uint32_t before,

@@ -118,8 +118,7 @@ typedef struct pipeline {   /* only store.c and lifecycle.c write to it */
 } pipeline_t;
 
 typedef struct trouble { /* only store.c and mending.c write to it */
-    bool space;
-    bool last; /* nor is there room for what a group has agreed on */
+    bool space, last;    /* last: nor is there room for what a group has agreed on */
     bool io;
     bool unreadable; /* LMDB was closed and could not be opened again */
     bool unread;     /* a read of LMDB failed lately, at unread_at, and an alarm says so */

@@ -37,6 +37,11 @@ typedef struct room { /* only room.c writes to it */
     uint32_t narrowed;        /* at rest there is memory for this part of the ring; 1 = it is never narrow */
 } room_t;
 
+/* Publishers are refused, for lack of room or since writing fails; or would be, if what is in the ring were checkpointed.
+ */
+bool store_refuses(const store_t *store);
+bool store_tight(const store_t *store);
+
 void room_open(store_t *store);
 void room_take(store_t *store);    /* what the keeper knows of the disk */
 void room_measure(store_t *store); /* for store_room, when the open batch or what there is room for changes */

@@ -90,9 +90,6 @@ uint64_t store_durable(const store_t *store); /* every batch up to this number i
 uint64_t store_unknown(const store_t *store); /* questions without an answer: where it has grown, ask later */
 void store_note_waiting(store_t *store);      /* a consumer gets no further before what it could not read just now */
 bool store_room(const store_t *store);        /* false: the journal lags; stop reading from publishers */
-bool store_refuses(const store_t *store);     /* publishers are refused, for lack of room or since writing fails */
-/* .. or would be, if what is in the ring were checkpointed. */
-bool store_tight(const store_t *store);
 /* Streams whose visible end moved since the last call to this; NULL when no more. */
 store_stream_t *store_advanced_next(store_t *store);
 

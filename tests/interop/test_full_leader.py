@@ -1,5 +1,5 @@
-"""A stream of three servers whose stores are full. Where the leader's is, and the others have room, the lead goes to one
-of them. Where a majority's are, every publisher is told so at once, and a purge makes room.
+"""A stream of three servers whose stores are full. Where the leader's is, and the others have room, one of them leads.
+Where a majority's are, every publisher is told so at once, and a purge makes room.
 
 Not here: to whom the lead goes, and that it stays where all are full (tests/unit/daemon/test_handing.py); a full disk
 of a lone server (tests/crash/test_full_disk.py).
