@@ -37,8 +37,7 @@ typedef struct room { /* only room.c writes to it */
     uint32_t narrowed;        /* at rest there is memory for this part of the ring; 1 = it is never narrow */
 } room_t;
 
-/* Publishers are refused, for lack of room or since writing fails; or would be, if what is in the ring were checkpointed.
- */
+/* Publishers are refused, for lack of room or since writing fails; or would be, were what is in the ring in LMDB. */
 bool store_refuses(const store_t *store);
 bool store_tight(const store_t *store);
 
