@@ -165,6 +165,19 @@ authorization { users: [
             eventually(lambda: heard() == left)
 
 
+@pytest.mark.parametrize("limit", ["max_retained: 1", "max_retained_bytes: 1500"])
+def test_who_cannot_be_told_that_no_more_is_retained_is_closed(limit: str) -> None:
+    """With QoS 1 and 3.1.1; with QoS 0 nobody is told. MQTT 5 is test_mqtt_five.py's."""
+    text = CONFIGURATION.replace('mqtt_port}"', f'mqtt_port}}", {limit}')
+    with servers.running(servers.LEAFD, text) as server, Peer(server.ports["mqtt_port"], level=4, client="s") as peer:
+        peer.publish("k/0", bytes(900), qos=1, retain=True)
+        peer.expect(PUBACK)
+        peer.publish("k/1", bytes(900), retain=True)
+        peer.round_trip()
+        peer.publish("k/1", bytes(900), qos=1, retain=True)
+        assert peer.ended_without_a_word()
+
+
 @pytest.mark.parametrize("level", LEVELS)
 @pytest.mark.parametrize("qos", [0, 1])
 def test_what_is_retained_comes_as_fast_as_its_device_reads(port: int, level: int, qos: int) -> None:

@@ -2,6 +2,7 @@
  * journal is real, and JetStream's API is played. */
 #include <inttypes.h>
 
+#include "base/random.h"
 #include "mqtt_rig.h"
 #include "stream_rig.h"
 #include "verbs/mqtt.h"
@@ -184,6 +185,119 @@ static void what_was_sent_is_not_sent_again(void) {
     MQTT_HEARD("90 03 0002 00 30 04 0001'a''2' 31 04 0001'b''1'", three);
 }
 
+/* ---- what each subscriber is to have, by a model of it ----------------------------------------------------------- */
+
+#define TOPICS 5u
+#define READERS 3u
+#define DUE 256u
+#define STEPS 3000u
+
+typedef struct due_message {
+    uint16_t value; /* 0: no payload */
+    bool retain;
+} due_message_t;
+
+typedef struct reader {
+    peer_t *peer;
+    uint32_t filter; /* number of its topic; TOPICS: all of them; more: it has no subscription */
+    due_message_t due[TOPICS][DUE];
+    uint32_t count[TOPICS];
+    uint32_t heard[TOPICS];
+} reader_t;
+
+static reader_t readers[READERS];
+static uint16_t retained[TOPICS]; /* values; 0: none */
+
+static void is_due(reader_t *reader, uint32_t topic, due_message_t message) {
+    if (reader->filter == topic || reader->filter == TOPICS) {
+        CHECK(reader->count[topic] < DUE);
+        reader->due[topic][reader->count[topic]++] = message;
+    }
+}
+
+static void reader_subscribes(reader_t *reader, uint32_t filter) {
+    char text[64];
+    reader->filter = filter;
+    snprintf(text, sizeof text, "82 08 0001 0003'd/%c' 00", filter == TOPICS ? '#' : (int)('0' + filter));
+    mqtt_say(plane, reader->peer, text);
+    for (uint32_t i = 0; i < TOPICS; i++) {
+        if (retained[i] != 0) is_due(reader, i, (due_message_t){.value = retained[i], .retain = true});
+    }
+}
+
+static void one_is_published(peer_t *from, uint32_t topic, uint16_t value, bool retain) {
+    char text[64], payload[8] = "";
+    if (value != 0) snprintf(payload, sizeof payload, "'%05u'", (unsigned)value);
+    snprintf(text, sizeof text, "3%d %02x 0003'd/%u' %s", retain, value == 0 ? 5u : 10u, (unsigned)topic, payload);
+    mqtt_say(plane, from, text);
+    for (uint32_t i = 0; i < READERS; i++) {
+        is_due(&readers[i], topic, (due_message_t){.value = value});
+    }
+    retained[topic] = retain ? value : retained[topic];
+}
+
+/* Of each topic in order; none twice. */
+static void reader_hears(reader_t *reader) {
+    size_t size = rig_take_queue(&reader->peer->conn.out);
+    for (size_t at = 0; at < size; at += 2 + (size_t)rig_out[at + 1]) {
+        if ((rig_out[at] & 0xf0) != 0x30) continue; /* SUBACK, UNSUBACK */
+        uint32_t topic = (uint32_t)(rig_out[at + 6] - '0');
+        CHECK(topic < TOPICS && reader->heard[topic] < reader->count[topic]);
+        due_message_t due = reader->due[topic][reader->heard[topic]++];
+        CHECK_EQ_U64(due.retain, rig_out[at] & 1);
+        char payload[8] = "";
+        if (due.value != 0) snprintf(payload, sizeof payload, "%05u", (unsigned)due.value);
+        CHECK_BYTES(payload, strlen(payload), rig_out + at + 7, (size_t)rig_out[at + 1] - 5);
+    }
+}
+
+static void all_is_heard(void) {
+    for (uint32_t i = 0; i < READERS; i++) {
+        reader_hears(&readers[i]);
+        for (uint32_t topic = 0; topic < TOPICS; topic++) {
+            CHECK_EQ_U64(readers[i].count[topic], readers[i].heard[topic]);
+            readers[i].count[topic] = readers[i].heard[topic] = 0;
+        }
+    }
+}
+
+static void each_has_what_is_its(void) {
+    static const char *const connects[] = {MQTT_CONNECT_3("1"), MQTT_CONNECT_3("2"), MQTT_CONNECT_3("3")};
+    peer_t *from = first_client(MQTT_CONNECT_3("p"));
+    uint64_t random = 11;
+    uint16_t value = 0;
+    for (uint32_t i = 0; i < READERS; i++) {
+        readers[i] = (reader_t){.peer = mqtt_client_with(plane, connects[i], NULL), .filter = TOPICS + 1};
+    }
+    for (uint32_t i = 0; i < STEPS; i++) {
+        reader_t *reader = &readers[random_below(&random, READERS)];
+        uint32_t step = (uint32_t)random_below(&random, 12), topic = (uint32_t)random_below(&random, TOPICS);
+        if (step < 6) {
+            one_is_published(from, topic, step == 0 ? 0 : ++value, true);
+        } else if (step == 6) { /* where one that replaces nothing stands among those that are read is not said */
+            settle();
+            one_is_published(from, topic, ++value, false);
+        } else if (step < 9 && reader->filter > TOPICS) {
+            reader_subscribes(reader, step == 8 ? TOPICS : topic);
+        } else if (step < 11) {
+            rig_turn(plane);
+            core_backlog(plane);
+        } else {
+            settle();
+            all_is_heard();
+            if (reader->filter <= TOPICS) {
+                char text[64];
+                int last = reader->filter == TOPICS ? '#' : (int)('0' + reader->filter);
+                snprintf(text, sizeof text, "a2 07 0002 0003'd/%c'", last);
+                mqtt_say(plane, reader->peer, text);
+                reader->filter = TOPICS + 1;
+            }
+        }
+    }
+    settle();
+    all_is_heard();
+}
+
 static void who_comes_early_waits(void) {
     peer_t *three = mqtt_client_3(plane);
     mqtt_feed(plane, three, "82 06 0001 0001'a' 00 c000");
@@ -278,6 +392,8 @@ int main(void) {
           what_is_replaced_comes_first);
     ALONE("a subscription that has been sent what is retained is not sent it again when that is replaced",
           what_was_sent_is_not_sent_again);
+    ALONE("each subscriber has what was retained when it came, as such, and then all that is published, each once",
+          each_has_what_is_its);
     ALONE("who subscribes before it is known whether messages are retained waits", who_comes_early_waits);
     ALONE("what streams answer for a client of MQTT is heard and stored by nobody else", answers_are_for_nobody_else);
     ALONE("nobody but a stream says that a message has been kept", nobody_else_answers);
