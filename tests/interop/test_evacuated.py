@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 import signal
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from tests import servers
 from tests.interop.test_meta_group import CONFIG as CONFIG_OF_SERVERS, L, R, leader_of, led
 from tests.interop.test_replicated_streams import same_at_both
 from tests.interop.test_scaled_streams import CONFIG, kept_by, said, settled
-from tests.rig.official import one_each
+from tests.rig.official import one_each, stored
 from tests.rig.waiting import until
 
 MESSAGES = 6
@@ -37,14 +36,7 @@ CONSUMER = {"durable_name": "d", "ack_policy": "explicit", "ack_wait": 10**9}
 async def published(client: Client, count: int) -> None:
     """Each is acknowledged."""
     for number in range(count):
-
-        async def taken(number: int = number) -> bool:
-            headers = {"Nats-Msg-Id": f"{count} {number}"}
-            with contextlib.suppress(nats.errors.Error):
-                return "seq" in json.loads((await client.request("s.a", b"x", timeout=2, headers=headers)).data)
-            return False
-
-        await until(taken, "nobody takes a message")
+        await stored(client, "s.a", message_id=f"{count} {number}")
 
 
 async def leader_of_stream(client: Client) -> str:

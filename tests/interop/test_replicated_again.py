@@ -6,34 +6,18 @@ Three nats-servers walk the same way, which proves the test. Not here: what is p
 
 from __future__ import annotations
 
-import contextlib
-import json
 from pathlib import Path
 
-import nats.errors
 from nats.aio.client import Client
 from nats.aio.subscription import Subscription
 
 from tests import servers
 from tests.interop.test_replicated_streams import led_by, same_at_both
-from tests.rig.official import connect, one_each, patiently, until_heard
-from tests.rig.waiting import until
+from tests.rig.official import connect, one_each, patiently, stored, until_heard
 
 MESSAGES = 20
 CONFIG = {"name": "S", "subjects": ["s.>"], "num_replicas": 3, "republish": {"src": "s.>", "dest": "again.>"}}
 SHOWN = ("Nats-Stream", "Nats-Subject", "Nats-Sequence", "Nats-Last-Sequence")
-
-
-async def published(client: Client, count: int) -> None:
-    """So many messages, each acknowledged."""
-    for number in range(count):
-
-        async def taken(text: bytes = str(number).encode()) -> bool:
-            with contextlib.suppress(nats.errors.Error):
-                return "seq" in json.loads((await client.request("s.a", text, timeout=5)).data)
-            return False
-
-        await until(taken, "a message is not taken")
 
 
 async def heard(subscription: Subscription, client: Client, count: int) -> list[object]:
@@ -57,11 +41,13 @@ async def walk(made: list[servers.Server]) -> list[object]:
     client, listener = await connect(others[0]), await connect(others[1])
     subscription = await listener.subscribe("again.>")
     await until_heard([client, listener], "known")
-    await published(client, MESSAGES)
+    for number in range(MESSAGES):
+        await stored(client, "s.a", str(number).encode())
     found = await heard(subscription, listener, MESSAGES)
     names[leader].kill()
     await led_by(client, but=leader)
-    await published(client, MESSAGES)
+    for number in range(MESSAGES):
+        await stored(client, "s.a", str(number).encode())
     found += await heard(subscription, listener, MESSAGES)
     await client.close()
     await listener.close()

@@ -25,6 +25,7 @@ from nats.aio.client import Client
 from tests import servers
 from tests.crash.test_copies_lost_tail import lose_the_end
 from tests.interop.test_meta_group import CONFIG, L, R, led
+from tests.rig import official
 from tests.rig.comparison import told_alike
 from tests.rig.official import connect, must, one_each
 from tests.rig.reports import report
@@ -382,15 +383,7 @@ async def change(made: list[servers.Server]) -> list[object]:
     async def publish(at: Client, subject: str, count: int) -> None:
         """That a new subject is listened to is not known at each server at once."""
         for _ in range(count):
-            answer: dict[str, Any] = {}
-
-            async def taken(said: dict[str, Any] = answer) -> bool:
-                with contextlib.suppress(nats.errors.NoRespondersError, nats.errors.TimeoutError):
-                    said.update(json.loads((await at.request(subject, b"x", timeout=1)).data))
-                return bool(said)
-
-            await until(taken, f"nobody takes {subject}")
-            found.append(answer)
+            found.append(await official.stored(at, subject))
 
     async with one_each(made) as (first, second, third):
         await publish(second, "s.a", 5)

@@ -8,18 +8,16 @@ Not here: streams without an origin (test_scaled_streams.py), copies that had re
 from __future__ import annotations
 
 import contextlib
-import json
 from pathlib import Path
 from typing import Any
 
-import nats.errors
 from nats.aio.client import Client
 
 from tests import servers
 from tests.interop.test_backup import send, take
 from tests.interop.test_replicated_streams import same_at_both
 from tests.interop.test_scaled_streams import said
-from tests.rig.official import one_each, patiently
+from tests.rig.official import one_each, patiently, stored
 from tests.rig.waiting import until
 
 ORIGIN: dict[str, Any] = {"name": "O", "subjects": ["o.>"], "num_replicas": 3, "allow_direct": True}
@@ -33,15 +31,7 @@ SOME = 20
 async def publish(client: Client, first: int) -> None:
     """So many numbers from that one on, each until it is acknowledged."""
     for number in range(first, first + SOME):
-
-        async def taken(number: int = number) -> bool:
-            headers = {"Nats-Msg-Id": str(number)}
-            with contextlib.suppress(nats.errors.NoRespondersError, nats.errors.TimeoutError):
-                answer = await client.request("o.a", str(number).encode(), timeout=2, headers=headers)
-                return "seq" in json.loads(answer.data)
-            return False
-
-        await until(taken, "nobody takes a message")
+        await stored(client, "o.a", str(number).encode(), str(number))
 
 
 async def copied(client: Client, name: str, count: int) -> list[str]:

@@ -11,7 +11,6 @@ import asyncio
 import contextlib
 import json
 import random
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ from nats.aio.client import Client
 from tests import servers
 from tests.interop.test_meta_group import L, R, group_at, leader_of, led
 from tests.rig.comparison import told_alike
-from tests.rig.official import one_each
+from tests.rig.official import one_each, stored
 from tests.rig.reports import report
 from tests.rig.waiting import until
 
@@ -83,15 +82,7 @@ async def walk(made: list[servers.Server]) -> list[object]:
 
     async def publish(client: Client, count: int) -> None:
         for _ in range(count):
-            answer: dict[str, Any] = {}
-
-            async def taken(heard: dict[str, Any] = answer) -> bool:
-                with contextlib.suppress(nats.errors.NoRespondersError, nats.errors.TimeoutError):
-                    heard.update(json.loads((await client.request("s.a", b"x", timeout=2)).data))
-                return bool(heard)
-
-            await until(taken, "nobody takes a message")
-            found.append(answer.get("seq"))
+            found.append((await stored(client, "s.a"))["seq"])
 
     async def without(client: Client, peer: object) -> None:
         body = {"peer": peer} if peer is not None else None
@@ -211,7 +202,7 @@ def test_the_streams_of_a_server_that_is_taken_out_are_kept_by_others(tmp_path: 
         async with one_each(made) as clients, one_each(made, "sys") as systems:
             await said(clients[0], "STREAM.CREATE.S", CONFIG | {"num_replicas": 2})
             for number in range(9):
-                await until(partial(_taken, clients[0], number), "nobody takes a message")
+                await stored(clients[0], "s.a", b"%d" % number)
             names = await settled(clients[0], made, 2, 9)
             before = leader_of(made)
             if (before == names[1]) != itself:
@@ -235,9 +226,3 @@ def test_the_streams_of_a_server_that_is_taken_out_are_kept_by_others(tmp_path: 
 
     with led(kind, tmp_path) as made:
         asyncio.run(removed(made))
-
-
-async def _taken(client: Client, number: int) -> bool:
-    with contextlib.suppress(nats.errors.NoRespondersError, nats.errors.TimeoutError):
-        return "seq" in json.loads((await client.request("s.a", b"%d" % number, timeout=2)).data)
-    return False

@@ -107,6 +107,22 @@ async def patiently(client: Client, subject: str, body: object = None) -> dict[s
     return found
 
 
+async def stored(client: Client, subject: str, payload: bytes = b"x", message_id: str = "") -> dict[str, Any]:
+    """What a publisher is told when its message is in a stream. While nobody takes it, as while its leader changes, it
+    is published again, which with an id is once."""
+    headers = {"Nats-Msg-Id": message_id} if message_id else None
+    found: dict[str, Any] = {}
+
+    async def taken() -> bool:
+        with contextlib.suppress(nats.errors.Error):
+            found.clear()
+            found.update(json.loads((await client.request(subject, payload, timeout=2, headers=headers)).data))
+        return "seq" in found
+
+    await until(taken, lambda: f"nobody takes {subject}: {found}")
+    return found
+
+
 async def ask_all(client: Client, subject: str, body: bytes = b"", answers: int = 3) -> list[dict[str, Any]]:
     """What so many servers answer, or fewer that answer within a time."""
     inbox, found = client.new_inbox(), list[dict[str, Any]]()
