@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 import time
 import urllib.request
@@ -51,6 +52,27 @@ def asked(server: servers.Server, path: str, accept: str = "*/*") -> tuple[str, 
     url = f"http://127.0.0.1:{server.ports['http_port']}{path}"
     with urllib.request.urlopen(urllib.request.Request(url, headers={"Accept": accept}), timeout=10) as answer:
         return answer.headers["Content-Type"], bytes(answer.read())
+
+
+def test_metrics_are_packed_for_who_takes_that_and_reports_never_are(server: servers.Server) -> None:
+    """As Prometheus asks for it; the text is the same, but for what moves."""
+    url = f"http://127.0.0.1:{server.ports['http_port']}"
+    found = {}
+    for path, encodings in (("/metrics", "gzip"), ("/metrics", "gzip;q=0, br"), ("/varz", "gzip")):
+        request = urllib.request.Request(url + path, headers={"Accept-Encoding": encodings})
+        with urllib.request.urlopen(request, timeout=10) as answer:
+            found[path, encodings] = answer.headers["Content-Encoding"], answer.read()
+    coding, packed = found["/metrics", "gzip"]
+    assert (coding, None, None) == (
+        "gzip",
+        found["/metrics", "gzip;q=0, br"][0],
+        found["/varz", "gzip"][0],
+    )
+    text, plain = gzip.decompress(packed).decode(), found["/metrics", "gzip;q=0, br"][1].decode()
+    names = [[line.partition(" ")[0] for line in one.splitlines() if not line.startswith("#")] for one in (text, plain)]
+    assert names[0] == names[1]
+    assert len(packed) < len(plain) / 4
+    older(text)
 
 
 def page(server: servers.Server, path: str) -> bytes:

@@ -24,6 +24,10 @@ TOGETHER: Final = 1024
 """Bytes of small members that are written at once."""
 ROWS_TOGETHER: Final = 128
 """Rows that are alike and are written at once."""
+GZIP_LEVEL: Final = 1
+"""A higher one takes twice the time and saves a twentieth."""
+GZIP_WINDOW: Final = 31
+"""zlib's word for a window of 32 KB with gzip's head."""
 _MARK: Final = "\0"
 """Stands for a hole: in JSON it is escaped."""
 _DEPTH: Final = 2
@@ -126,6 +130,28 @@ async def texts(parts: Iterator[str]) -> AsyncGenerator[bytes, None]:
             await pause()
     if held:
         yield "".join(held).encode()
+
+
+def takes_gzip(accepted: str) -> bool:
+    """Whether a client that sends that Accept-Encoding takes gzip."""
+    for part in accepted.lower().split(","):
+        coding, *parameters = (one.strip() for one in part.split(";"))
+        if coding in ("gzip", "x-gzip"):
+            weights = [one[2:].strip() for one in parameters if one.startswith("q=")]
+            return not any(weight.strip("0.") == "" for weight in weights)
+    return False
+
+
+async def packed(parts: AsyncGenerator[bytes, None]) -> AsyncGenerator[bytes, None]:
+    """The same as gzip, in pieces none of which is empty: metrics of a thousand links become a twentieth."""
+    import zlib  # here: no box at rest is asked for it
+
+    packer = zlib.compressobj(GZIP_LEVEL, wbits=GZIP_WINDOW)
+    async with aclosing(parts):
+        async for part in parts:
+            if piece := packer.compress(part):
+                yield piece
+    yield packer.flush()
 
 
 class _Style:

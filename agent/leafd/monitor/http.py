@@ -28,7 +28,7 @@ from leafd.holding import SMALL
 from leafd.monitor import reports
 from leafd.monitor.cluster_report import routez
 from leafd.monitor.connections import connz
-from leafd.monitor.encoding import pieces, texts
+from leafd.monitor.encoding import packed, pieces, takes_gzip, texts
 from leafd.monitor.facts import Facts
 from leafd.monitor.gateway_report import gatewayz
 from leafd.monitor.heavy import weight
@@ -49,6 +49,7 @@ HURRIED_S: Final = 1.0
 """For a piece of a large report, while another one waits."""
 CROWDED_S: Final = 0.1
 METRICS: Final = "/metrics"
+JSON: Final = "application/json"
 PLAIN: Final = "text/plain; charset=utf-8"
 RAFT: Final = "/raftz"
 BOXES: Final = "/boxz"
@@ -242,7 +243,8 @@ async def _reply(port: _Port, request: h11.Request, address: str, held: AsyncExi
     try:
         if path is None:
             asked = *_line(request), _header(request, b"accept").decode("latin-1")
-            return await _begun(held, await answer(port.facts, port.base, *asked))
+            found = await answer(port.facts, port.base, *asked)
+            return await _begun(held, found, _header(request, b"accept-encoding").decode("latin-1"))
         _count(port.facts, path)
         return await port.page.reply(path, admitted)
     except Exception as error:
@@ -253,14 +255,21 @@ async def _reply(port: _Port, request: h11.Request, address: str, held: AsyncExi
             port.at_once.release()
 
 
-async def _begun(held: AsyncExitStack, found: Answer) -> Reply:
-    """With its first pieces: two make it one that is sent while it is made."""
+async def _begun(held: AsyncExitStack, found: Answer, encodings: str) -> Reply:
+    """With its first pieces: two make it one that is sent while it is made. Metrics are packed for who takes that, as
+    Prometheus does; reports never are, as at the reference."""
     status, kind, body = found
+    headers = list(UNREAD)
     if isinstance(body, bytes):
-        return Reply(status, kind, body, list(UNREAD))
+        return Reply(status, kind, body, headers)
+    if kind != JSON:
+        headers.append(("Vary", "Accept, Accept-Encoding"))
+    if kind != JSON and takes_gzip(encodings):
+        headers.append(("Content-Encoding", "gzip"))
+        body = packed(body)
     await held.enter_async_context(aclosing(body))
     first, second = await anext(body, b""), await anext(body, b"")
-    return Reply(status, kind, first + second, list(UNREAD), rest=body if second else None)
+    return Reply(status, kind, first + second, headers, rest=body if second else None)
 
 
 def _waits(scope: trio.CancelScope) -> bool:
@@ -368,7 +377,7 @@ async def answer(facts: Facts, base: str, method: str, target: str, accept: str)
     try:
         if path == "/healthz":
             status, report = await healthz(facts, options)
-            return status, "application/json", json.dumps(report, separators=(",", ":")).encode()
+            return status, JSON, json.dumps(report, separators=(",", ":")).encode()
         if path == METRICS:
             return await _metrics(facts, accept)
         if path == RAFT and facts.meta is None:
@@ -381,7 +390,7 @@ async def answer(facts: Facts, base: str, method: str, target: str, accept: str)
         report = await function(facts, options)
     except (ValueError, TypeError) as error:
         return 400, PLAIN, str(error).encode()
-    return 200, "application/json", pieces(report, indent=2)
+    return 200, JSON, pieces(report, indent=2)
 
 
 async def _boxz_of(facts: Facts, streams: dict[str, Any]) -> dict[str, Any] | None:

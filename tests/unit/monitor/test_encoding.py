@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import random
 import struct
@@ -11,7 +12,7 @@ from typing import Any, Final
 import pytest
 import trio
 from leafd.gotime import ZERO_TIME, format_time
-from leafd.monitor.encoding import PIECE, Alike, Form, Hole, Rows, TooLarge, encode, pieces
+from leafd.monitor.encoding import PIECE, Alike, Form, Hole, Rows, TooLarge, encode, packed, pieces, takes_gzip
 from leafd.native_rows import RowColumn, RowKind, RowWriter
 
 ROW: Final[dict[str, Any]] = {"name": 'a\nü"', "none": None, "list": [1, {"x": [], "y": {}}], "empty": {}, "f": 1.5}
@@ -141,3 +142,46 @@ def test_a_message_has_a_bound() -> None:
     with pytest.raises(TooLarge):
         trio.run(lambda: encode(REPORTS["many"], most=100_000))
     assert json.dumps(REPORTS["flat"], separators=(",", ":")).encode() == trio.run(lambda: encode(REPORTS["flat"]))
+
+
+@pytest.mark.parametrize("sizes", [(), (1,), (0, 5), (PIECE, PIECE, 7), (1,) * 300], ids=str)
+def test_pieces_are_packed_into_pieces_that_have_something(sizes: tuple[int, ...]) -> None:
+    """Together they are the gzip of the same bytes, whose pieces were taken to their end."""
+    random.seed(1)
+    parts = [random.randbytes(size) for size in sizes]
+    ended = []
+
+    async def made() -> AsyncGenerator[bytes, None]:
+        try:
+            for part in parts:
+                yield part
+        finally:
+            ended.append(True)
+
+    async def main() -> list[bytes]:
+        return [piece async for piece in packed(made())]
+
+    found = trio.run(main)
+    assert b"".join(parts) == gzip.decompress(b"".join(found))
+    assert all(found)
+    assert [True] == ended
+
+
+@pytest.mark.parametrize(
+    ("accepted", "takes"),
+    [
+        ("gzip", True),
+        ("br;q=1.0, GZIP;q=0.5, *;q=0.1", True),
+        ("deflate, x-gzip", True),
+        ("gzip; q=0.001", True),
+        ("", False),
+        ("identity", False),
+        ("gzip;q=0", False),
+        ("gzip ; q=0.000", False),
+        ("*", False),
+        ("gzipped", False),
+    ],
+)
+def test_gzip_is_taken_by_who_says_so(accepted: str, takes: bool) -> None:
+    """RFC 9110, 12.5.3: a weight of 0 is a refusal. Who takes anything gets what it is without a word."""
+    assert takes is takes_gzip(accepted)
