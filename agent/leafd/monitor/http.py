@@ -256,8 +256,8 @@ async def _reply(port: _Port, request: h11.Request, address: str, held: AsyncExi
 
 
 async def _begun(held: AsyncExitStack, found: Answer, encodings: str) -> Reply:
-    """With its first pieces: two make it one that is sent while it is made. Metrics are packed for who takes that, as
-    Prometheus does; reports never are, as at the reference."""
+    """With its first pieces: two make it one that is sent while it is made. Metrics are packed for a client that takes
+    gzip, as Prometheus does; reports never are, as at the reference."""
     status, kind, body = found
     headers = list(UNREAD)
     if isinstance(body, bytes):
