@@ -5,36 +5,34 @@ logs in test_mqtt_logins.py."""
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests import mqtt, servers
 from tests.interop.mqtt_walks import CONFIGURATION, WALKS, Nats, client, port, seen
 from tests.mqtt import CONNACK, PUBACK, PUBLISH, SUBACK, Peer
-from tests.rig import reference
+from tests.rig.comparison import Pair, pair
 
 NO_FILTERS = ["", "a/#/b", "a#", "#a", "a+", "+a", "a/b+", "a/#+"]
 NAMES = ["with space", "dot.ted", "st*r", "ends>", "ü", "a/b"]
 
 
 @pytest.fixture(scope="module")
-def ours() -> Iterator[servers.Server]:
-    with servers.running(servers.LEAFD, CONFIGURATION) as server:
-        yield server
+def both() -> Iterator[Pair]:
+    with pair(CONFIGURATION) as running:
+        yield running
 
 
 @pytest.fixture(scope="module")
-def theirs() -> Iterator[servers.Server]:
-    with servers.running(servers.REFERENCE, CONFIGURATION) as server:
-        yield server
+def ours(both: Pair) -> servers.Server:
+    return both.ours
 
 
 @pytest.mark.parametrize("walk", WALKS)
-def test_a_device_sees_what_it_sees_at_nats_server(walk: str, ours: servers.Server, theirs: servers.Server) -> None:
+def test_a_device_sees_what_it_sees_at_nats_server(walk: str, both: Pair, tmp_path: Path) -> None:
     """Topics, filters, logins, permissions, wills, take-over: each walk has the same outcome with both servers."""
-    with reference.asked(theirs):
-        expected = WALKS[walk](theirs)
-    assert expected == WALKS[walk](ours)
+    both.told_alike(WALKS[walk], tmp_path)
 
 
 @pytest.mark.parametrize("text", NO_FILTERS)
@@ -78,12 +76,10 @@ def test_mqtt_three_is_told_that_its_version_is_not_spoken(ours: servers.Server)
 
 @pytest.mark.parametrize("kind", servers.KINDS)
 @pytest.mark.parametrize("topic", ["", "a/+", "#"])
-def test_a_will_that_is_no_message_ends_the_connection_without_a_word(
-    kind: str, topic: str, ours: servers.Server, theirs: servers.Server
-) -> None:
+def test_a_will_that_is_no_message_ends_the_connection_without_a_word(kind: str, topic: str, both: Pair) -> None:
     """3.1.1 has no return code for a CONNECT that breaks the protocol, and forbids to take another one
     (MQTT-3.1.4-1)."""
-    with Peer(port(ours if kind == servers.LEAFD else theirs), begin=False) as peer:
+    with Peer(port(both.ours if kind == servers.LEAFD else both.theirs), begin=False) as peer:
         peer.send(mqtt.connect(4, "c", will=mqtt.Will(topic, b"x")))
         assert peer.ended_without_a_word()
 

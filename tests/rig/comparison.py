@@ -8,8 +8,10 @@ something else, or break off, walk once more, by new servers: what leafd does in
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -51,6 +53,37 @@ def told_alike(walk: Walk[Told], folder: Path) -> Told:
             return ours
         assert not last, difference(theirs, ours)
     raise AssertionError("there is no last walk")
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """One server of each kind with the same configuration, at which many walks follow each other."""
+
+    ours: servers.Server
+    theirs: servers.Server
+    configuration: str
+
+    def told_alike(self, walk: Callable[[servers.Server], Told], folder: Path) -> Told:
+        """What both tell. A nats-server that is to walk once more is another one."""
+        untried = [self.theirs]
+
+        def told(kind: str, _: Path) -> Told:
+            if kind == servers.LEAFD or untried:
+                return walk(self.ours if kind == servers.LEAFD else untried.pop())
+            with servers.running(kind, self.configuration) as anew:
+                return walk(anew)
+
+        return told_alike(told, folder)
+
+
+@contextlib.contextmanager
+def pair(configuration: str) -> Iterator[Pair]:
+    """Both are up."""
+    with (
+        servers.running(servers.LEAFD, configuration) as ours,
+        servers.running(servers.REFERENCE, configuration) as theirs,
+    ):
+        yield Pair(ours, theirs, configuration)
 
 
 def difference(theirs: object, ours: object) -> str:

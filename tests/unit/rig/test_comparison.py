@@ -11,7 +11,7 @@ import pytest
 
 from tests import servers
 from tests.rig import reference
-from tests.rig.comparison import WALKS, asked_again, told_alike
+from tests.rig.comparison import WALKS, asked_again, pair, told_alike
 
 
 def walking(ours: list[Any], theirs: list[Any]) -> tuple[Callable[[str, Path], Any], list[str]]:
@@ -36,6 +36,21 @@ def test_nats_servers_that_tell_something_else_walk_once_more_and_leafd_does_not
     walk, walked = walking([[1, 2]], [early, [1, 2]])
     assert told_alike(walk, tmp_path) == [1, 2]
     assert walked == [servers.LEAFD, *[servers.REFERENCE] * 2]
+
+
+def test_a_pair_s_nats_server_is_another_one_when_it_walks_again(tmp_path: Path) -> None:
+    """What the first walk left there could be seen by the second."""
+    walked: list[tuple[str, int]] = []
+
+    def walk(server: servers.Server) -> int:
+        walked.append((server.kind, server.port))
+        return len([kind for kind, _ in walked if kind == servers.REFERENCE]) % 2
+
+    with pair('listen: "127.0.0.1:{port}"') as both:
+        assert both.told_alike(walk, tmp_path) == 0
+        assert walked[:2] == [(servers.LEAFD, both.ours.port), (servers.REFERENCE, both.theirs.port)]
+    assert [kind for kind, _ in walked[2:]] == [servers.REFERENCE]
+    assert walked[2] != walked[1]
 
 
 def test_what_leafd_does_in_another_way_is_found_with_its_place(tmp_path: Path) -> None:
