@@ -5,13 +5,16 @@ reason.
     one that damage took                            is known by its name alone, which is kept apart (RECORD_LOST)
     a stream of which not even the name is left     is known by its state, and aside under a name that stands for it
 
-No stored definition ends a start, whatever is wrong with it. Not here: what requests are told of them
-(registry.py, streams.py, consumers.py).
+No stored definition ends a start, whatever is wrong with it. What could not be read at the moment, or found no memory,
+is asked for again before. Not here: what requests are told of them (registry.py, streams.py, consumers.py).
 """
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, TypeVar
+
+import trio
 
 from leafd import native_types as t
 from leafd.jetstream.catalogue import Aside, Catalogue, Stream, names_in
@@ -26,6 +29,21 @@ LOST_STREAM: Final = t.PlaneError(
 LOST_CONSUMER: Final = t.PlaneError(
     t.Status.CORRUPT, "its definition was damaged in all places that have it; its position is kept"
 )
+
+_PAUSES: Final = (0.05, 0.1, 0.2, 0.4, 0.8)  # in seconds
+_Taken = TypeVar("_Taken")
+
+
+async def insisted(put: Callable[..., Awaitable[_Taken]], *arguments: Any, **more: Any) -> _Taken:
+    """What `put` returns. Where it fails by what may be over in a moment, it is called again, a few times."""
+    for pause in _PAUSES:
+        try:
+            return await put(*arguments, **more)
+        except t.PlaneError as error:
+            if error.status not in (t.Status.IO, t.Status.NO_MEMORY):
+                raise
+        await trio.sleep(pause)
+    return await put(*arguments, **more)
 
 
 class Asides:

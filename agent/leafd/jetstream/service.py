@@ -26,7 +26,7 @@ from leafd.gojson import dump, dumped
 from leafd.guard import Guard
 from leafd.jetstream import errors
 from leafd.jetstream.advisories import Advisories
-from leafd.jetstream.asides import Asides, reason_of
+from leafd.jetstream.asides import Asides, insisted, reason_of
 from leafd.jetstream.backup import restore, snapshots
 from leafd.jetstream.catalogue import (
     TEMPLATE_RECORD,
@@ -241,7 +241,7 @@ class JetStream:
                     read[key] = (stream, record)
             except Exception as error:
                 wrong.append((stream_id, record, error))
-        put = partial(streams.put, self._context)
+        put = partial(insisted, streams.put, self._context)
         states = await together([partial(put, stream, stored=record) for stream, record in read.values()])
         for (stream, record), state in zip(read.values(), states, strict=True):
             if isinstance(state, Exception):
@@ -274,7 +274,7 @@ class JetStream:
                 read[stream_id, name] = (owner, Consumer(consumer_id, name, config, created), record)
             except Exception as error:
                 wrong.append((owner, consumer_id, record, error))
-        put = partial(consumers.put, self._context)
+        put = partial(insisted, consumers.put, self._context)
         states = await together([partial(put, owner, one, stored=record) for owner, one, record in read.values()])
         for (owner, consumer, record), state in zip(read.values(), states, strict=True):
             if isinstance(state, t.PlaneError) and state.status == t.Status.CLOSED:

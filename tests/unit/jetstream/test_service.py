@@ -508,7 +508,7 @@ def test_a_start_asks_the_plane_for_many_at_once(bench: Bench, monkeypatch: pyte
         async def later(*numbers: int, **config: Any) -> Any:
             await waiting.wait()
             if numbers[0] == 7:
-                raise t.PlaneError(-4, "input/output error")
+                raise t.PlaneError(t.Status.CORRUPT, "corrupt")
             return await put(*numbers, **config)
 
         return later
