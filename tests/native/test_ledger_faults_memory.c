@@ -1,6 +1,7 @@
 /* test_ledger_faults_memory.c: ledgers while a read of LMDB fails, or an allocation, at every place: what could not be
  * read is never taken for what is not there, and what was refused has changed nothing.
  */
+#include "disk/env.h"
 #include "failing_allocator.h"
 #include "failing_reads.h"
 #include "store/ledger.h"
@@ -201,6 +202,72 @@ static unsigned write_with(unsigned n, unsigned times) {
     return places;
 }
 
+/* ---- without a promise, and of another disk ---------------------------------------------------------------------- */
+
+/* As a damaged page leaves it. */
+static void forget_record(uint32_t kind) {
+    char reason[RIG_REASON];
+    uint8_t group[4];
+    store_key_t key;
+    env_t *env;
+    store_be32(group, 7);
+    key_record(&key, kind, bytes_of(group, sizeof group));
+    CHECK_EQ_I64(STATUS_OK, env_open(rig.directory, 64 << 20, false, &env, reason, sizeof reason));
+    env_seal(env, test_sealer());
+    CHECK_EQ_I64(STATUS_OK, env_write_begin(env));
+    CHECK_EQ_I64(STATUS_OK, env_write_delete(env, DB_RECORDS, key_bytes(&key)));
+    CHECK_EQ_I64(STATUS_OK, env_write_commit(env));
+    env_close(env);
+}
+
+/* Whose promise is gone is another disk's, or not known; it is never one that there is not. */
+static unsigned unpromised_with(unsigned n, unsigned times) {
+    uint64_t last = 2;
+    begin();
+    store_close(rig.store);
+    forget_record(RECORD_PROMISE);
+    if (n % 2 == 0) {
+        forget_record(RECORD_APPLIED);
+    }
+    rig_start(&rig);
+    fail_from(n, times);
+    status_t status = store_ledger_open(rig.store, 7, take, &last, &ledger);
+    unsigned places = counted();
+    heal();
+    CHECK(status != STATUS_OK || (ledger != NULL && ledger->foreign));
+    if (status != STATUS_OK) {
+        last = 2;
+        CHECK_EQ_I64(STATUS_OK, store_ledger_open(rig.store, 7, take, &last, &ledger));
+        CHECK(ledger != NULL && ledger->foreign);
+    }
+    end();
+    return places;
+}
+
+static unsigned inherit_with(unsigned n, unsigned times) {
+    uint64_t last = 2;
+    begin();
+    CHECK_EQ_I64(STATUS_OK, store_ledger_disown(rig.store));
+    rig_checkpoint(&rig);
+    rig_reopen(&rig);
+    fail_from(n, times);
+    status_t status = store_ledger_inherit(rig.store, 7);
+    unsigned places = counted();
+    heal();
+    for (unsigned tries = 0; status != STATUS_OK; tries++) {
+        CHECK(tries < 100);
+        rig_pass(&rig, 10 * NS_PER_MS);
+        store_tick(rig.store, rig.now);
+        status = store_ledger_inherit(rig.store, 7);
+    }
+    CHECK_EQ_I64(STATUS_OK, store_ledger_open(rig.store, 7, take, &last, &ledger));
+    CHECK(ledger != NULL && !ledger->foreign);
+    CHECK_EQ_U64(ENTRIES, last);
+    check_all(ENTRIES);
+    end();
+    return places;
+}
+
 static void at_every_place(unsigned (*with)(unsigned n, unsigned times)) {
     unsigned all = 0;
     for (fault = READ; fault < FAULTS; fault++) {
@@ -227,9 +294,19 @@ static void writing(void) {
     at_every_place(write_with);
 }
 
+static void without_a_promise(void) {
+    at_every_place(unpromised_with);
+}
+
+static void inheriting(void) {
+    at_every_place(inherit_with);
+}
+
 int main(void) {
     RUN("a ledger that cannot be read is not opened, and no new one takes its place", opening);
     RUN("an entry that cannot be read is not known, and not gone", reading);
+    RUN("one whose promise is gone is another disk's, and never one that there is not", without_a_promise);
+    RUN("what another disk had is this one's when all of it was read", inheriting);
     RUN("a write is done or refused, and what was done is there after a crash", writing);
     return TEST_RESULT();
 }
