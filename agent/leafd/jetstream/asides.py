@@ -35,7 +35,7 @@ _Taken = TypeVar("_Taken")
 
 
 async def insisted(put: Callable[..., Awaitable[_Taken]], *arguments: Any, **more: Any) -> _Taken:
-    """What `put` returns. Where it fails by what may be over in a moment, it is called again, a few times."""
+    """The result of `put`, which is called again, a few times, where it fails by a cause that may pass in a moment."""
     for pause in _PAUSES:
         try:
             return await put(*arguments, **more)
