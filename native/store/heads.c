@@ -270,9 +270,9 @@ void heads_keep(const heads_t *heads, head_entry_t *entry) {
     entry->kept_for = heads->keeps_for;
 }
 
-/* Where the numbers come round, an entry of that age may stay for one group more. */
+/* Where the numbers come round, an entry of an earlier group stays for one more. */
 void heads_keep_none(heads_t *heads) {
-    heads->keeps_for += heads->keeps_for == UINT32_MAX ? 2 : 1;
+    heads->keeps_for = (uint8_t)(heads->keeps_for % UINT8_MAX + 1);
 }
 
 head_entry_t *heads_take_dirty(heads_t *heads) {

@@ -34,11 +34,11 @@ typedef struct head_entry {
     uint32_t index;      /* its own */
     uint32_t next_free;  /* while it is not used */
     uint32_t next_dirty; /* next of the open batch's changes */
-    uint32_t kept_for;   /* the group of that number; 0: none */
     bool used;
     bool asked; /* since the hand came by */
     bool dirty;
-    uint8_t *text; /* own memory when the subject is longer than the room below */
+    uint8_t kept_for; /* the group of that number; 0: none */
+    uint8_t *text;    /* own memory when the subject is longer than the room below */
     uint8_t room[HEADS_INLINE];
 } head_entry_t;
 
@@ -61,9 +61,9 @@ typedef struct heads {
     uint32_t dirty_first; /* the one that was marked first */
     uint32_t dirty_last;
     uint32_t dirty_count;
-    uint32_t keeps_for; /* entries of this group stay */
-    uint64_t added;     /* ever */
-    uint64_t names;     /* ever */
+    uint8_t keeps_for; /* entries of this group stay */
+    uint64_t added;    /* ever */
+    uint64_t names;    /* ever */
 } heads_t;
 
 /* memory_max: of the entries, 0 = HEADS_MAX of them. */
