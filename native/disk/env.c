@@ -48,6 +48,7 @@ static status_t write_begin(env_t *env, bool looks) {
     }
     int code = mdb_txn_begin(env->env, NULL, looks ? MDB_RDONLY : 0, &env->write);
     env->written_version++;
+    env_large_begin(env);
     env->broken = code == MDB_PANIC;
     if (code != 0) {
         env_judge_end(env);
@@ -116,8 +117,9 @@ changed_t *env_changed(env_t *env) {
 /* The place of a put. */
 typedef struct put_place {
     MDB_cursor *cursor;
-    tail_t *tail;        /* of a stream's own messages, else NULL */
-    unsigned int append; /* MDB_APPEND: nearly every key lies behind the last one; 0: they come in any order */
+    uint32_t index;
+    tail_t *tail; /* of a stream's own messages, else NULL */
+    bool append;  /* nearly every key lies behind the last one; else they come in any order */
 } put_place_t;
 
 /* The memory for a value that is to be written; NULL: *status says why not. LMDB divides a full page between it and a
@@ -126,13 +128,18 @@ typedef struct put_place {
 static inline uint8_t *put_reserve(env_t *env, put_place_t place, bytes_t key, uint32_t size, status_t *status) {
     MDB_val k = env_val(key);
     MDB_val v = {.mv_size = size};
-    int code = mdb_cursor_put(place.cursor, &k, &v, MDB_RESERVE | place.append);
+    int code = place.append ? mdb_cursor_put(place.cursor, &k, &v, MDB_RESERVE | MDB_APPEND) : MDB_KEYEXIST;
     if (LEAF_UNLIKELY(code == MDB_KEYEXIST)) { /* it does not come behind the last one */
+        *status = env_large_put(env, place.index, key, size);
+        if (*status != STATUS_OK) {
+            return NULL;
+        }
         code = mdb_cursor_put(place.cursor, &k, &v, MDB_RESERVE);
+    } else if (size > env->page_size / LARGE_PART) {
+        env->put_large[place.index] = true;
     }
-    *status = STATUS_OK;
+    *status = env_translate(code);
     if (LEAF_UNLIKELY(code != 0)) {
-        *status = env_translate(code);
         return NULL;
     }
     changed_note(&env->changed, v.mv_data, v.mv_size);
@@ -180,7 +187,8 @@ static inline __attribute__((always_inline)) status_t put_find(env_t *env, store
         env->formats |= STORE_FORMAT_STAMPED;
     }
     status_t status = index_for_put(env, db, key, &index);
-    place->append = index >= DB_COUNT ? MDB_APPEND : 0; /* a stream's own messages */
+    place->index = index;
+    place->append = index >= DB_COUNT; /* a stream's own messages */
     place->tail = index >= DB_COUNT ? &env->judging.tails[index - DB_COUNT] : NULL;
     status = status == STATUS_OK ? env_judge_put(env, index, lmdb) : status;
     return status == STATUS_OK ? env_writer(env, index, &place->cursor) : status;

@@ -129,6 +129,7 @@ struct env {
     unsealed_t written_value;    /* the last one that was read */
     status_t written_why;        /* of the last read that was not known */
     puts_t *puts;                /* NULL: no sealer, nothing put yet, or no memory */
+    bool put_large[DBS_MAX];     /* a value that may have pages of its own was put in the open transaction */
     bool touches, makes_whole;   /* the open transaction changes something; all is of one moment with it */
     atomic_uint_fast64_t wholes; /* commits that were so; odd: parts have been committed since */
     dictionaries_t written_dictionaries;
@@ -169,6 +170,11 @@ status_t env_plain_of(env_t *env, store_db_t db, bytes_t lmdb, bytes_t *found, b
 /* env_view.c: none of them gives anything any more. */
 void env_views_end(env_t *env);
 read_outcome_t env_get_as_stored(env_t *env, store_db_t db, bytes_t key, bytes_t *value);
+#define LARGE_PART 4 /* of a page: LMDB gives no smaller value pages of its own */
+/* env_large.c: a write transaction has begun, and before each put that may find another value under its key. */
+void env_large_begin(env_t *env);
+LEAF_MUST_USE status_t env_large_put(env_t *env, uint32_t index, bytes_t key, uint32_t size);
+
 /* env_judge.c: before LMDB begins a write transaction, and before each of its calls on a database. */
 status_t env_judge_begin(env_t *env, bool looks); /* looks: without the list of free pages */
 status_t env_judge(env_t *env, uint32_t index, bytes_t lmdb);

@@ -136,7 +136,7 @@ static bool large_of(const trees_t *trees, const uint8_t *node, bytes_t *value) 
     }
     const uint8_t *page = trees->map + first * (uint64_t)page_size;
     *value = bytes_of(page + PAGE_HEAD, size);
-    return page_overflow_judge(page, page_size, first, size) == NULL
+    return page_overflow_judge(page, page_size, first, size, false) == NULL
            && !unread_covers(trees->watch, page, PAGE_HEAD + (uint64_t)size);
 }
 

@@ -135,7 +135,7 @@ static bool looks_sound(const env_regrow_t *regrow) {
     const uint8_t *page = trees->map + regrow->page * (uint64_t)size;
     return sound_page(regrow, regrow->page, true, (page_bounds_t){0}) != NULL
            || sound_page(regrow, regrow->page, false, (page_bounds_t){0}) != NULL
-           || (value_size > 0 && page_overflow_judge(page, size, regrow->page, value_size) == NULL);
+           || (value_size > 0 && page_overflow_judge(page, size, regrow->page, value_size, false) == NULL);
 }
 
 /* ---- a branch ---------------------------------------------------------------------------------------------------- */

@@ -44,7 +44,8 @@ status_t env_twin_put(env_t *env, store_db_t twin, bytes_t key, bytes_t value) {
     memcpy(copy, value.at, value.size);
     MDB_val k = env_val(key);
     MDB_val v = env_val(bytes_of(copy, value.size));
-    return env_translate(mdb_put(env->write, env->dbs[twin], &k, &v, 0));
+    status_t status = env_large_put(env, twin, key, value.size);
+    return status != STATUS_OK ? status : env_translate(mdb_put(env->write, env->dbs[twin], &k, &v, 0));
 }
 
 /* ---- bringing two copies to one state ---------------------------------------------------------------------------- */

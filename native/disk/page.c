@@ -107,10 +107,10 @@ const char *page_judge(const uint8_t *page, uint32_t size, size_t number, size_t
     return NULL;
 }
 
-const char *page_overflow_judge(const uint8_t *page, uint32_t size, size_t number, uint32_t value_size) {
+const char *page_overflow_judge(const uint8_t *page, uint32_t size, size_t number, uint32_t value_size, bool spare) {
+    size_t count = page_overflow_count(page), needed = page_overflow_pages(value_size, size);
     bool sound = page_word(page) == number && page_kind(page) == PAGE_OVERFLOW
-                 && page_overflow_count(page) >= page_overflow_pages(value_size, size)
-                 && page_overflow_count(page) < UINT32_MAX / 2;
+                 && (spare ? count >= needed && count < UINT32_MAX / 2 : count == needed);
     return sound ? NULL : "it is no page of a large value";
 }
 

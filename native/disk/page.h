@@ -148,8 +148,9 @@ typedef struct page_entry {
 } page_entry_t;
 /* false: they do not fit. made: zeros. */
 bool page_make(uint8_t *made, uint32_t size, size_t number, bool leaf, const page_entry_t *entries, uint32_t count);
-/* The first page of a large value. */
-const char *page_overflow_judge(const uint8_t *page, uint32_t size, size_t number, uint32_t value_size);
+/* The first page of a large value. LMDB believes it when it frees the value: with one page too many it would free what
+ * others use. spare: it may have more pages than it needs, as LMDB's list of free pages; others have not (env_large.c). */
+const char *page_overflow_judge(const uint8_t *page, uint32_t size, size_t number, uint32_t value_size, bool spare);
 /* Makes the head of such a page anew; what stands behind it stays. */
 void page_overflow_make(uint8_t *page, uint32_t size, size_t number, uint32_t value_size);
 /* One value of the free list: how many numbers, then the numbers, from the highest to the lowest. */

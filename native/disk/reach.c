@@ -277,7 +277,7 @@ static void reach_large(reach_t *reach, const uint8_t *node, tree_kind_t kind) {
     if (kind == TREE_LIST) {
         reach->looked = true;
         const uint8_t *page = reach->trees->map + first * (uint64_t)reach->meta.page_size;
-        const char *wrong = page_overflow_judge(page, reach->meta.page_size, first, size);
+        const char *wrong = page_overflow_judge(page, reach->meta.page_size, first, size, true);
         if (wrong != NULL) {
             reach_tell(reach, first, wrong);
         } else {

@@ -179,14 +179,14 @@ static const uint8_t *node_of(trees_t *trees, const uint8_t *page, uint32_t inde
     return node;
 }
 
-static status_t entry_large(trees_t *trees, tree_entry_t *entry) {
+static status_t entry_large(trees_t *trees, bool list, tree_entry_t *entry) {
     uint32_t size = trees->meta.page_size;
     size_t number = page_word(entry->value.at);
     const uint8_t *large = page_at(trees, number, page_overflow_pages(entry->value.size, size));
     if (large == NULL) {
         return tree_wrong(trees, number, "there is no such page");
     }
-    const char *wrong = page_overflow_judge(large, size, number, entry->value.size);
+    const char *wrong = page_overflow_judge(large, size, number, entry->value.size, list);
     if (wrong != NULL || unread_covers(trees->watch, large, PAGE_HEAD + (uint64_t)entry->value.size)) {
         return tree_wrong(trees, number, wrong != NULL && !covered(trees, large) ? wrong : not_given);
     }
@@ -197,14 +197,14 @@ static status_t entry_large(trees_t *trees, tree_entry_t *entry) {
     return STATUS_OK;
 }
 
-static status_t entry_of(trees_t *trees, const uint8_t *page, uint32_t index, tree_entry_t *entry) {
+static status_t entry_of(trees_t *trees, const uint8_t *page, uint32_t index, bool list, tree_entry_t *entry) {
     const uint8_t *node = node_of(trees, page, index, true);
     if (node == NULL) {
         return STATUS_IO;
     }
     entry->key = page_node_key(node);
     entry->value = bytes_of(page_node_data(node), page_node_size(node));
-    return (page_node_flags(node) & PAGE_NODE_BIG) == 0 ? STATUS_OK : entry_large(trees, entry);
+    return (page_node_flags(node) & PAGE_NODE_BIG) == 0 ? STATUS_OK : entry_large(trees, list, entry);
 }
 
 /* How many nodes there are now. */
@@ -347,7 +347,8 @@ static void touch(const trees_t *trees, bytes_t value) {
 }
 
 static status_t stand(trees_t *trees, const tree_cursor_t *cursor, tree_entry_t *found) {
-    status_t status = entry_of(trees, cursor->page[cursor->depth - 1], cursor->at[cursor->depth - 1], found);
+    unsigned leaf = cursor->depth - 1u;
+    status_t status = entry_of(trees, cursor->page[leaf], cursor->at[leaf], cursor->numbers, found);
     if (status == STATUS_OK) {
         touch(trees, found->value);
     }
@@ -449,7 +450,7 @@ uint32_t tree_beside(trees_t *trees, bytes_t values[2]) {
     uint32_t count = 0;
     for (uint32_t index = at > 0 ? at - 1 : 0; page != NULL && index <= at && index < nodes_of(trees, page); index++) {
         tree_entry_t entry;
-        if (entry_of(trees, page, index, &entry) == STATUS_OK) {
+        if (entry_of(trees, page, index, false, &entry) == STATUS_OK) {
             values[count++] = entry.value;
         }
     }
@@ -505,7 +506,7 @@ static status_t judge_large(trees_t *trees, const uint8_t *page) {
     status_t status = STATUS_OK;
     for (uint32_t i = 0; status == STATUS_OK && i < nodes_of(trees, page); i++) {
         tree_entry_t entry;
-        status = entry_of(trees, page, i, &entry);
+        status = entry_of(trees, page, i, false, &entry);
     }
     return status;
 }
@@ -533,7 +534,7 @@ status_t tree_judge_end(trees_t *trees, page_db_t db, bytes_t *last) {
     }
     status_t status = descend(trees, db, 0, TO_LAST, BYTES_NONE, &cursor, &bounds);
     unsigned leaf = db.depth - 1u;
-    status = status == STATUS_OK ? entry_of(trees, cursor.page[leaf], cursor.at[leaf], &entry) : status;
+    status = status == STATUS_OK ? entry_of(trees, cursor.page[leaf], cursor.at[leaf], false, &entry) : status;
     *last = entry.key;
     return known(trees, before, status);
 }

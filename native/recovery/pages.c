@@ -146,7 +146,7 @@ static status_t large_check(pages_t *pages, size_t number, uint32_t data_size) {
     if (status == STATUS_OK) {
         status = pages_read(pages, head, sizeof head, (uint64_t)number * pages->size);
     }
-    const char *wrong = status == STATUS_OK ? page_overflow_judge(head, pages->size, number, data_size) : NULL;
+    const char *wrong = status == STATUS_OK ? page_overflow_judge(head, pages->size, number, data_size, true) : NULL;
     if (status != STATUS_OK || wrong != NULL) {
         return wrong != NULL ? pages_wrong(pages, number, wrong) : status;
     }
