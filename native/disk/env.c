@@ -9,6 +9,7 @@
 
 #include "base/check.h"
 #include "disk/entry.h"
+#include "disk/env_large.h"
 #include "disk/env_lmdb.h"
 
 #define WHOLE_MIN 1000 /* fewer messages are removed one by one */

@@ -1,9 +1,5 @@
-/* env_large.c: values that have pages of their own have as many as they need. A value that takes the place of a larger
- * one keeps all of its pages where LMDB has written these in the same transaction: then nobody could say whether the
- * number in the first page's head is right, which LMDB believes when it frees them (page.h). So the larger one is
- * removed first.
- */
-#include "disk/env_lmdb.h"
+/* env_large.c: see env_large.h. */
+#include "disk/env_large.h"
 
 void env_large_begin(env_t *env) {
     memset(env->put_large, 0, sizeof env->put_large);

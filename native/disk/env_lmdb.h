@@ -170,11 +170,6 @@ status_t env_plain_of(env_t *env, store_db_t db, bytes_t lmdb, bytes_t *found, b
 /* env_view.c: none of them gives anything any more. */
 void env_views_end(env_t *env);
 read_outcome_t env_get_as_stored(env_t *env, store_db_t db, bytes_t key, bytes_t *value);
-#define LARGE_PART 4 /* of a page: LMDB gives no smaller value pages of its own */
-/* env_large.c: a write transaction has begun, and before each put that may find another value under its key. */
-void env_large_begin(env_t *env);
-LEAF_MUST_USE status_t env_large_put(env_t *env, uint32_t index, bytes_t key, uint32_t size);
-
 /* env_judge.c: before LMDB begins a write transaction, and before each of its calls on a database. */
 status_t env_judge_begin(env_t *env, bool looks); /* looks: without the list of free pages */
 status_t env_judge(env_t *env, uint32_t index, bytes_t lmdb);

@@ -12,6 +12,7 @@
  */
 #include <stdlib.h>
 
+#include "disk/env_large.h"
 #include "disk/env_lmdb.h"
 #include "disk/sealing.h"
 

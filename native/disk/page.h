@@ -149,7 +149,8 @@ typedef struct page_entry {
 /* false: they do not fit. made: zeros. */
 bool page_make(uint8_t *made, uint32_t size, size_t number, bool leaf, const page_entry_t *entries, uint32_t count);
 /* The first page of a large value. LMDB believes it when it frees the value: with one page too many it would free what
- * others use. spare: it may have more pages than it needs, as LMDB's list of free pages; others have not (env_large.c). */
+ * others use. spare: it may have more pages than it needs, as on the list of free pages; others have not (env_large.h).
+ */
 const char *page_overflow_judge(const uint8_t *page, uint32_t size, size_t number, uint32_t value_size, bool spare);
 /* Makes the head of such a page anew; what stands behind it stays. */
 void page_overflow_make(uint8_t *page, uint32_t size, size_t number, uint32_t value_size);

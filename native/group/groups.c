@@ -234,6 +234,10 @@ status_t groups_load(groups_t *groups, group_options_t options, moment_t now, gr
     return status;
 }
 
+void groups_damaged(groups_t *groups, uint32_t number) {
+    marks_damaged(&groups->marks, number);
+}
+
 static uint64_t seat_of(const groups_t *groups, const group_t *group) {
     uint64_t at = seat_at(groups, group_name(group));
     check(at < groups->count && groups->seats[at].group == group);

@@ -45,6 +45,8 @@ void groups_close(groups_t *groups);
  * a group of that name is open. It is closed with groups_leave alone. */
 LEAF_MUST_USE status_t groups_make(groups_t *groups, group_options_t options, moment_t now, group_t **out);
 LEAF_MUST_USE status_t groups_load(groups_t *groups, group_options_t options, moment_t now, group_t **out);
+/* groups_load has said STATUS_CORRUPT of it: this disk becomes another one, as after any loss (marks.h). */
+void groups_damaged(groups_t *groups, uint32_t number);
 void groups_leave(groups_t *groups, group_t *group);
 /* The same, and all that the disk has of it. STATUS_FULL: later; it goes on as it was. */
 LEAF_MUST_USE status_t groups_remove(groups_t *groups, group_t *group);

@@ -79,6 +79,14 @@ void marks_hear(marks_t *marks, const store_t *store, const frame_t *frame, bool
     mark->heard = told > mark->heard ? told : mark->heard;
 }
 
+void marks_damaged(marks_t *marks, uint32_t group) {
+    if (marks->stage == MARKS_WELL) {
+        marks->stage = MARKS_LEAVES;
+        marks->damaged = group;
+    }
+    marks->due_ns = 0;
+}
+
 int64_t marks_deadline(const marks_t *marks, const store_t *store) {
     bool more = marks->count > 0 && store_ledger_synced(store) > marks->told;
     return more && marks->tell_ns < marks->due_ns ? marks->tell_ns : marks->due_ns;
@@ -120,6 +128,13 @@ static void leave(marks_t *marks, store_t *store) {
     }
     if (marks->stage == MARKS_LEAVES && marks->batch != 0 && store_ledger_synced(store) >= marks->batch) {
         marks->stage = MARKS_LEFT;
+        if (marks->damaged != 0) {
+            store_alarm(store, ALARM_MEND, marks->damaged - 1, 0,
+                        "the log of group %u is damaged on this disk; it is another disk from here on, and is copied "
+                        "from the other servers",
+                        marks->damaged);
+            return;
+        }
         store_alarm(store, ALARM_MEND, 0, 0,
                     "this disk was put back from an older copy of itself: it has %llu batches, and the other servers "
                     "have heard of %llu; it is another disk from here on, and is copied from them",

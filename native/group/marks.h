@@ -10,6 +10,9 @@
  *                               sent_ns n | ASKS  .. and how many have you heard of?
  *                               sent_ns -1 - n    I have heard of n of your disk
  *
+ * A disk that has damaged the log of a group leaves in the same way: what it has acknowledged there it cannot give any
+ * more, so the group must not count on it.
+ *
  * - Only what is synced is told, so that a disk which keeps what it syncs has never told too much.
  * - An older leafd takes such a frame for an empty one. A member without an answer goes on after a while.
  * - A member that is told too little finds that by itself: it is also found where a machine was put back with its
@@ -43,8 +46,9 @@ typedef struct marks { /* only marks.c writes to it */
     int64_t tell_ns; /* no sooner again */
     int64_t due_ns;  /* of what is to be asked or answered */
     marks_stage_t stage;
-    uint64_t missed; /* so many batches of this disk somebody has heard of */
-    uint64_t batch;  /* the id is gone when that is on the disk */
+    uint64_t missed;  /* so many batches of this disk somebody has heard of */
+    uint32_t damaged; /* or the log of this one is damaged */
+    uint64_t batch;   /* the id is gone when that is on the disk */
 } marks_t;
 
 /* How they go out. */
@@ -62,11 +66,13 @@ bool marks_allow(marks_t *marks, raft_disk_t id);
 void marks_stir(marks_t *marks);
 /* A frame without messages. member: its disk is one of a group's here; no other can have heard of what this one has. */
 void marks_hear(marks_t *marks, const store_t *store, const frame_t *frame, bool member);
+/* The log of that group cannot be read, since it is damaged. */
+void marks_damaged(marks_t *marks, uint32_t group);
 /* When marks_turn has something to do, mono ns. */
 int64_t marks_deadline(const marks_t *marks, const store_t *store);
 /* What is to be asked, told and answered goes out; a disk that was put back leaves. */
 void marks_turn(marks_t *marks, store_t *store, const marks_way_t *way, moment_t now);
-/* This disk was put back: no group does anything. */
+/* This disk leaves: no group does anything. */
 static inline bool marks_stop(const marks_t *marks) {
     return marks->stage != MARKS_WELL;
 }

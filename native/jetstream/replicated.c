@@ -450,6 +450,7 @@ static status_t group_begin(js_t *js, const stream_t *stream, uint64_t name, con
     uint8_t note[REPLICA_NOTE_SIZE];
     group_options_t options = options_of(js, stream, name, founders);
     status_t status = groups_load(js->groups, options, *js->now, &group);
+    if (status == STATUS_CORRUPT && how != JOIN_ALONE) groups_damaged(js->groups, options.number);
     if (status == STATUS_INVALID && how == JOIN_ALONE) { /* another disk's, and nobody else has it */
         status = store_ledger_inherit(js->stores[STORE_FILE], options.number);
         status = status == STATUS_OK ? groups_load(js->groups, options, *js->now, &group) : status;

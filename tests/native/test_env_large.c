@@ -1,6 +1,6 @@
-/* test_env_large.c: how many pages a value has that does not lie in a leaf, as its first page says it. LMDB believes that
- * number when it frees them, so a damaged one stops the write; and a value that takes the place of a larger one within a
- * write transaction has no more of them than it needs, or nobody could tell.
+/* test_env_large.c: how many pages a value has that does not lie in a leaf, as its first page says it. LMDB believes
+ * that number when it frees them, so a damaged one stops the write. And a value that takes the place of a larger one
+ * within a write transaction has no more of them than it needs, or nobody could tell.
  *
  * Not here: which damage a page shows (test_tree.c), how such a page is made anew (test_store_unmended.c).
  */

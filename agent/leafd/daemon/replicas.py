@@ -77,7 +77,7 @@ class Replicas:
                 try:
                     await self.join(stream)
                 except t.PlaneError as error:
-                    if error.status in (FOREIGN, t.Status.EXISTS):
+                    if error.status in (FOREIGN, t.Status.EXISTS, t.Status.CORRUPT):
                         lost.add(stream.id)
                     elif error.status not in (t.Status.AGAIN, t.Status.FULL, t.Status.NOT_FOUND):
                         raise
