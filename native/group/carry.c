@@ -69,7 +69,8 @@ static void put_entries(group_t *group, raft_message_t message) {
         if (writer == NULL || !frame_put(writer, group->ledger->promise.name, &message)) {
             return;
         }
-        while (left > 0 && frame_put_entry(writer, (raft_kind_t)entry.kind, entry.bytes)) {
+        while (left > 0
+               && frame_put_entry(writer, (raft_kind_t)entry.kind, bytes_of(entry.bytes.at, entry.bytes.size))) {
             message.index++;
             if (--left > 0 && !group_entry(group, message.index + 1, &entry)) {
                 return;

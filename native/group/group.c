@@ -11,6 +11,7 @@
 #define FLOOR_ENTRIES 256u /* applied and still in the log: then the floor moves .. */
 #define FLOOR_BYTES (UINT64_C(64) << 10)
 #define KEEP_NS NS_PER_SECOND
+#define AHEAD 3       /* entries: by then its bytes are in the processor's cache again */
 #define OWN_ENTRIES 2 /* that one call of raft's may append, beside those proposed */
 _Static_assert(FRAME_MEMBERS_SIZE_MAX <= LEDGER_MEMBERS_MAX, "members find room in a promise");
 
@@ -76,6 +77,7 @@ static void apply_committed(group_t *group) {
     ledger_entry_t entry;
     while (group->ledger->applied < group->committed && !group->half) {
         raft_index_t index = group->ledger->applied + 1;
+        store_ledger_soon(group->ledger, index + AHEAD);
         if (!group_entry(group, index, &entry)) {
             return;
         }

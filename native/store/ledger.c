@@ -14,6 +14,7 @@
 #define APPLIED_OP (OP_HEADER_SIZE + 5 + VALUE_CRC_SIZE + APPLIED_SIZE + LEDGER_NOTE_MAX)
 #define APPLIED_PROMISE (3 * NOTE_BYTES_MIN) /* more than the op takes, so that its note finds room, too */
 #define LEDGER_OP_SIZE (OP_HEADER_SIZE + LEDGER_KEY_SIZE + LEDGER_FIXED_SIZE)
+#define SOON 256u  /* bytes of an entry, 64 at a time */
 #define NOTES 32   /* of all that one call notes */
 #define PROMISES 2 /* likewise; these, a cut and a floor are its bytes: */
 #define LEDGER_CALL                                                                                                    \
@@ -346,6 +347,13 @@ read_outcome_t store_ledger_get(ledger_t *ledger, uint64_t index, ledger_entry_t
                               .position = position,
                               .bytes = bytes_after(value, LEDGER_FIXED_SIZE - VALUE_CRC_SIZE)};
     return READ_FOUND;
+}
+
+void store_ledger_soon(const ledger_t *ledger, uint64_t index) {
+    uint64_t position = positions_of(&ledger->young, index);
+    for (uint64_t line = 0; position != 0 && line < SOON; line += 64) {
+        __builtin_prefetch(batches_at(&ledger->store->batches, position) + line);
+    }
 }
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */

@@ -136,6 +136,8 @@ read_outcome_t store_ledger_promised(ledger_t *ledger, ledger_promise_t *promise
 /* READ_NONE: below or at the floor, or behind the last one. Bytes valid until the next store_tick or, unless they
  * lie in the batches, the next write. */
 read_outcome_t store_ledger_get(ledger_t *ledger, uint64_t index, ledger_entry_t *entry);
+/* One that is read soon is sent for, where the batches have it: it was written a round trip ago. */
+void store_ledger_soon(const ledger_t *ledger, uint64_t index);
 
 /* Room in the open batch for a promise, a cut, a floor, and so many entries with so many bytes in all; and for these in
  * the budget, which entries without bytes do not ask for: an election needs one. After a yes none of the following says
