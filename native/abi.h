@@ -425,8 +425,7 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 /* for the log; target = connection, payload = a line, without its message; or of the message behind it header, reply =
  * what follows that, both cut where they are longer than limits.trace together, arg and arg2 = their real sizes */
 #define EVENT_TRACE 11
-/* an ephemeral's inactivity threshold passed: removed by C; target = stream, arg = id, arg2 = what a mirror or source
- * has taken, as in consumer_state_t */
+/* an idle ephemeral is removed: target = stream, arg = id, arg2 = what a copy has taken, as in consumer_state_t */
 #define EVENT_CONSUMER_GONE 12
 /* a client was refused something, for the log; target = connection, code = REFUSED_*, subject, reply = queue, payload =
  * sid, arg = bytes, arg2 = refusals before it that were not told */
@@ -523,6 +522,7 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 #define ALARM_WAITS 12   /* .. or holds up consumers, who have all else: likewise, but seldom */
 #define ALARM_SHARED 13  /* a stream that other servers have, too, is damaged here: it is to be copied from there */
 #define ALARM_HOLE 14    /* damage took messages, from arg to arg2: RECORD_HOLE; token 1: each was there before */
+#define ALARM_INPUT 15   /* closed for the memory of what it had begun to send: target = connection */
 
 /* ---- look -------------------------------------------------------------------------------------------------------- */
 

@@ -280,6 +280,7 @@ class AlarmCode(IntEnum):
     WAITS = abi.ALARM_WAITS
     SHARED = abi.ALARM_SHARED
     HOLE = abi.ALARM_HOLE
+    INPUT = abi.ALARM_INPUT
 
 
 class Query(IntEnum):

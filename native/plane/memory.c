@@ -233,6 +233,22 @@ static void watch_oldest(plane_t *plane, peer_t *oldest) {
     }
 }
 
+/* Closes a connection for the memory of what it has begun to send; its log line says so, since it hears nothing. */
+static void close_for_input(plane_t *plane, peer_t *peer) {
+    buffer_free(&peer->conn.rest);
+    peer->conn.rest_used = 0;
+    event_entry_t *entry =
+        event_new(EVENT_ALARM, BYTES_NONE, BYTES_NONE, BYTES_NONE,
+                  BYTES_LITERAL("closed: memory_limit has no room for what clients have begun to send, and this one has"
+                                " not gone on with it"));
+    if (entry != NULL) {
+        entry->event.code = ALARM_INPUT;
+        entry->event.target = peer->id;
+    }
+    event_post(&plane->exchange, entry);
+    peer_doom_silently(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("no memory for input"));
+}
+
 /* Closes those of one kind who have begun something and are silent, down to half of what may be small: so the next look
  * is as far away as it takes to fill that. */
 static void close_silent(plane_t *plane, const buffer_t *buffer, bool link) {
@@ -241,9 +257,7 @@ static void close_silent(plane_t *plane, const buffer_t *buffer, bool link) {
         buffer_t *rest = &peer->conn.rest;
         if (rest != buffer && rest->size != 0 && peer->protocol->link == link && peer->state != PEER_DOOMED
             && plane->now.mono_ns - peer->last_input_ns > INPUT_IDLE_NS && owes_input(peer)) {
-            buffer_free(rest);
-            peer->conn.rest_used = 0;
-            peer_doom_silently(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("no memory for input"));
+            close_for_input(plane, peer);
         }
     }
 }
@@ -292,9 +306,7 @@ static bool make_input_room(void *context, const buffer_t *buffer, uint64_t more
         return true; /* the next to be whole */
     }
     if (plane->now.mono_ns - plane->memory.oldest_since_ns > INPUT_PATIENCE_NS) {
-        buffer_free(&oldest->conn.rest);
-        oldest->conn.rest_used = 0;
-        peer_doom_silently(plane, oldest, CLOSE_LIMIT, BYTES_LITERAL("no memory for input"));
+        close_for_input(plane, oldest);
     }
     return share_has(share, more);
 }

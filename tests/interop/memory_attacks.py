@@ -21,6 +21,7 @@ from tests import servers
 from tests.hostile.test_bombs import BOMB
 from tests.interop.test_backup import MAGIC, WHOLE, number, s2, state
 from tests.rig.raw import RawClient, RawLeaf
+from tests.rig.waiting import eventually
 
 MB: Final = 1 << 20
 LIMIT: Final = 32 * MB
@@ -205,6 +206,7 @@ def half_messages(server: servers.Server, stack: contextlib.ExitStack) -> None:
     with login(server) as next_one:
         next_one.sendall(b"SUB whole 1\r\nPUB whole 12000\r\n" + b"x" * 12_000 + b"\r\n")
         heard(next_one, b"MSG whole 1 12000\r\n")
+    eventually(lambda: "memory_limit has no room for what clients have begun to send" in server.log, lambda: server.log)
 
 
 @attack

@@ -17,10 +17,13 @@ if TYPE_CHECKING:
 
 _NO_STORE: Final[dict[int, str]] = {
     t.AlarmCode.SLOW: "slow_consumer",
+    t.AlarmCode.INPUT: "input_refused",
     t.AlarmCode.COMMAND: "command_failed",
     t.AlarmCode.INTEREST: "subscriptions_refused",
     t.AlarmCode.DROPPED: "messages_dropped",
 }
+
+_OF_CONNECTIONS: Final = (t.AlarmCode.SLOW, t.AlarmCode.INPUT)
 
 _REFUSALS: Final = (t.AlarmCode.DISK_FULL, t.AlarmCode.IO)
 
@@ -53,7 +56,7 @@ class Alarms:
         if rest_s is not None and begin_again(self._log, rest_s):
             self.begins_again = True
         if event.code in _NO_STORE:  # whose number is no stream's
-            who = f"{self._log_name(event.stream)} - " if event.code == t.AlarmCode.SLOW else ""
+            who = f"{self._log_name(event.stream)} - " if event.code in _OF_CONNECTIONS else ""
             say(who + event.text, event=_NO_STORE[event.code])
             return
         named = self._jetstream.named(event.stream) if self._jetstream is not None else {}

@@ -38,6 +38,7 @@ _SPECIAL: Final = {
     "maximum control line exceeded": "Maximum Control Line Exceeded",
     "maximum subscriptions exceeded": "Maximum Subscriptions Exceeded",
     "unknown protocol operation": "Protocol Violation",
+    "no memory for input": "No Memory For Input",
 }
 """Said to the other side, in small letters, where the reason alone does not tell."""
 

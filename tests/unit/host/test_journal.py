@@ -160,6 +160,7 @@ def test_other_outputs_are_as_they_were(
         (t.AlarmCode.CORRUPT, "store_corrupt", "S"),
         (t.AlarmCode.DISK_FULL, "store_disk_full", "S"),
         (t.AlarmCode.SLOW, "slow_consumer", None),
+        (t.AlarmCode.INPUT, "input_refused", None),
         (t.AlarmCode.COMMAND, "command_failed", None),
     ],
 )
@@ -172,7 +173,7 @@ def test_an_alarm_names_a_stream_only_where_it_is_about_one(
     Alarms(log, jetstream, current, str).tell(t.Alarm(code, 1, 0, "text"))
     found = entry(journald)
     assert (event, stream) == (found["LEAFD_EVENT"], found.get("LEAFD_STREAM"))
-    assert ("1 - text" if code == t.AlarmCode.SLOW else "text") == found["MESSAGE"]
+    assert ("1 - text" if code in (t.AlarmCode.SLOW, t.AlarmCode.INPUT) else "text") == found["MESSAGE"]
 
 
 def test_a_wrong_configuration_is_an_error_in_the_journal(tmp_path: Path) -> None:

@@ -68,9 +68,10 @@ def test_each_reason_of_the_plane_has_its_words(why: t.CloseReason) -> None:
         ("Authentication Timeout", "Authentication Timeout"),
         ("Maximum Payload Violation", "Maximum Message Payload Exceeded"),
         ("maximum account active connections exceeded", "Maximum Account Connections Exceeded"),
+        ("no memory for input", "No Memory For Input"),
         ("something else", "Protocol Violation"),
     ],
 )
 def test_what_the_client_was_told_says_more_than_the_reason(text: str, words: str) -> None:
-    """The words are those of ClosedState.String() in nats-server."""
+    """The words are those of ClosedState.String() in nats-server, which has none for memory."""
     assert words == reason(t.Closed(1, t.CloseReason.PROTOCOL, text))
