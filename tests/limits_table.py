@@ -126,11 +126,13 @@ ROWS: Final[tuple[Row, ...]] = (
         proofs=("interop/test_mqtt_sessions.py::test_no_more_bytes_wait_for_sessions_than_the_block_says",),
     ),
     Row(
-        "mqtt.max_retained", "PUBACK 0x97 with MQTT 5", "those that are there, which can change", theirs=False,
+        "mqtt.max_retained", "PUBACK 0x97 with MQTT 5, with 3.1.1 closed; with QoS 0 nothing",
+        "those that are there, which can change", theirs=False,
         proofs=("interop/test_mqtt_five.py::test_an_account_keeps_no_more_retained_messages_than_the_block_says",),
     ),
     Row(
-        "mqtt.max_retained_bytes", "PUBACK 0x97 with MQTT 5", "those that are there", theirs=False,
+        "mqtt.max_retained_bytes", "PUBACK 0x97 with MQTT 5, with 3.1.1 closed; with QoS 0 nothing",
+        "those that are there", theirs=False,
         proofs=("interop/test_mqtt_five.py::test_an_account_keeps_no_more_retained_messages_than_the_block_says",),
     ),
     Row(
