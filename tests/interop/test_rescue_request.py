@@ -66,10 +66,17 @@ def test_a_rescue_by_a_request_is_refused_with_what_to_do_instead(tmp_path: Path
             for server in made[1:]:
                 server.kill()
             eventually(partial(is_led_by_nobody, made[0]), partial(group_at, made[0]))
-            (answer,) = asyncio.run(asked(made[:1]))
             if kind == R:
+
+                def taken() -> dict[str, Any]:
+                    """A nats-server on a busy machine refuses it for a moment more."""
+                    (answer,) = asyncio.run(asked(made[:1]))
+                    return answer if "prev_quorum" in answer else {}
+
+                answer = eventually(taken, partial(group_at, made[0]))
                 assert (answer["prev_quorum"], answer["new_quorum"]) == (2, 1)
             else:
+                (answer,) = asyncio.run(asked(made[:1]))
                 assert answer["error"]["err_code"] == 10224
                 assert "`leafd cluster rescue`" in answer["error"]["description"]
                 assert is_led_by_nobody(made[0])
