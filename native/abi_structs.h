@@ -68,7 +68,8 @@ typedef struct mqtt_limits {
     int64_t message_expiry_max_ns;
     uint64_t max_retained_bytes; /* of an account; likewise the next one */
     uint64_t max_queued_bytes;   /* of messages that wait for sessions, 0 = no limit; likewise the next one */
-    uint32_t max_queued;         /* messages that wait for one session, beside those in flight */
+    uint64_t max_session_bytes;  /* of those that wait for one session, beside those in flight; likewise the next one */
+    uint32_t max_queued;         /* messages */
     uint32_t replicas;           /* of streams that are made for them where a group of servers can have some */
 } mqtt_limits_t;
 
@@ -103,8 +104,7 @@ typedef struct tls_settings {
 #define TLS_VERIFY 2 /* the peer has to show a certificate that we trust */
 
 /* How a leaf link's output is compressed. With bounds, the level follows from each round trip that is measured: the
- * first bound that it is not above (0: never) has the level's number; above all of three it is COMPRESS_BEST, above all
- * of fewer the last one's. */
+ * first that it is not above (0: never) has the level's number; above three COMPRESS_BEST, above fewer the last one. */
 typedef struct compression {
     uint32_t level;  /* COMPRESS_* */
     uint32_t bounds; /* how many there are; 0: the level stays */

@@ -121,6 +121,11 @@ ROWS: Final[tuple[Row, ...]] = (
         proofs=("interop/test_mqtt_sessions.py::test_no_more_waits_for_a_session_than_the_block_says",),
     ),
     Row(
+        "mqtt.max_session_bytes", "nothing; the oldest messages of the session are dropped",
+        "the newest, one at least, and what is in flight", theirs=False,
+        proofs=("interop/test_mqtt_sessions.py::test_no_more_bytes_wait_for_one_session_than_the_block_says",),
+    ),
+    Row(
         "mqtt.max_queued_bytes", "PUBACK 0x97 with MQTT 5, with 3.1.1 closed, for all kept sessions of the account",
         "those that wait already", theirs=False,
         proofs=("interop/test_mqtt_sessions.py::test_no_more_bytes_wait_for_sessions_than_the_block_says",),

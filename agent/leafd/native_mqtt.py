@@ -35,5 +35,6 @@ class MqttLimits:
     message_expiry_max_ns: int = 0
     max_retained_bytes: int = 0
     max_queued_bytes: int = 0
+    max_session_bytes: int = 0
     max_queued: int = 0
     replicas: int = 1

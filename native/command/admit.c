@@ -325,7 +325,7 @@ void command_mqtt(plane_t *plane, const plane_command_t *command) {
     memcpy(&plane->mqtt, command->body, sizeof(plane->mqtt));
     bytes_release(&plane->mqtt_domain);
     plane->mqtt_domain = copy;
-    keeping_bound(plane, plane->mqtt.max_queued);
+    keeping_bound(plane);
     command_done(plane, command, STATUS_OK);
 }
 

@@ -256,18 +256,26 @@ void consumer_leave(consumer_t *consumer) {
 
 /* ---- the store's hooks ------------------------------------------------------------------------------------------- */
 
+/* One that enters or leaves the stream. */
+typedef struct change {
+    uint64_t seq, size;
+    bytes_t subject;
+} change_t;
+
 static bool note_appended(void *context, consumer_t *consumer) {
-    consumer_appended(consumer, *(const uint64_t *)context);
+    const change_t *change = context;
+    consumer_appended(consumer, change->seq, change->size);
     if (consumer->serving == SERVING_IDLE && consumer_has_demand(consumer)) {
         consumer_set_serving(consumer, SERVING_LATER); /* when it can be seen */
     }
     return true;
 }
 
-static void on_appended(void *context, store_stream_t *stream, uint64_t seq, bytes_t subject) {
+static void on_appended(void *context, store_stream_t *stream, uint64_t seq, bytes_t subject, uint64_t size) {
     group_t *group = group_of(context, store_stream_id(stream));
     if (!group) return;
-    (void)concern_each(&group->concern, group->consumers, group->count, subject, note_appended, &seq);
+    change_t change = {.seq = seq, .size = size};
+    (void)concern_each(&group->concern, group->consumers, group->count, subject, note_appended, &change);
 }
 
 /* May it hold a message that its filters do not match? (One that was loaded with such a row finds the message gone when
@@ -278,28 +286,23 @@ static bool consumer_strays(consumer_t *consumer) {
     return consumer->refiltered || consumer->survey != NULL;
 }
 
-typedef struct removal {
-    uint64_t seq;
-    bytes_t subject;
-} removal_t;
-
 static bool note_removed(void *context, consumer_t *consumer) {
-    const removal_t *removal = context;
-    consumer_removed(consumer, removal->seq, removal->subject);
+    const change_t *change = context;
+    consumer_removed(consumer, change->seq, change->subject, change->size);
     return true;
 }
 
-static void on_removed(void *context, store_stream_t *stream, uint64_t seq, bytes_t subject) {
+static void on_removed(void *context, store_stream_t *stream, uint64_t seq, bytes_t subject, uint64_t size) {
     group_t *group = group_of(context, store_stream_id(stream));
     if (!group) return;
     if (!group->strays && subject.size != 0) {
-        removal_t removal = {.seq = seq, .subject = subject};
-        (void)concern_each(&group->concern, group->consumers, group->count, subject, note_removed, &removal);
+        change_t change = {.seq = seq, .size = size, .subject = subject};
+        (void)concern_each(&group->concern, group->consumers, group->count, subject, note_removed, &change);
         return;
     }
     group->strays = false;
     for (uint32_t i = 0; i < group->count; i++) {
-        consumer_removed(group->consumers[i], seq, subject);
+        consumer_removed(group->consumers[i], seq, subject, size);
         group->strays = consumer_strays(group->consumers[i]) || group->strays;
     }
 }

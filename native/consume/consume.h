@@ -142,8 +142,9 @@ void consumer_attend(consumer_t *consumer, int32_t max_ack_pending, int64_t ack_
 void consumer_leave_alone(consumer_t *consumer, moment_t now);
 void consumer_again(consumer_t *consumer, uint64_t seq, moment_t now); /* delivers one that is pending */
 void consumer_go_on(consumer_t *consumer, moment_t now);               /* its receiver was full and is not any more */
-/* So many messages may wait for one of these, beside what is in flight; it passes over the oldest. 0 = no bound. */
-void consume_bound(consume_t *consume, uint32_t most);
+/* So many messages, and so many bytes of them, may wait for one of these, beside what is in flight; it passes over the
+ * oldest. 0 = no bound. */
+void consume_bound(consume_t *consume, uint32_t most, uint64_t most_bytes);
 uint64_t consume_passed_over(const consume_t *consume);  /* since the start */
 void consumer_begin(consumer_t *consumer, moment_t now); /* one that CONSUMER_HELD made wait may deliver */
 /* The id of the pinned client, empty when no client is pinned; valid until the next call that is given a time. */

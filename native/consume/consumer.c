@@ -224,6 +224,7 @@ void consumer_destroy(consumer_t *consumer) {
     pull_free(consumer);
     pending_free(&consumer->pending);
     store_tally_close(consumer->tally);
+    bound_forget(consumer);
     survey_end(consumer);
     store_ahead_end(&consumer->ahead);
     free(consumer->selection.seqs);
@@ -253,6 +254,7 @@ void consumer_recount(consumer_t *consumer) {
     store_tally_close(consumer->tally);
     consumer->tally = NULL;
     consumer->left_known = false;
+    bound_forget(consumer);
 }
 
 static bool count_step(consumer_t *consumer, uint32_t budget) {
@@ -272,6 +274,7 @@ static bool count_step(consumer_t *consumer, uint32_t budget) {
     store_tally_close(consumer->tally);
     consumer->tally = NULL;
     consumer->left_known = true; /* from here on the store's hooks keep it up to date */
+    bound_counted(consumer);
     return true;
 }
 
@@ -296,10 +299,10 @@ uint64_t consumer_left(consumer_t *consumer) {
     return consumer->left;
 }
 
-void consumer_appended(consumer_t *consumer, uint64_t seq) {
+void consumer_appended(consumer_t *consumer, uint64_t seq, uint64_t size) {
     if (seq >= consumer->cursor && consumer->left_known) {
         consumer->left++;
-        bound_appended(consumer);
+        bound_appended(consumer, seq, size);
     }
 }
 

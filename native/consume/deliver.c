@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "consume/deliver.h"
+#include "consume/bound.h"
 #include "consume/private.h"
 #include "consume/retention.h"
 #include "consume/state.h"
@@ -121,7 +122,10 @@ static search_end_t at_end(consumer_t *consumer, uint64_t visible) {
     if (consumer->left_known && consumer->left > 0) {
         stream_state_t state;
         store_stream_state(consumer->stream, &state);
-        if (state.last_seq <= visible) consumer->left = 0;
+        if (state.last_seq <= visible) {
+            consumer->left = 0;
+            bound_nothing(consumer);
+        }
     }
     uint64_t left = consumer_left(consumer);
     if (!consumer->left_known) return FOUND_UNREADABLE;
@@ -327,7 +331,10 @@ static void remember_new(consumer_t *consumer, const outgoing_t *out) {
         consumer->cursor = seq + 1;
     }
     if (seq > consumer->delivered_stream) consumer->delivered_stream = seq;
-    if (consumer->left > 0) consumer->left--;
+    if (consumer->left > 0) {
+        consumer->left--;
+        bound_went(consumer, seq, bound_size(&out->message));
+    }
     consumer->replay_last_ts = out->message.ts;
     consumer->replay_sent_ns = consumer->consume->now.mono_ns;
     if (consumer_acks(consumer)) {

@@ -2,13 +2,18 @@
 #include "consume/leave.h"
 
 #include "base/number.h"
+#include "consume/bound.h"
 #include "text/subject.h"
 #include "consume/state.h"
 
-void consumer_removed(consumer_t *consumer, uint64_t seq, bytes_t subject) {
+void consumer_removed(consumer_t *consumer, uint64_t seq, bytes_t subject, uint64_t size) {
     if (LEAF_UNLIKELY(consumer->survey != NULL)) survey_removed(consumer, seq);
     if (seq >= consumer->cursor) {
-        if (consumer->left_known && consumer->left > 0 && consumer_matches(consumer, subject)) consumer->left--;
+        if (subject.size == 0) consumer->weight_rough = true; /* it is damaged, and may have counted */
+        if (consumer->left_known && consumer->left > 0 && consumer_matches(consumer, subject)) {
+            consumer->left--;
+            bound_went(consumer, seq, size);
+        }
         return;
     }
     if (consumer_selects(consumer, seq)) {
@@ -46,18 +51,21 @@ void consumer_emptied(consumer_t *consumer) {
     selection_t *selection = &consumer->selection;
     for (uint32_t row = pending->head, next; row != PENDING_NONE; row = next) {
         next = pending_row(pending, row)->after;
-        consumer_removed(consumer, pending_row(pending, row)->seq, BYTES_NONE);
+        consumer_removed(consumer, pending_row(pending, row)->seq, BYTES_NONE, 0);
     }
     for (uint32_t row = 0; pending->exhausted > 0 && row < pending->rows_used; row++) {
         const pending_row_t *held = pending_row(pending, row);
-        if (held->flags & PENDING_EXHAUSTED) consumer_removed(consumer, held->seq, BYTES_NONE);
+        if (held->flags & PENDING_EXHAUSTED) consumer_removed(consumer, held->seq, BYTES_NONE, 0);
     }
     if (consumer->survey) {
         survey_emptied(consumer);
     } else {
         selection->lost = selection->count - selection->next;
     }
-    if (consumer->left_known) consumer->left = 0;
+    if (consumer->left_known) {
+        consumer->left = 0;
+        bound_nothing(consumer);
+    }
 }
 
 /* The sequence below which all that the consumer wants is purged, or at least what lies before the stream's first

@@ -7,7 +7,7 @@
 
 #include "consume/private.h"
 
-void consumer_removed(consumer_t *consumer, uint64_t seq, bytes_t subject);
+void consumer_removed(consumer_t *consumer, uint64_t seq, bytes_t subject, uint64_t size);
 void consumer_purged(consumer_t *consumer, bytes_t filter, uint64_t left);
 uint64_t consumer_holds(const consumer_t *consumer);
 void consumer_emptied(consumer_t *consumer);

@@ -103,11 +103,12 @@ struct consumer {
     uint64_t delivered_stream; /* highest one delivered; start - 1 before */
     uint64_t floor_consumer, floor_stream;
     int64_t last_delivered_wall_ns, last_acked_wall_ns;
-    uint64_t looked;      /* in which look-up of the group's index it was asked last */
-    uint64_t left;        /* matching messages not delivered yet, valid when left_known */
-    store_tally_t *tally; /* that count, while it is being made */
-    survey_t *survey;     /* where to start, while that is being looked for; the cursor stands before all that may be */
-    bool left_known;
+    uint64_t looked;       /* in which look-up of the group's index it was asked last */
+    uint64_t left, weight; /* matching messages not delivered yet, and their bytes (bound.h), valid when left_known */
+    store_tally_t *tally;  /* that count, while it is being made */
+    struct weighing *weighing; /* those bytes are being added up */
+    survey_t *survey; /* where to start, while that is being looked for; the cursor stands before all that may be */
+    bool left_known, weight_rough;
     bool awaited;    /* somebody waits for that count before the consumer is used */
     bool filter_all; /* no filter at all */
     bool refiltered; /* its filters were others when it was sent what is pending */
@@ -142,9 +143,8 @@ struct consumer {
     uint64_t settle_upto; /* what is not settled up to here is to be, some with each flush; 0: nothing */
     consumer_t *next_dirty;
 
-    int64_t due_ns; /* key in the timer heap */
-    uint32_t heap_index, group_index;
-    uint32_t asking_index; /* of consume.asking; NOT_ASKING: another one */
+    int64_t due_ns;                                 /* key in the timer heap */
+    uint32_t heap_index, group_index, asking_index; /* the last of consume.asking; NOT_ASKING: another one */
     serving_t serving;
     consumer_t *before, *after;
     bytes_t ack_prefix; /* of `text`; its stream's name and its own are in it */
@@ -168,9 +168,9 @@ struct consume {
     bool stopping;         /* there is no later turn */
     bool closing;          /* nobody is told anything any more */
     bool interest_changed;
-    bool bound_changed;     /* all that it concerns are to be looked at */
-    uint32_t waiting_most;  /* for one with CONSUMER_ATTENDED; 0 = no bound */
-    uint64_t passed_over;   /* messages, since there were more */
+    bool bound_changed;                /* all that it concerns are to be looked at */
+    uint32_t waiting_most;             /* for one with CONSUMER_ATTENDED; 0 = no bound; likewise the next one */
+    uint64_t weight_most, passed_over; /* bytes; and messages, since there were more */
     pull_t nobody_pulls;    /* of all push consumers, of which a session of MQTT has one: no request is ever in it */
     struct orphan *orphans; /* pending records that the next flush removes, see state.c */
     uint32_t orphan_count;
@@ -214,7 +214,7 @@ bool consumer_matches(const consumer_t *consumer, bytes_t subject);
 bool consumer_selects(const consumer_t *consumer, uint64_t seq); /* last per subject, not delivered yet */
 uint64_t consumer_left(consumer_t *consumer);                    /* counts to the end, if it can: left_known */
 void consumer_recount(consumer_t *consumer);
-void consumer_appended(consumer_t *consumer, uint64_t seq); /* that its filters match */
+void consumer_appended(consumer_t *consumer, uint64_t seq, uint64_t size); /* that its filters match */
 bool consumer_paused(const consumer_t *consumer);
 /* Fires what is due and computes the next deadline. false: the consumer is gone. */
 bool consumer_on_time(consumer_t *consumer);

@@ -178,9 +178,9 @@ status_t keeping_consume(plane_t *plane, stream_t *stream, const keeping_consume
     return status;
 }
 
-void keeping_bound(plane_t *plane, uint32_t most) {
+void keeping_bound(plane_t *plane) {
     if (plane->js.consume != NULL) {
-        consume_bound(plane->js.consume, most);
+        consume_bound(plane->js.consume, plane->mqtt.max_queued, plane->mqtt.max_session_bytes);
         plane->js.more = true;
     }
 }

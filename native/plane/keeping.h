@@ -64,7 +64,7 @@ typedef struct keeping_consumer {
  * the subjects are changed. */
 LEAF_MUST_USE status_t keeping_consume(plane_t *plane, stream_t *stream, const keeping_consumer_t *wanted, bool loading,
                                        consumer_binding_t **binding);
-void keeping_bound(plane_t *plane, uint32_t most); /* messages that wait for one of these; it gives up the oldest */
+void keeping_bound(plane_t *plane); /* what may wait for one of these is said anew; it gives up the oldest */
 /* What is on the disk of a consumer with that number, which is not there. */
 LEAF_MUST_USE status_t keeping_forget_consumer(plane_t *plane, const stream_t *stream, uint32_t number);
 void keeping_end(plane_t *plane, consumer_binding_t **binding); /* with what it knows; fine if there is none */

@@ -109,6 +109,7 @@ status_t flight_wait(flight_t *flight, const flight_packet_t *one, int64_t now_n
     store_be64(to + 20, (uint64_t)now_ns);
     to[COUNTED] = one->counted;
     flight->part->counted += one->counted;
+    flight->part->counted_bytes += one->counted ? packet.size : 0;
     (void)bytes_write(to + HEAD, packet);
     flight->part->waiting.size += (uint64_t)HEAD + packet.size;
     flight->part->waiting_upto = one->seq > flight->part->waiting_upto ? one->seq : flight->part->waiting_upto;
@@ -169,8 +170,10 @@ static void flight_move_on(flight_t *flight, uint64_t size) {
 
 void flight_gone(flight_t *flight) {
     const uint8_t *at = flight->part->waiting.at + flight->part->waiting_from;
+    uint32_t size = load_be32(at + 4);
     flight->part->counted -= at[COUNTED];
-    flight_move_on(flight, HEAD + (uint64_t)load_be32(at + 4));
+    flight->part->counted_bytes -= at[COUNTED] != 0 ? size : 0;
+    flight_move_on(flight, HEAD + (uint64_t)size);
 }
 
 /* What waits before it is not counted, and moves up: a part of what is retained, which is not much (mqtt_retain.c). */
@@ -183,16 +186,24 @@ static bool flight_drop_counted(flight_t *flight) {
     if (at >= waiting->size) {
         return false;
     }
-    uint64_t size = HEAD + (uint64_t)load_be32(waiting->at + at + 4);
+    uint32_t packet = load_be32(waiting->at + at + 4);
+    uint64_t size = HEAD + (uint64_t)packet;
     memmove(waiting->at + from + size, waiting->at + from, at - from);
     flight->part->counted--;
+    flight->part->counted_bytes -= packet;
     flight_move_on(flight, size);
     return true;
 }
 
-uint32_t flight_bound(flight_t *flight, uint32_t most) {
+static bool flight_is_full(const flight_t *flight, const flight_most_t *most, uint32_t size) {
+    const flight_part_t *part = flight->part;
+    return (most->messages != 0 && part->counted >= most->messages)
+           || (most->bytes != 0 && part->counted_bytes + size > most->bytes);
+}
+
+uint32_t flight_bound(flight_t *flight, const flight_most_t *most, uint32_t size) {
     uint32_t dropped = 0;
-    while (flight->part->counted >= most && dropped < DROPPED_A_TURN && flight_drop_counted(flight)) {
+    while (flight_is_full(flight, most, size) && dropped < DROPPED_A_TURN && flight_drop_counted(flight)) {
         dropped++;
     }
     return dropped;

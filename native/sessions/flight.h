@@ -39,7 +39,8 @@ typedef struct flight_part {
     buffer_t waiting;
     uint64_t waiting_from; /* before it they have gone */
     uint64_t waiting_upto; /* the highest sequence that waits */
-    uint64_t counted;      /* of those that wait */
+    uint64_t counted;      /* of those that wait, and their bytes */
+    uint64_t counted_bytes;
 } flight_part_t;
 
 typedef struct flight {
@@ -61,8 +62,15 @@ uint16_t flight_begin(flight_t *flight, uint64_t seq);
 void flight_undo(flight_t *flight, uint16_t id);
 /* STATUS_FULL: too much waits. */
 LEAF_MUST_USE status_t flight_wait(flight_t *flight, const flight_packet_t *one, int64_t now_ns);
-/* Drops the oldest of those that are counted, until fewer than so many wait, or a turn's; returns how many. */
-uint32_t flight_bound(flight_t *flight, uint32_t most);
+/* What may wait of those that are counted; 0: no bound. */
+typedef struct flight_most {
+    uint32_t messages;
+    uint64_t bytes;
+} flight_most_t;
+
+/* Drops the oldest of those that are counted, until there is room for one more of that size, or a turn's; returns how
+ * many. One that is larger than all may be has room when no other one waits. */
+uint32_t flight_bound(flight_t *flight, const flight_most_t *most, uint32_t size);
 /* The next one that may go, with its identifier and what is left of its time (5: 3.3.2.3.3). One whose time is over is
  * dropped, unless a stream has it. false: none. Valid until flight_gone. */
 bool flight_next(flight_t *flight, int64_t now_ns, bytes_t *packet);

@@ -300,7 +300,7 @@ static void append_tell(const entry_t *entry) {
     const append_t *append = entry->append;
     const store_hooks_t *hooks = &stream->store->hooks;
     if (hooks->appended != NULL) {
-        hooks->appended(hooks->context, stream, entry->seq, append->subject);
+        hooks->appended(hooks->context, stream, entry->seq, append->subject, log_text_bytes(&entry->message));
     }
     if (LEAF_UNLIKELY(stream->tallies != NULL)) {
         tallies_appended(stream, entry->seq, append->subject);

@@ -392,7 +392,7 @@ static void filling_tell(const filling_t *filling) {
     const store_hooks_t *hooks = &stream->store->hooks;
     uint64_t seq = filling->append->force_seq;
     if (hooks->appended != NULL) {
-        hooks->appended(hooks->context, stream, seq, filling->append->subject);
+        hooks->appended(hooks->context, stream, seq, filling->append->subject, log_text_bytes(&filling->message));
     }
     tallies_appended(stream, seq, filling->append->subject);
     follows_appended(stream, seq, filling->append->subject);

@@ -188,7 +188,8 @@ status_t message_remove(store_stream_t *stream, const message_row_t *found, bool
     }
     if (store->hooks.removed != NULL) {
         bytes_t subject = found->sound ? found->message.subject : BYTES_NONE;
-        store->hooks.removed(store->hooks.context, stream, found->seq, subject);
+        uint64_t size = found->sound ? log_text_bytes(&found->message) : 0;
+        store->hooks.removed(store->hooks.context, stream, found->seq, subject, size);
     }
     return STATUS_OK;
 }

@@ -59,10 +59,12 @@ LEAF_MUST_USE status_t log_read_entry(log_t *log, bytes_t key,
                                       bytes_t value); /* value: with its crc, which is judged */
 /* Do the numbers fit together, as they do after every operation? */
 bool log_sound(const log_t *log);
+static inline uint64_t log_text_bytes(const message_record_t *message) {
+    return (uint64_t)message->subject.size + message->header.size + message->payload.size;
+}
 /* As the reference counts a message's bytes in a stream of that storage (stream_config_t). */
 static inline uint64_t log_message_bytes(uint8_t storage, const message_record_t *message) {
-    uint64_t text = (uint64_t)message->subject.size + message->header.size + message->payload.size;
-    return text + (storage != 0 ? 16 : message->header.size > 0 ? 34 : 30);
+    return log_text_bytes(message) + (storage != 0 ? 16 : message->header.size > 0 ? 34 : 30);
 }
 /* Counted again, message by message. */
 void log_count(log_t *log, uint64_t seq, const message_record_t *message, bool new_subject);

@@ -62,9 +62,9 @@ typedef struct store_options {
 /* Called by the store, on the plane thread, inside append/delete/purge/expire: consumers keep exact counts with it. */
 typedef struct store_hooks {
     void *context;
-    void (*appended)(void *context, store_stream_t *stream, uint64_t seq, bytes_t subject); /* may not be durable yet */
-    /* A message left: deleted, purged, expired, evicted by a limit. */
-    void (*removed)(void *context, store_stream_t *stream, uint64_t seq, bytes_t subject);
+    /* It came, perhaps not durable yet; or left: deleted, purged, expired, evicted. size: subject, header, payload. */
+    void (*appended)(void *context, store_stream_t *stream, uint64_t seq, bytes_t subject, uint64_t size);
+    void (*removed)(void *context, store_stream_t *stream, uint64_t seq, bytes_t subject, uint64_t size);
     /* A schedule is due (due_ts: when it was meant to be). What it does to the stream is in one batch with the end of
      * this time. DONE, perhaps with a new one (store_schedule); LATER: in a second; ASKED: very soon, somebody was. */
     store_due_t (*due)(void *context, store_stream_t *stream, uint64_t seq, int64_t due_ts);

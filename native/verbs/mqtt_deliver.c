@@ -225,8 +225,10 @@ static status_t put_waiting_message(mqtt_desk_t *desk, session_t *session, mqtt_
     one.expiry_at = expiry_place(packet, one.id_at, out);
     /* Of a session that is kept they wait in the stream, whose consumer counts them. */
     one.counted = session->kept == NULL && out->seq == 0 && !desk->retained;
-    if (one.counted && desk->plane->mqtt.max_queued != 0) {
-        desk->plane->stats.mqtt_passed_over += flight_bound(&session->flight, desk->plane->mqtt.max_queued);
+    if (one.counted) {
+        const mqtt_limits_t *limits = &desk->plane->mqtt;
+        const flight_most_t most = {.messages = limits->max_queued, .bytes = limits->max_session_bytes};
+        desk->plane->stats.mqtt_passed_over += flight_bound(&session->flight, &most, packet.size);
     }
     return flight_wait(&session->flight, &one, desk->plane->now.mono_ns);
 }

@@ -351,7 +351,7 @@ static void messages_opened(plane_t *plane, mqtt_account_t *keeper, stream_t *st
     reading->plane = plane;
     reading->kind = RECORD_SESSION;
     job_start(&plane->js, &reading->job);
-    keeping_bound(plane, plane->mqtt.max_queued);
+    keeping_bound(plane);
 }
 
 /* lost: another server leads the stream's group, and has the sessions and their wills. */

@@ -38,16 +38,16 @@ FOREVER: Final = 0xFFFFFFFF
 
 
 @contextlib.contextmanager
-def broker(kind: str) -> Iterator[int]:
-    """The port of one that runs."""
+def broker(kind: str, more: str = "") -> Iterator[int]:
+    """The port of one that runs. more: lines of mosquitto's, keys of the mqtt block of the others."""
     if kind != MOSQUITTO:
-        wait = f"mqtt {{ ack_wait: {WAIT_S}s," if kind == servers.REFERENCE else "mqtt {"
+        wait = f"mqtt {{ ack_wait: {WAIT_S}s," if kind == servers.REFERENCE else f"mqtt {{ {more}"
         with servers.running(kind, CONFIGURATION.replace("mqtt {", wait)) as server:
             yield server.ports["mqtt_port"]
         return
     with tempfile.TemporaryDirectory(prefix="leafd-test-") as folder:
         port, file = servers.free_port(), Path(folder) / "mosquitto.conf"
-        file.write_text(f"listener {port} 127.0.0.1\nallow_anonymous true\n")
+        file.write_text(f"listener {port} 127.0.0.1\nallow_anonymous true\n{more}")
         with subprocess.Popen([MOSQUITTO, "-c", file], stderr=subprocess.DEVNULL) as process:
             try:
                 eventually(lambda: _listens(port))
@@ -462,6 +462,71 @@ def test_no_more_waits_for_a_session_than_the_block_says() -> None:
         eventually(lambda: dropped(server) == 3, lambda: str(dropped(server)))
         with three(port, "away") as peer:
             assert numbered(20, 24) + numbered(27, 30) == [one.payload for one in taken(peer, 7)]
+            assert [] == finished(peer)
+
+
+def sized(first: int, end: int) -> list[bytes]:
+    """Of 1,000 bytes each."""
+    return [b"%-1000d" % number for number in range(first, end)]
+
+
+@pytest.mark.parametrize("kind", [one for one in KINDS if one != servers.REFERENCE])
+def test_bytes_that_wait_for_one_device_are_nothing_to_the_others(kind: str) -> None:
+    """The same bound of bytes at both: some of its messages go, the newest here, and the other one has all of its own.
+    mosquitto counts payloads alone."""
+    more = "max_queued_bytes 5000\n" if kind == MOSQUITTO else "max_session_bytes: 5500,"
+    with broker(kind, more) as port:
+        for name, topic in (("away", "q/#"), ("second", "p/#")):
+            with three(port, name) as peer:
+                peer.subscribe((topic, 1))
+                leave(peer)
+        published(port, "q/1", sized(0, 60))
+        published(port, "p/1", sized(0, 4))
+        with three(port, "second") as peer:
+            assert sized(0, 4) == [one.payload for one in taken(peer, 4)]
+        with three(port, "away") as peer:
+            kept = [one.payload for one in finished(peer) if one.kind == PUBLISH]
+        # mosquitto also keeps its max_inflight_messages (20)
+        assert kept == (sized(0, len(kept)) if kind == MOSQUITTO else sized(55, 60))
+        assert 4 <= len(kept) <= 26
+
+
+def test_no_more_bytes_wait_for_one_session_than_the_block_says() -> None:
+    """Beside what is in flight; its oldest ones go, also with a wildcard and with messages of others between, and are
+    counted. A restart brings none back and drops no more, and a reload changes the bound for what waits already."""
+    text = REPORTING + CONFIGURATION.replace("mqtt {", "mqtt { max_session_bytes: 10500, max_ack_pending: 4,")
+    with servers.running(servers.LEAFD, text) as server:
+        port = server.ports["mqtt_port"]
+        for name, topic in (("away", "q/#"), ("third", "p/#"), ("here", "q/+")):
+            with three(port, name) as peer:
+                peer.subscribe((topic, 1))
+                leave(peer)
+        with three(port, "here") as here:
+            published(port, "q/1", sized(0, 4))
+            flying = [here.expect(PUBLISH) for _ in range(4)]
+            for number in range(4, 30):
+                published(port, f"q/{number}", sized(number, number + 1))
+            published(port, "p/1", sized(0, 5))
+            eventually(lambda: dropped(server) == 16 + 20, lambda: str(dropped(server)))
+            for one in flying:
+                here.send(mqtt.acknowledge(PUBACK, one.id))
+            assert sized(20, 30) == [one.payload for one in taken(here, 10)]
+            leave(here)
+        published(port, "p/1", sized(5, 6))  # an acknowledgement is on disk with the batch behind it
+        server.kill()
+        server.start()
+        published(port, "q/1", sized(30, 31))
+        eventually(lambda: dropped(server) == 1, lambda: str(dropped(server)))
+        with three(port, "third") as peer:
+            assert sized(0, 6) == [one.payload for one in taken(peer, 6)]
+        with three(port, "here") as peer:
+            assert sized(30, 31) == [one.payload for one in taken(peer, 1)]
+        with three(port, "away") as peer:
+            assert sized(21, 25) == [peer.expect(PUBLISH).payload for _ in range(4)]
+        exchanged(server, "max_session_bytes: 10500", "max_session_bytes: 3200")
+        eventually(lambda: dropped(server) == 4, lambda: str(dropped(server)))
+        with three(port, "away") as peer:
+            assert sized(21, 25) + sized(28, 31) == [one.payload for one in taken(peer, 7)]
             assert [] == finished(peer)
 
 

@@ -138,6 +138,11 @@ HELPER void *fake_copy(const void *at, size_t size) {
     return copy;
 }
 
+/* Of its text; the stream counts 30 more. */
+HELPER uint64_t fake_size(const fake_message_t *message) {
+    return strlen(message->subject) + message->header_size + message->payload_size;
+}
+
 HELPER uint64_t fake_append(store_stream_t *stream, const char *subject, const char *header, const char *payload,
                             int64_t ts) {
     fake_invalidate(stream->store);
@@ -154,7 +159,8 @@ HELPER uint64_t fake_append(store_stream_t *stream, const char *subject, const c
     if (!stream->hold) stream->visible = seq;
     store_hooks_t hooks = stream->store->hooks;
     if (hooks.appended)
-        hooks.appended(hooks.context, stream, seq, bytes_of(message->subject, (uint32_t)strlen(subject)));
+        hooks.appended(hooks.context, stream, seq, bytes_of(message->subject, (uint32_t)strlen(subject)),
+                       fake_size(message));
     return seq;
 }
 
@@ -207,7 +213,11 @@ void store_stream_state(const store_stream_t *stream, stream_state_t *out) {
     memset(out, 0, sizeof *out);
     out->last_seq = stream->last;
     out->first_seq = stream->last > 0 ? fake_first(stream) : 0;
-    for (uint64_t seq = 1; seq <= stream->last; seq++) out->messages += stream->messages[seq].there;
+    for (uint64_t seq = 1; seq <= stream->last; seq++) {
+        if (!stream->messages[seq].there) continue;
+        out->messages++;
+        out->bytes += 30 + fake_size(&stream->messages[seq]);
+    }
 }
 
 status_t store_delete(store_stream_t *stream, uint64_t seq) {
@@ -218,7 +228,8 @@ status_t store_delete(store_stream_t *stream, uint64_t seq) {
     stream->messages[seq] = (fake_message_t){0};
     store_hooks_t hooks = stream->store->hooks;
     if (hooks.removed)
-        hooks.removed(hooks.context, stream, seq, bytes_of(gone.subject, (uint32_t)strlen(gone.subject)));
+        hooks.removed(hooks.context, stream, seq, bytes_of(gone.subject, (uint32_t)strlen(gone.subject)),
+                      fake_size(&gone));
     fake_message_free(&gone);
     return STATUS_OK;
 }

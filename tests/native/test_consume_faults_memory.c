@@ -402,6 +402,7 @@ static void what_is_acknowledged_leaves_the_queue(void) {
 
 /* ---- the bound of what waits ------------------------------------------------------------------------------------- */
 
+static uint64_t bytes_most; /* 0: two messages are the bound */
 static void make_attended(void) {
     uint32_t number = describe("s.a");
     setups[number].config.flags = CONSUMER_ATTENDED;
@@ -410,12 +411,12 @@ static void make_attended(void) {
 
 static void bound_it(void) {
     load_all();
-    consume_bound(consume, 2);
+    consume_bound(consume, bytes_most == 0 ? 2 : 0, bytes_most);
     wait_a_while(6);
 }
 
 static void two_are_left(void) {
-    consume_bound(consume, 2);
+    consume_bound(consume, bytes_most == 0 ? 2 : 0, bytes_most);
     wait_a_while(3);
     SCENE_CHECK(state_of(1).pending == 2);
     SCENE_CHECK(state_of(1).floor_stream == 7);
@@ -423,7 +424,8 @@ static void two_are_left(void) {
 }
 
 static void the_bound_takes_the_oldest(void) {
-    play(&(scene_t){"a bound", 0, make_attended, bound_it, two_are_left, NULL});
+    for (bytes_most = 0; bytes_most <= 25; bytes_most += 25) /* of ten each */
+        play(&(scene_t){"a bound", 0, make_attended, bound_it, two_are_left, NULL});
 }
 
 /* ---- the newest of each ------------------------------------------------------------------------------------------ */

@@ -122,14 +122,14 @@ static void say_message(int side, int outcome, const stored_message_t *message) 
 
 static int sides[2] = {0, 1};
 
-static void on_appended(void *context, store_stream_t *stream, uint64_t seq, bytes_t subject) {
+static void on_appended(void *context, store_stream_t *stream, uint64_t seq, bytes_t subject, uint64_t size) {
     (void)stream;
-    SAY(*(int *)context, "+%" PRIu64 " %.*s\n", seq, (int)subject.size, (const char *)subject.at);
+    SAY(*(int *)context, "+%" PRIu64 " %" PRIu64 " %.*s\n", seq, size, (int)subject.size, (const char *)subject.at);
 }
 
-static void on_removed(void *context, store_stream_t *stream, uint64_t seq, bytes_t subject) {
+static void on_removed(void *context, store_stream_t *stream, uint64_t seq, bytes_t subject, uint64_t size) {
     (void)stream;
-    SAY(*(int *)context, "-%" PRIu64 " %.*s\n", seq, (int)subject.size, (const char *)subject.at);
+    SAY(*(int *)context, "-%" PRIu64 " %" PRIu64 " %.*s\n", seq, size, (int)subject.size, (const char *)subject.at);
 }
 
 /* ---- changes ----------------------------------------------------------------------------------------------------- */

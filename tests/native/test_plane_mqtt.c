@@ -286,6 +286,26 @@ static void no_more_waits_than_may(void) {
     CHECK_EQ_U64(2, plane->stats.mqtt_passed_over);
 }
 
+/* max_session_bytes, likewise: each packet has 9. */
+static void no_more_bytes_wait_than_may(void) {
+    mqtt_limits_t limits = MQTT_RIG_LIMITS;
+    limits.max_session_bytes = 18;
+    mqtt_limit(plane, limits);
+    peer_t *one = mqtt_client_3(plane);
+    peer_t *other = mqtt_client_with(plane, "10 11 0004'MQTT' 05 02 0000 03 21 0001 0001'r'", NULL);
+    uint64_t before = plane->stats.mqtt_passed_over;
+    mqtt_feed(plane, other, "82 07 0001 00 0001'a' 01");
+    mqtt_feed(plane, one, "32 06 0001'a' 0001 '1' 32 06 0001'a' 0002 '2' 32 06 0001'a' 0003 '3'");
+    mqtt_feed(plane, one, "32 06 0001'a' 0004 '4' 32 06 0001'a' 0005 '5'");
+    MQTT_HEARD("40 02 0001 40 02 0002 40 02 0003 40 02 0004 40 02 0005", one);
+    MQTT_HEARD("90 04 0001 00 01 32 07 0001'a' 0001 00 '1'", other);
+    mqtt_feed(plane, other, "40 02 0001");
+    MQTT_HEARD("32 07 0001'a' 0002 00 '4'", other);
+    mqtt_feed(plane, other, "40 02 0002");
+    MQTT_HEARD("32 07 0001'a' 0003 00 '5'", other);
+    CHECK_EQ_U64(before + 2, plane->stats.mqtt_passed_over);
+}
+
 /* What waits for acknowledgements is memory like what waits for a socket. Who reads is told. */
 static void who_does_not_acknowledge_goes_first(void) {
     peer_t *one = mqtt_client_3(plane), *client = rig_client(plane);
@@ -412,6 +432,7 @@ int main(void) {
     ALONE("QoS 2 is published once, and released and completed both ways", exactly_once);
     ALONE("a client gets no more at once than it takes, in order", no_more_than_it_takes);
     ALONE("no more waits for a client than the bound says: the oldest goes", no_more_waits_than_may);
+    ALONE("nor more bytes than that", no_more_bytes_wait_than_may);
     ALONE("who does not acknowledge what it gets is closed before who has less waiting",
           who_does_not_acknowledge_goes_first);
     ALONE("more messages than the receive maximum end the connection", too_many_at_once);

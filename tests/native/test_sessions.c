@@ -125,12 +125,13 @@ static void the_oldest_that_is_counted_goes(void) {
     share_t share = {.limit = UINT64_MAX};
     bytes_t packet;
     flight_init(&flight, 1, 1 << 20, &share);
-    CHECK_EQ_U64(0, flight_bound(&flight, 1));
+    static const flight_most_t one_waits = {.messages = 1}, two_wait = {.messages = 2};
+    CHECK_EQ_U64(0, flight_bound(&flight, &one_waits, 1));
     CHECK_EQ_U64(1, flight_begin(&flight, 0));
     static const char *const texts[] = {"kept1--", "old--", "kept2--", "new--", "newest--"};
     for (uint32_t i = 0; i < 5; i++) {
         flight_packet_t one = {.packet = text(texts[i]), .id_at = 0, .counted = texts[i][0] != 'k'};
-        CHECK_EQ_U64(i == 4 ? 1 : 0, one.counted ? flight_bound(&flight, 2) : 0);
+        CHECK_EQ_U64(i == 4 ? 1 : 0, one.counted ? flight_bound(&flight, &two_wait, one.packet.size) : 0);
         CHECK_EQ_I64(STATUS_OK, flight_wait(&flight, &one, 0));
     }
     static const char *const left[] = {"pt1--", "pt2--", "w--", "west--"};
@@ -142,6 +143,29 @@ static void the_oldest_that_is_counted_goes(void) {
         CHECK_EQ_U64(i < 2 ? 2 : 3 - i, flight.part->counted);
     }
     CHECK_EQ_U64(0, flight_waiting(&flight));
+    flight_free(&flight);
+    CHECK_EQ_U64(0, share.used);
+}
+
+/* Room is made for each before it waits. One that is larger than all waits alone. */
+static void the_oldest_bytes_go(void) {
+    static const struct {
+        const char *packet;
+        uint32_t dropped;
+        uint64_t bytes;
+    } steps[] = {{"kept-much-more", 0, 0},   {"four", 0, 4},  {"sixsix", 0, 10}, {"tw", 0, 12}, {"three", 2, 7},
+                 {"longer-than-all", 2, 15}, {"kept", 0, 15}, {"xx", 1, 2}};
+    static const flight_most_t most = {.bytes = 12};
+    flight_t flight;
+    share_t share = {.limit = UINT64_MAX};
+    flight_init(&flight, 1, 1 << 20, &share);
+    CHECK_EQ_U64(1, flight_begin(&flight, 0));
+    for (uint32_t i = 0; i < 8; i++) {
+        flight_packet_t one = {.packet = text(steps[i].packet), .counted = steps[i].packet[0] != 'k'};
+        CHECK_EQ_U64(steps[i].dropped, one.counted ? flight_bound(&flight, &most, one.packet.size) : 0);
+        CHECK_EQ_I64(STATUS_OK, flight_wait(&flight, &one, 0));
+        CHECK_EQ_U64(steps[i].bytes, flight.part->counted_bytes);
+    }
     flight_free(&flight);
     CHECK_EQ_U64(0, share.used);
 }
@@ -282,6 +306,7 @@ int main(void) {
     RUN("an identifier that is in use is not given again", identifiers_in_use_are_passed_over);
     RUN("what waits is bounded, and goes in order", much_that_waits_goes_in_order);
     RUN("of those that are counted no more wait than may, and others stay", the_oldest_that_is_counted_goes);
+    RUN("nor more bytes of them", the_oldest_bytes_go);
     RUN("the time that a message waits is taken off its expiry, and it does not go when none is left",
         time_that_waits_is_taken_off);
     RUN("topics have short names up to the maximum", names_are_short);

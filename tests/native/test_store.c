@@ -324,14 +324,16 @@ static void synced_at_the_interval(void) {
 
 static uint64_t hook_appended;
 static uint64_t hook_removed;
-static void on_appended(void *context, store_stream_t *stream, uint64_t seq, bytes_t subject) {
+static void on_appended(void *context, store_stream_t *stream, uint64_t seq, bytes_t subject, uint64_t size) {
     (void)context;
     (void)stream;
+    CHECK(size >= subject.size);
     hook_appended += seq * subject.size;
 }
-static void on_removed(void *context, store_stream_t *stream, uint64_t seq, bytes_t subject) {
+static void on_removed(void *context, store_stream_t *stream, uint64_t seq, bytes_t subject, uint64_t size) {
     (void)context;
     (void)stream;
+    CHECK(size >= subject.size);
     hook_removed += seq * subject.size;
 }
 

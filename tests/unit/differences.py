@@ -413,11 +413,10 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
     "A session that outlives": ("interop/test_mqtt_five.py::test_where_no_session_can_be_kept_that_is_said",),
     "Where more than max_queued messages wait": (
         "interop/test_mqtt_sessions.py::test_no_more_waits_for_a_session_than_the_block_says",
-        "interop/test_mqtt_sessions.py::test_no_more_bytes_wait_for_sessions_than_the_block_says",
+        "interop/test_mqtt_sessions.py::test_bytes_that_wait_for_one_device_are_nothing_to_the_others",
     ),
-    "A message of QoS 2 is passed on at PUBLISH": (
-        "interop/test_mqtt_named.py::test_a_message_of_qos_2_is_passed_on_at_publish",
-    ),
+    "max_queued_bytes is": ("interop/test_mqtt_sessions.py::test_no_more_bytes_wait_for_sessions_than_the_block_says",),
+    "A message of QoS 2 is passed": ("interop/test_mqtt_named.py::test_a_message_of_qos_2_is_passed_on_at_publish",),
     "Who is here and has a session that ends": (
         "interop/test_mqtt_named.py::test_a_connection_whose_session_ends_with_it_hears_nothing_twice",
     ),

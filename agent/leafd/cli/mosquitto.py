@@ -38,7 +38,6 @@ _HARMLESS: Final = {
     "retain_available": "true",
     "max_connections": "-1",
     "max_inflight_bytes": "0",
-    "max_queued_bytes": "0",
     "memory_limit": "0",
     "message_size_limit": "0",
     "queue_qos0_messages": "false",
@@ -52,6 +51,7 @@ _HARMLESS: Final = {
 _BOUNDS: Final = {
     "max_inflight_messages": ("max_ack_pending", "", 65535),
     "max_queued_messages": ("max_queued", "", (1 << 32) - 1),
+    "max_queued_bytes": ("max_session_bytes", "", (1 << 63) - 1),
     "max_keepalive": ("max_keep_alive", "s", 65535),
     "max_packet_size": ("max_packet_size", "", (1 << 28) - 1),
     "max_topic_alias": ("topic_alias_maximum", "", 256),
@@ -64,7 +64,6 @@ _NOTHING: Final = "leafd has nothing like it"
 _REASONS: Final = {
     "message_size_limit": "max_payload is the bound here, of all clients",
     "max_connections": "max_connections is that of the whole server here",
-    "max_queued_bytes": "max_queued_bytes is the bound of all sessions of an account here, and what is more is refused",
     "retain_available": "messages are retained here; max_retained bounds how many",
     "plugin": "there are no plugins here: users, JWTs or auth_callout say who may come",
     "auth_plugin": "there are no plugins here: users, JWTs or auth_callout say who may come",

@@ -56,6 +56,7 @@ def limits_of(block: Mqtt) -> t.MqttLimits:
         max_retained_bytes=block.max_retained_bytes,
         max_queued=block.max_queued,
         max_queued_bytes=block.max_queued_bytes,
+        max_session_bytes=block.max_session_bytes,
         replicas=max(1, block.stream_replicas),
     )
 

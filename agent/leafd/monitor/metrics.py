@@ -99,7 +99,7 @@ _MQTT_COUNTS: Final = {
     "refused_logins": "Logins of MQTT clients that were refused, or did not come in time",
     "refused_sessions": "MQTT clients that were told that there are too many sessions",
     "refused_messages": "MQTT messages of QoS 1 or 2 that were not stored, for lack of room or since a stream refused",
-    "dropped_messages": "Messages that MQTT clients will not have: beyond max_queued, or QoS 0 while they read nothing",
+    "dropped_messages": "Messages that MQTT clients do not get: beyond their bounds, or QoS 0 while they do not read",
     "expired_sessions": "MQTT sessions that ended since their client did not come back in time",
 }
 _MQTT_HELD: Final = {

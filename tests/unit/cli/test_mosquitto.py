@@ -141,13 +141,13 @@ def test_bounds_become_those_of_the_block(tmp_path: Path) -> None:
         tmp_path,
         "listener 1883\nallow_anonymous true\nmax_keepalive 120\nmax_packet_size 65536\nmax_inflight_messages 40\n"
         "persistent_client_expiration 2d\nmax_topic_alias 12\nmaximum_qos 1\nretain_available true\n"
-        "max_connections -1\nmax_queued_messages 1000\n",
+        "max_connections -1\nmax_queued_messages 1000\nmax_queued_bytes 500000\n",
     )
     block = load_text(text, "leafd.conf").server.mqtt
     assert block is not None
     assert (120 * 10**9, 172_800 * 10**9) == (block.max_keep_alive, block.max_session_expiry)
     assert (65_536, 40, 12) == (block.max_packet_size, block.max_ack_pending, block.topic_alias_maximum)
-    assert block.max_queued == 1000
+    assert (1000, 500_000, 0) == (block.max_queued, block.max_session_bytes, block.max_queued_bytes)
     assert block.reject_qos2_publish
     assert block.downgrade_qos2_subscribe
     assert left == ""
@@ -166,7 +166,7 @@ def test_bounds_hold_without_a_listener(tmp_path: Path) -> None:
         ("max_keepalive 65536", "up to 65535"),
         ("max_packet_size many", "a number"),
         ("persistent_client_expiration 2", "h, d, w, m or y"),
-        ("max_queued_bytes 5000", "of an account"),
+        ("max_queued_bytes many", "a number"),
         ("maximum_qos 0", "nothing like it"),
         ("retain_available false", "max_retained"),
         ("max_connections 10", "whole server"),

@@ -119,11 +119,18 @@ class Mqtt(Section):
         ge=0,
         le=_MANY,
     )
+    max_session_bytes: StorageSize = option(
+        0,
+        "Bytes of the messages that max_queued counts, with their topics and properties. One more, and the oldest are"
+        " dropped until it has room; one that is larger than all of it waits alone. 0: no bound.",
+        takes=Takes.LIVE,
+        ge=0,
+    )
     max_queued_bytes: StorageSize = option(
         0,
         "Bytes of the messages that wait for an account's sessions which outlive their connections, each counted once."
-        " When they are reached, messages for any of these are refused; see max_queued. A session that ends with its"
-        " connection has max_pending. 0: as many as it may store.",
+        " When they are reached, messages for any of these are refused; max_session_bytes bounds what each adds. A"
+        " session that ends with its connection has max_pending. 0: as many as it may store.",
         takes=Takes.LIVE,
         ge=0,
     )
