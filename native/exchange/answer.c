@@ -25,13 +25,7 @@ static void tell_failure(exchange_t *exchange, const plane_command_t *command, s
     text_add_number(&text, command->target);
     text_add_literal(&text, "): ");
     text_add_literal(&text, status_name(status));
-    event_entry_t *entry = event_new(EVENT_ALARM, BYTES_NONE, BYTES_NONE, BYTES_NONE, text_bytes(&text));
-    if (entry != NULL) {
-        entry->event.code = ALARM_COMMAND;
-        entry->event.target = command->op;
-        entry->event.arg = command->target;
-    }
-    event_post(exchange, entry);
+    event_alarm(exchange, ALARM_COMMAND, command->op, command->target, text_bytes(&text));
 }
 
 void exchange_answer(exchange_t *exchange, const plane_command_t *command, status_t status, uint64_t arg, uint64_t arg2,

@@ -279,6 +279,15 @@ void event_post(exchange_t *exchange, event_entry_t *entry) {
     }
 }
 
+void event_alarm(exchange_t *exchange, uint32_t code, uint64_t target, uint64_t arg, bytes_t text) {
+    event_entry_t *entry = event_new(EVENT_ALARM, BYTES_NONE, BYTES_NONE, BYTES_NONE, text);
+    if (entry == NULL) return;
+    entry->event.code = code;
+    entry->event.target = target;
+    entry->event.arg = arg;
+    event_post(exchange, entry);
+}
+
 bool event_crowded(const exchange_t *exchange) {
     return exchange->waiting_first != NULL
            || ring_count(exchange->events) + exchange->quiet_count >= EXCHANGE_EVENTS_MANY

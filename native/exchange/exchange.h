@@ -129,6 +129,8 @@ void event_post(exchange_t *exchange, event_entry_t *entry);
 /* Likewise, of what control only has to know some time: it is woken for many of them at once, or by what comes next.
  * The order is kept. */
 void event_post_quietly(exchange_t *exchange, event_entry_t *entry, int64_t mono_ns);
+/* Posts an EVENT_ALARM with a copy of the text. What target and arg are depends on the alarm's code (ALARM_*). */
+void event_alarm(exchange_t *exchange, uint32_t code, uint64_t target, uint64_t arg, bytes_t text);
 /* Takes back what was posted quietly, if control has not been given it and nothing about the same target came behind
  * it: the caller's to post again or to free. NULL: it is too late for that. */
 LEAF_MUST_USE event_entry_t *event_take_back(exchange_t *exchange, uint32_t kind, uint64_t target);

@@ -237,15 +237,9 @@ static void watch_oldest(plane_t *plane, peer_t *oldest) {
 static void close_for_input(plane_t *plane, peer_t *peer) {
     buffer_free(&peer->conn.rest);
     peer->conn.rest_used = 0;
-    event_entry_t *entry =
-        event_new(EVENT_ALARM, BYTES_NONE, BYTES_NONE, BYTES_NONE,
-                  BYTES_LITERAL("closed: memory_limit has no room for what clients have begun to send, and this one has"
-                                " not gone on with it"));
-    if (entry != NULL) {
-        entry->event.code = ALARM_INPUT;
-        entry->event.target = peer->id;
-    }
-    event_post(&plane->exchange, entry);
+    event_alarm(&plane->exchange, ALARM_INPUT, peer->id, 0,
+                BYTES_LITERAL("closed: memory_limit has no room for what clients have begun to send, and this one has"
+                              " not gone on with it"));
     peer_doom_silently(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("no memory for input"));
 }
 
@@ -320,13 +314,8 @@ bool memory_for_interest(plane_t *plane, uint64_t count, uint32_t cost) {
     }
     if (memory->interest_told_ns == 0 || plane->now.mono_ns - memory->interest_told_ns > INTEREST_TELL_NS) {
         memory->interest_told_ns = plane->now.mono_ns;
-        event_entry_t *entry =
-            event_new(EVENT_ALARM, BYTES_NONE, BYTES_NONE, BYTES_NONE,
-                      BYTES_LITERAL("subscriptions have all of their share of memory_limit: further ones are refused"));
-        if (entry != NULL) {
-            entry->event.code = ALARM_INTEREST;
-        }
-        event_post(&plane->exchange, entry);
+        event_alarm(&plane->exchange, ALARM_INTEREST, 0, 0,
+                    BYTES_LITERAL("subscriptions have all of their share of memory_limit: further ones are refused"));
     }
     return false;
 }

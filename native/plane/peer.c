@@ -298,13 +298,7 @@ void peer_emit_failed(plane_t *plane, peer_t *peer, status_t status) {
     }
     if (status == STATUS_FULL) {
         plane->stats.slow_consumers++;
-        event_entry_t *entry =
-            event_new(EVENT_ALARM, BYTES_NONE, BYTES_NONE, BYTES_NONE, BYTES_LITERAL("slow consumer: pending bytes"));
-        if (entry != NULL) {
-            entry->event.code = ALARM_SLOW;
-            entry->event.target = peer->id;
-        }
-        event_post(&plane->exchange, entry);
+        event_alarm(&plane->exchange, ALARM_SLOW, peer->id, 0, BYTES_LITERAL("slow consumer: pending bytes"));
         bool taken = outq_pending(&peer->conn.out) == 0;
         outq_free(&peer->conn.out); /* nothing of it is sent any more, and others may need the memory now */
         buffer_t *beside = peer->protocol->waiting == NULL ? NULL : peer->protocol->waiting(peer);

@@ -343,14 +343,8 @@ void window_dropped(plane_t *plane, peer_t *peer) {
         return;
     }
     uint64_t dropped = lanes_dropped(peer->lanes);
-    event_entry_t *entry = event_new(EVENT_ALARM, BYTES_NONE, BYTES_NONE, BYTES_NONE,
-                                     BYTES_LITERAL("more than the link carries: messages are dropped"));
-    if (entry != NULL) {
-        entry->event.code = ALARM_DROPPED;
-        entry->event.target = peer->id;
-        entry->event.arg = dropped > window->told ? dropped - window->told : 0;
-    }
-    event_post(&plane->exchange, entry);
+    event_alarm(&plane->exchange, ALARM_DROPPED, peer->id, dropped > window->told ? dropped - window->told : 0,
+                BYTES_LITERAL("more than the link carries: messages are dropped"));
     window->told_ns = plane->now.mono_ns;
     window->told = dropped;
 }

@@ -131,14 +131,8 @@ void mqtt_kept_count(plane_t *plane, kept_t *kept) {
 
 /* One that contradicts itself stays as it was written last. */
 static void say_contradiction(plane_t *plane, const kept_t *kept) {
-    event_entry_t *entry =
-        event_new(EVENT_ALARM, BYTES_NONE, BYTES_NONE, BYTES_NONE,
-                  BYTES_LITERAL("what is remembered of a session of MQTT contradicts itself: it is not written"));
-    if (entry != NULL) {
-        entry->event.code = ALARM_CORRUPT;
-        entry->event.target = kept_stream(kept)->id;
-    }
-    event_post(&plane->exchange, entry);
+    event_alarm(&plane->exchange, ALARM_CORRUPT, kept_stream(kept)->id, 0,
+                BYTES_LITERAL("what is remembered of a session of MQTT contradicts itself: it is not written"));
 }
 
 status_t mqtt_kept_store(plane_t *plane, kept_t *kept) {

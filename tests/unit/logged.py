@@ -41,8 +41,7 @@ MADE: Final[dict[str, tuple[str, ...]]] = {
     ),
 }  # fmt: skip
 C_CALL: Final = re.compile(
-    r"^ +(?:return |event_entry_t \*entry =\s+)?"
-    r"(?:store_alarm|opening_warn|make_anew|event_new)\((?P<rest>.*?)\);$", re.S | re.M
+    r"^ +(?:return )?(?:store_alarm|opening_warn|make_anew|event_alarm)\((?P<rest>.*?)\);$", re.S | re.M
 )  # fmt: skip
 C_TEXT: Final = re.compile(r'"((?:[^"\\]|\\.)*)"')
 
