@@ -1,9 +1,12 @@
 /* copy.c: what copy.h draws. */
+#include <stdio.h>
+
 #include "base/number.h"
 #include "consume/copy.h"
 #include "consume/private.h"
 #include "consume/state.h"
 #include "store/retention.h"
+#include "text/decimal.h"
 #include "text/headers.h"
 
 void copy_load(consumer_t *consumer, uint64_t stored) {
@@ -33,6 +36,7 @@ void copy_begins(consumer_t *consumer, bool loaded) {
     if (!consumer_is_push(consumer) || consumer->setup.config.ack_policy != ACK_FLOW_CONTROL || shared) return;
     stream_state_t state;
     store_stream_state(consumer->stream, &state);
+    told->began_at = state.last_seq;
     if (!told->known) told->given_upto = state.last_seq;
     told->asked = true;
     told->unsure = loaded;
@@ -68,6 +72,7 @@ bool copy_is_waited_for(const consumer_t *consumer) {
 void copy_gone(consumer_t *consumer) {
     told_t *told = &consumer->push.told;
     if (!told->asked) return;
+    told->tells = false;
     note_given(consumer);
     if (told->notices || told->unsure || !acks_remove(consumer)) return; /* what it passes over is not lost */
     told->unsure = true;
@@ -78,23 +83,47 @@ void copy_set_back(consumer_t *consumer) {
     if (consumer->push.told.asked) note_given(consumer);
 }
 
+void copy_says(const consumer_t *consumer, char to[COPY_SAID_MAX]) {
+    const told_t *told = &consumer->push.told;
+    to[0] = 0;
+    if (told->tells) {
+        (void)snprintf(to, COPY_SAID_MAX, "Leafd-New-Behind: %llu\r\n", (unsigned long long)told->began_at);
+    }
+}
+
 bool copy_is_asked(consumer_t *consumer) {
     told_t *told = &consumer->push.told;
-    told->answering = false;
+    told->answering = told->tells = false;
     if (!told->unsure) return false;
     copy_hold(consumer);
     if (consumer->push.active) push_flow_request(consumer);
     return true;
 }
 
+/* What the copy took last, and whether it is one that takes from a store that was put back. */
+static bool copy_took(consumer_t *consumer, bytes_t header, uint64_t *seq) {
+    bytes_t mark, last;
+    bool takes = headers_find(header, BYTES_LITERAL("Leafd-Copy"), &mark);
+    bool says = headers_find(header, BYTES_LITERAL("Leafd-Last-Taken"), &last) && decimal_parse(last, seq);
+    consumer->push.told.notices = takes;
+    return takes && says;
+}
+
 void copy_answers(consumer_t *consumer, bytes_t header, uint64_t seq, uint64_t consumer_seq) {
     told_t *told = &consumer->push.told;
     if (!told->unsure) return;
-    bytes_t mark;
+    bool hears = copy_took(consumer, header, &seq), was_told = told->tells;
+    uint64_t had = hears ? number_most(told->began_at, told->given_upto) : told->given_upto;
+    bool further = seq > had && seq > consumer->delivered_stream && seq < COPY_STORED_MAX;
+    told->tells = further && hears && !was_told && consumer->delivered_stream <= told->began_at;
+    if (told->tells) {
+        consumer_hold(consumer);
+        consumer->not_before_ns = time_after(consumer->consume->now.mono_ns, COPY_WAIT_NS);
+        push_flow_request(consumer);
+        return;
+    }
     told->unsure = false;
-    told->notices = headers_find(header, BYTES_LITERAL("Leafd-Copy"), &mark);
-    bool further = seq > told->given_upto && seq > consumer->delivered_stream && seq < COPY_STORED_MAX;
-    if (further && !told->notices) {
+    if (further && (!told->notices || was_told)) {
         consumer_advise(consumer, ADVISORY_PUT_BACK, seq, told->given_upto, 0, 0, BYTES_NONE);
         consumer_pass(consumer, seq, consumer_seq);
     }

@@ -10,7 +10,16 @@
  *                                                        |
  *                                                        `-- no answer within COPY_WAIT_NS ----------------> delivers
  *
- * A leafd's copy sees by the stamps what is new, and says so (Leafd-Copy): it is given everything, and asked once.
+ * A leafd's source takes from a store that was put back (Leafd-Copy): it is given everything, and asked once. It says
+ * what it took last (Leafd-Last-Taken). Where that is more than the stream had at this start, what has come since is
+ * new to it: it is told behind which sequence that is (Leafd-New-Behind), and is given nothing before it says that it
+ * stands there, which it does when its disk has that. So their stamps do not matter, and clocks may be wrong:
+ *
+ *     unsure --asked--> Leafd-Last-Taken: 40 --Leafd-New-Behind: 10--> Leafd-Last-Taken: 10 --> delivers
+ *
+ * What came before this start it may have, if the old copy was made while it was away: there it goes by stamps, as an
+ * older leafd does, which does not say what it took. A mirror cannot take other messages at its sequences: it is no
+ * such copy, and says what it has.
  *
  * given_upto is on the disk while the copy is away, so that a store that was put back and started several times since
  * keeps it. While the copy is there the disk says 0, which is "up to the stream's end": deliveries are written late.
@@ -31,11 +40,13 @@
 #define COPY_STORED_MAX ((UINT64_C(1) << 56) - 1) /* seven bytes of the consumer's state */
 
 typedef struct told {
-    bool asked;     /* there is such a copy, and the consumer asks it */
-    bool unsure;    /* it has not said yet how far it is */
-    bool answering; /* the answer to the consumer's creation or reset goes first */
-    bool notices;   /* it said that it sees by itself what is new */
-    bool known;     /* given_upto is from the disk */
+    bool asked;        /* there is such a copy, and the consumer asks it */
+    bool unsure;       /* it has not said yet how far it is */
+    bool answering;    /* the answer to the consumer's creation or reset goes first */
+    bool notices;      /* it said that it takes from a store that was put back */
+    bool tells;        /* what it is asked says behind which sequence all is new to it */
+    bool known;        /* given_upto is from the disk */
+    uint64_t began_at; /* the stream's end at this start */
     uint64_t given_upto;
     uint64_t passed_from, passed_upto; /* below the floor and not acknowledged; upto 0: none */
     uint64_t acked_before; /* of a work queue: up to here when it was set back, and perhaps not removed yet */
@@ -52,6 +63,9 @@ void copy_set_back(consumer_t *consumer); /* before the consumer's positions mov
 bool copy_is_waited_for(const consumer_t *consumer);
 /* Whether the consumer has to wait for what its copy says. If so, the copy is asked. */
 bool copy_is_asked(consumer_t *consumer);
+/* What is said to it where it is asked: a header's line, or nothing. */
+#define COPY_SAID_MAX 64u
+void copy_says(const consumer_t *consumer, char to[COPY_SAID_MAX]);
 /* An answer to flow control, and what it says of the stream's sequence and the consumer's. */
 void copy_answers(consumer_t *consumer, bytes_t header, uint64_t seq, uint64_t consumer_seq);
 

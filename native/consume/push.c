@@ -157,14 +157,15 @@ static int flow_subject(const consumer_t *consumer, char *to, size_t size) {
 }
 
 void idle_heartbeat(consumer_t *consumer, bytes_t to) {
-    char header[1024];
+    char header[1024], said[COPY_SAID_MAX];
     int size = snprintf(
         header, sizeof header, "NATS/1.0 100 Idle Heartbeat\r\nNats-Last-Consumer: %llu\r\nNats-Last-Stream: %llu\r\n",
         (unsigned long long)(consumer->next_sequence - 1), (unsigned long long)consumer->delivered_stream);
     if (consumer->push.flow_open) {
         size += snprintf(header + size, sizeof header - (size_t)size, "Nats-Consumer-Stalled: ");
         size += flow_subject(consumer, header + size, sizeof header - (size_t)size);
-        size += snprintf(header + size, sizeof header - (size_t)size, "\r\n");
+        copy_says(consumer, said);
+        size += snprintf(header + size, sizeof header - (size_t)size, "\r\n%s", said);
     }
     if (copies(consumer) && consumer->left_known) {
         size += snprintf(header + size, sizeof header - (size_t)size, "Leafd-Pending: %llu\r\n",
@@ -231,8 +232,11 @@ void push_flow_request(consumer_t *consumer) {
     int size = flow_subject(consumer, subject, sizeof subject);
     consume_out_t *out = &consumer->consume->out;
     flow_t flow = consumer_flow(consumer, FLOW_LEFT_UNKNOWN);
+    char header[64 + COPY_SAID_MAX], said[COPY_SAID_MAX];
+    copy_says(consumer, said);
+    int header_size = snprintf(header, sizeof header, "NATS/1.0 100 FlowControl Request\r\n%s\r\n", said);
     out->status(out->context, consumer->setup.config.account, &flow, consumer->setup.deliver_subject,
-                bytes_of(subject, (uint32_t)size), BYTES_LITERAL("NATS/1.0 100 FlowControl Request\r\n\r\n"));
+                bytes_of(subject, (uint32_t)size), bytes_of(header, (uint32_t)header_size));
 }
 
 void push_sent(consumer_t *consumer, uint64_t size) {

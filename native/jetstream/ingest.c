@@ -40,8 +40,7 @@
 #include "text/transform.h"
 #include "text/ttl.h"
 
-/* false: no memory, control was not told. */
-bool ingest_tell(js_t *js, const ingest_t *ingest, uint32_t code, status_t status) {
+static bool ingest_tell_at(js_t *js, const ingest_t *ingest, uint32_t code, status_t status, uint64_t seq) {
     event_entry_t *entry = event_new(EVENT_INGEST, BYTES_NONE, BYTES_NONE, BYTES_NONE, BYTES_NONE);
     if (entry == NULL) {
         return false;
@@ -50,9 +49,13 @@ bool ingest_tell(js_t *js, const ingest_t *ingest, uint32_t code, status_t statu
     entry->event.arg = ingest->slot;
     entry->event.code = code;
     entry->event.status = status;
-    entry->event.arg2 = ingest_kept(js, ingest).seq;
+    entry->event.arg2 = seq;
     event_post(js->exchange, entry);
     return true;
+}
+
+bool ingest_tell(js_t *js, const ingest_t *ingest, uint32_t code, status_t status) {
+    return ingest_tell_at(js, ingest, code, status, ingest_kept(js, ingest).seq);
 }
 
 void ingest_fail(js_t *js, ingest_t *ingest, uint32_t code, status_t status) {
@@ -90,8 +93,9 @@ static void ingest_say(js_t *js, const ingest_t *ingest, bytes_t subject, bytes_
 }
 
 /* Held: the origin's window opens again only for what is on disk here. What it acknowledges is what this consumer has
- * delivered: one that was set back delivers again what is stored here, and to be told of more would confuse it. Of a
- * store that was put back it need not keep anything from a copy that notices that by itself (Leafd-Copy). */
+ * delivered: one that was set back delivers again what is stored here, and to be told of more would confuse it. What
+ * was taken last is said beside it: a store that was put back and has given less says behind which sequence all is new
+ * (ingest_stands_back). It need not keep anything from a copy that takes that (Leafd-Copy). */
 static void ingest_flow_reply(js_t *js, const ingest_t *ingest, bytes_t subject) {
     /* The deliverer chose the subject, which was not judged: it leads to consumers alone, and never to a stream or a
      * client. */
@@ -104,8 +108,36 @@ static void ingest_flow_reply(js_t *js, const ingest_t *ingest, bytes_t subject)
     text_add_number(&header, ingest->consumer_seq);
     text_add_literal(&header, "\r\nNats-Last-Stream: ");
     text_add_number(&header, ingest->taken_seq);
-    text_add_literal(&header, "\r\nLeafd-Copy: 1\r\n\r\n");
+    if (ingest->durable) {
+        text_add_literal(&header, "\r\nLeafd-Last-Taken: ");
+        text_add_number(&header, ingest->last_seq);
+    }
+    if (!ingest->durable || !ingest->mirror) text_add_literal(&header, "\r\nLeafd-Copy: 1");
+    text_add_literal(&header, "\r\n\r\n");
     ingest_say(js, ingest, subject, text_bytes(&header));
+}
+
+/* The origin was put back, and says that all is new behind a sequence that is below what was taken. From there on it is
+ * taken; that is on disk before the answer leaves. false: there is none, and the origin asks again. */
+static bool ingest_stands_back(js_t *js, ingest_t *ingest, bytes_t header) {
+    bytes_t value;
+    progress_t back = {0, ingest->newest_ts};
+    if (ingest->mirror || !ingest->durable || !headers_find(header, BYTES_LITERAL("Leafd-New-Behind"), &value)
+        || !decimal_parse(value, &back.seq) || back.seq >= ingest->last_seq) {
+        return true;
+    }
+    if (!ingest_tell_at(js, ingest, INGEST_BACK, STATUS_OK, back.seq)) {
+        return false; /* control would begin again where it was */
+    }
+    append_t append = {.source_key = ingest->key, .source_seq = back.seq, .source_ts = back.newest_ts};
+    status_t status = ingest->stream->replicated != NULL ? ingest_propose(js, ingest, &append, back.seq)
+                                                         : progress_write(js, ingest->stream, ingest->key, back);
+    if (status != STATUS_OK) {
+        ingest_fail(js, ingest, INGEST_REFUSED, status);
+        return false;
+    }
+    ingest->last_seq = back.seq;
+    return true;
 }
 
 /* ---- what another server's consumer waits for -------------------------------------------------------------------- */
@@ -169,6 +201,7 @@ static void ingest_control(js_t *js, ingest_t *ingest, const message_t *message)
         if (ingest_is_other(ingest, message->reply, 0)) {
             return;
         }
+        if (!ingest_stands_back(js, ingest, message->header)) return;
         ingest_flow_reply(js, ingest, message->reply);
         ingest_span_flow(js, ingest);
         return;
@@ -182,6 +215,7 @@ static void ingest_control(js_t *js, ingest_t *ingest, const message_t *message)
         return;
     }
     if (is_stalled) {
+        if (!ingest_stands_back(js, ingest, message->header)) return;
         ingest_flow_reply(js, ingest, stalled);
     }
     if (ingest_is_stuck(js, ingest)) {
@@ -421,7 +455,8 @@ static bool is_put_back(js_t *js, ingest_t *ingest, const ack_reply_t *ack) {
         return false;
     }
     ingest->last_seq = ack->stream_seq - 1;
-    (void)ingest_tell(js, ingest, INGEST_BACK, STATUS_OK); /* if it is lost, only the log lacks it */
+    /* If it is lost, only the log lacks it. */
+    (void)ingest_tell_at(js, ingest, INGEST_BACK, STATUS_OK, ingest->last_seq);
     return true;
 }
 

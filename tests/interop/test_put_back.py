@@ -332,3 +332,50 @@ def test_what_a_box_that_was_put_back_stores_by_a_clock_that_is_behind_is_collec
     finally:
         box.stop()
         hub.stop()
+
+
+def test_a_durable_source_takes_what_is_new_whatever_the_clock_of_the_box_that_was_put_back_says(
+    tmp_path: Path,
+) -> None:
+    """No stamp tells what is new where the stream's last one is of a time to come, as all that follow have the same.
+    Nothing leaves a work queue that the hub has not stored, nothing comes twice, also after both lost power."""
+    for name in ("hub", "box"):
+        (tmp_path / name).mkdir()
+    hub = servers.make(servers.LEAFD, HUB, tmp_path / "hub")
+    box = servers.make(servers.LEAFD, BOX.replace("HUB", str(hub.ports["leaf_port"])), tmp_path / "box")
+    clock = clocks.Clock(tmp_path / "clock")
+    before = clocks.before(L, clocks.built(L, tmp_path), clock)
+    store, copy = tmp_path / "box" / "store", tmp_path / "copy"
+    early, late, new, newer = ([b"%s-%d" % (word, number) for number in range(3)] for word in WORDS)
+    clock.step_to(YEAR_S)
+    hub.start()
+    try:
+        box.start(before=before)
+        asyncio.run(make_origins(box))
+        asyncio.run(make_copies(hub))
+        asyncio.run(publish_each(box, early))
+        asyncio.run(until_each_is(hub, early))
+        box.stop()
+        shutil.copytree(store, copy)
+        box.start(before=before)
+        asyncio.run(publish_each(box, late))
+        asyncio.run(until_each_is(hub, early + late))
+        box.stop()
+        shutil.rmtree(store)
+        shutil.copytree(copy, store)
+        clock.step_to(0)
+        box.start(before=before)
+        asyncio.run(publish_each(box, new))
+        asyncio.run(until_each_is(hub, early + late + new))
+        for name in KINDS_OF_COPY:
+            logged(hub, f"stream {name} was put back to an earlier state at its origin")
+        assert not alarms(box)
+        for server in (hub, box):
+            server.kill()
+        hub.start()
+        box.start(before=before)
+        asyncio.run(publish_each(box, newer))
+        asyncio.run(until_each_is(hub, early + late + new + newer))
+    finally:
+        box.stop()
+        hub.stop()

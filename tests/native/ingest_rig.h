@@ -4,6 +4,9 @@
 
 #include "js_rig.h"
 
+/* The end of what a source with a durable consumer says, by what it took last. */
+#define COPY_AT(seq) "Leafd-Last-Taken: " seq "\r\nLeafd-Copy: 1\r\n\r\n\n"
+
 static const stream_config_t stream_defaults = {.account = 1,
                                                 .max_msg_size = -1,
                                                 .max_msgs = -1,

@@ -1,8 +1,8 @@
 /* test_consume_copies.c: the push consumers of mirrors and sources: few heartbeats over a link, what a copy has stored,
- * how many messages wait. Not here: push consumers of clients (test_consume_push.c).
+ * how many messages wait. Not here: push consumers of clients (test_consume_push.c), copies of a store that was put
+ * back (test_consume_put_back.c).
  */
 #include "consume/private.h"
-#include "consume/retention.h"
 #include "push_rig.h"
 
 /* A copy at the other end of a link: few heartbeats, but as many as ever while it owes acknowledgements; its end is
@@ -264,191 +264,6 @@ static void ephemeral(void) {
     CHECK_EQ_U64(0, rig.store->record_writes);
 }
 
-/* A copy has stored five messages of a work queue when the store ends; then the store begins again, and so many more
- * come before anybody has said how far the copy is. */
-static consumer_t *begun_again(int more, bytes_t *id) {
-    rig_start(2);
-    consumer_setup_t setup = acking_setup();
-    setup.config.max_ack_pending = 5;
-    consumer_t *consumer = rig_add(&setup);
-    rig_publish_many("s", 5);
-    rig_run();
-    for (int i = 0; i < 5; i++) EXPECT_DELIVERY("d <- s");
-    says_it_took(consumer, flow_id(rig_next()), 5, 5);
-    rig_run();
-    CHECK(!rig.stream->messages[5].there);
-    rig_restart();
-    consumer = rig_load(&setup);
-    rig_publish_many("s", more);
-    rig_run();
-    *id = flow_id(rig_next());
-    EXPECT_NOTHING();
-    return consumer;
-}
-
-/* The store was put back: the copy has nine of it. What has their sequences now is not given to the copy, which would
- * acknowledge it unseen. */
-static void a_copy_that_is_ahead(void) {
-    bytes_t id;
-    consumer_t *consumer = begun_again(4, &id);
-    says_it_took(consumer, id, 9, 9);
-    EXPECT("advisory 9 9 5 0 0 ");
-    rig_run();
-    EXPECT_NOTHING();
-    rig_publish("s", "x");
-    rig_run();
-    EXPECT_DELIVERY("d <- s | $JS.ACK.S.p.1.10.10.");
-    rig_pass(1001 * NS_PER_MS);
-    EXPECT_DELIVERY("d <*  | NATS/1.0 100 Idle Heartbeat");
-    says_it_took(consumer, flow_id(rig_next()), 10, 10);
-    rig_run();
-    CHECK(!rig.stream->messages[10].there);
-    for (uint64_t seq = 6; seq < 10; seq++) CHECK(rig.stream->messages[seq].there);
-    CHECK_EQ_U64(10, rig_state(consumer).floor_stream);
-}
-
-static void a_copy_that_is_not_ahead(void) {
-    bytes_t id;
-    consumer_t *consumer = begun_again(2, &id);
-    says_it_took(consumer, id, 5, 5);
-    rig_run();
-    EXPECT_DELIVERY("d <- s | $JS.ACK.S.p.1.6.6.");
-    EXPECT_DELIVERY("d <- s | $JS.ACK.S.p.1.7.7.");
-    EXPECT_NOTHING();
-}
-
-/* It is given everything, as it sees by the stamps what is new. */
-static void a_copy_that_notices(void) {
-    bytes_t id;
-    consumer_t *consumer = begun_again(1, &id);
-    consumer_flow_reply(consumer, id,
-                        text("NATS/1.0\r\nNats-Last-Consumer: 9\r\nNats-Last-Stream: 9\r\nLeafd-Copy: 1\r\n\r\n"),
-                        rig.now);
-    rig_run();
-    EXPECT_DELIVERY("d <- s | $JS.ACK.S.p.1.6.6.");
-}
-
-/* One whose acknowledgements remove messages has a minute. */
-static void a_copy_that_does_not_say(void) {
-    bytes_t id;
-    (void)begun_again(1, &id);
-    rig_pass(59 * SECOND);
-    int deliveries = 0;
-    for (const char *line = rig_next(); *line; line = rig_next()) deliveries += strstr(line, "$JS.ACK.") != NULL;
-    CHECK_EQ_U64(0, (uint64_t)deliveries);
-    rig_pass(2 * SECOND);
-    for (const char *line = rig_next(); *line; line = rig_next()) {
-        deliveries += strstr(line, "$JS.ACK.S.p.1.6.6.") != NULL;
-    }
-    CHECK_EQ_U64(1, (uint64_t)deliveries);
-}
-
-/* Four more were stored before another start. Nobody was given them. */
-static void started_twice(void) {
-    bytes_t id;
-    consumer_t *consumer = begun_again(4, &id);
-    interest("", "");
-    rig_run();
-    consumer_setup_t setup = acking_setup();
-    setup.config.max_ack_pending = 5;
-    rig_restart();
-    consumer = rig_load(&setup);
-    interest("d", "");
-    rig_run();
-    says_it_took(consumer, flow_id(rig_next()), 9, 9);
-    EXPECT("advisory 9 9 5 0 0 ");
-    rig_run();
-    for (uint64_t seq = 6; seq < 10; seq++) CHECK(rig.stream->messages[seq].there);
-}
-
-/* Another machine with the same copy of the store has given it more meanwhile. */
-static void twins(void) {
-    bytes_t id;
-    consumer_t *consumer = begun_again(2, &id);
-    says_it_took(consumer, id, 5, 5);
-    rig_run();
-    EXPECT_DELIVERY("d <- s | $JS.ACK.S.p.1.6.6.");
-    EXPECT_DELIVERY("d <- s | $JS.ACK.S.p.1.7.7.");
-    interest("", "");
-    rig_publish_many("s", 3);
-    interest("d", "");
-    rig_run();
-    says_it_took(consumer, flow_id(rig_next()), 9, 9);
-    EXPECT("advisory 9 9 7 0 0 ");
-    rig_run();
-    EXPECT_DELIVERY("d <- s | $JS.ACK.S.p.1.10.10.");
-    for (uint64_t seq = 6; seq < 10; seq++) CHECK(rig.stream->messages[seq].there);
-}
-
-/* Its creation is answered first; then it is asked, and only then given anything. */
-static void asked_behind_the_answer(void) {
-    bytes_t id;
-    uint64_t at;
-    consumer_t *consumer = begun_again(4, &id);
-    CHECK(consumer_reset(consumer, 0, rig.now, &at) == STATUS_OK);
-    rig_run();
-    EXPECT_NOTHING();
-    consumer_begin(consumer, rig.now);
-    rig_run();
-    id = flow_id(rig_next());
-    EXPECT_NOTHING();
-    says_it_took(consumer, id, 0, 9);
-    EXPECT("advisory 9 9 5 0 0 ");
-    rig_publish("s", "x");
-    rig_run();
-    EXPECT_DELIVERY("d <- s | $JS.ACK.S.p.1.10.1.");
-}
-
-/* What was passed lies between two ranges that are acknowledged: one sweep goes over all of it. */
-static void passed_and_swept(void) {
-    bytes_t id;
-    consumer_t *consumer = begun_again(4, &id);
-    says_it_took(consumer, id, 9, 9);
-    rig_run();
-    retention_acked_range(consumer, 1, 5);
-    retention_acked_range(consumer, 9, 9);
-    rig_run();
-    for (uint64_t seq = 6; seq < 10; seq++) CHECK(rig.stream->messages[seq].there);
-}
-
-/* The same after another start: a sweep for another consumer of the stream goes over what the copy has passed. */
-static void passed_and_swept_later(void) {
-    bytes_t id;
-    consumer_t *consumer = begun_again(4, &id);
-    says_it_took(consumer, id, 9, 9);
-    rig_run();
-    consumer_setup_t setup = acking_setup();
-    setup.config.max_ack_pending = 5;
-    for (int start = 0; start < 2; start++) {
-        rig_restart();
-        consumer = rig_load(&setup);
-        rig_run();
-        retention_acked_range(consumer, 1, 9);
-        rig_run();
-        for (uint64_t seq = 6; seq < 10; seq++) CHECK(rig.stream->messages[seq].there);
-    }
-    for (uint64_t seq = 6; seq < 10; seq++) CHECK(store_delete_any(rig.stream, seq) == STATUS_OK);
-    rig_restart();
-    consumer = rig_load(&setup);
-    CHECK_EQ_U64(0, consumer->push.told.passed_upto);
-}
-
-static void set_back_before_the_sweep(void) {
-    rig_start(2);
-    consumer_setup_t setup = acking_setup();
-    setup.config.max_ack_pending = 5;
-    consumer_t *consumer = rig_add(&setup);
-    rig_publish_many("s", 5);
-    rig_run();
-    for (int i = 0; i < 5; i++) EXPECT_DELIVERY("d <- s");
-    uint64_t at;
-    says_it_took(consumer, flow_id(rig_next()), 5, 5);
-    CHECK(rig.stream->messages[1].there);
-    CHECK(consumer_reset(consumer, 1, rig.now, &at) == STATUS_OK);
-    rig_run();
-    for (uint64_t seq = 1; seq <= 5; seq++) CHECK(!rig.stream->messages[seq].there);
-}
-
 int main(void) {
     RUN("a copy over a link has few heartbeats while nothing is owed, and is told of its consumer's end", spared);
     RUN("such a copy is asked how far it is a second after a few kilobytes, a minute after less", asked_though_spared);
@@ -461,16 +276,6 @@ int main(void) {
         the_rest_is_asked_for_later);
     RUN("it has not stored what was not delivered, whatever it says", lies_of_a_copy);
     RUN("its heartbeat says how many messages wait", a_copy_hears_what_is_pending);
-    RUN("of a store that was put back a copy is not given what it passes over, and that stays", a_copy_that_is_ahead);
-    RUN("a copy that has no more than it was given goes on at once", a_copy_that_is_not_ahead);
-    RUN("a leafd's copy is given everything, whatever it says", a_copy_that_notices);
-    RUN("one that does not say how far it is goes on after a minute", a_copy_that_does_not_say);
-    RUN("a store that was put back and started twice knows what it has given", started_twice);
-    RUN("a copy that was given more by another machine is not given what it passes over", twins);
-    RUN("a copy is asked behind the answer to its consumer's reset", asked_behind_the_answer);
-    RUN("what a copy has passed over stays when a sweep goes over it", passed_and_swept);
-    RUN("and when it was started again since", passed_and_swept_later);
-    RUN("what is acknowledged goes, though the consumer is set back before the sweep", set_back_before_the_sweep);
     RUN("a consumer of a mirror or source goes without interest and writes nothing", ephemeral);
     rig_end();
     return TEST_RESULT();

@@ -358,8 +358,8 @@ static void acknowledges_what_it_was_given(void) {
     taken(rig, 1, 2);
     control(rig, "$JS.FC.S.C.2", "NATS/1.0 100 FlowControl Request\r\n\r\n");
     js_rig_until_durable(rig);
-    JS_RIG_HEARD("$JS.FC.S.C.1 NATS/1.0\r\nNats-Last-Consumer: 0\r\nNats-Last-Stream: 1\r\nLeafd-Copy: 1\r\n\r\n\n"
-                 "$JS.FC.S.C.2 NATS/1.0\r\nNats-Last-Consumer: 1\r\nNats-Last-Stream: 2\r\nLeafd-Copy: 1\r\n\r\n\n",
+    JS_RIG_HEARD("$JS.FC.S.C.1 NATS/1.0\r\nNats-Last-Consumer: 0\r\nNats-Last-Stream: 1\r\n" COPY_AT(
+                     "2") "$JS.FC.S.C.2 NATS/1.0\r\nNats-Last-Consumer: 1\r\nNats-Last-Stream: 2\r\n" COPY_AT("2"),
                  rig);
     CHECK(!told_of_a_gap(rig));
 }

@@ -257,9 +257,13 @@ class Replica:
         same. One for what is newer by its stamp has another start."""
         return self._settles and not self._put_back
 
-    def put_back(self) -> None:
-        """The plane saw by a stamp that the origin was put back, or its stream ends too early."""
-        self._put_back = True
+    def put_back(self, behind: int) -> None:
+        """The origin was put back: the plane has heard or seen it, or its stream ends too early. What a durable
+        consumer delivers is all that is there, and the plane goes on behind that sequence by itself."""
+        if self.slot.origin.durable:
+            self.last_sequence, self.newest_ts = behind, 0
+        else:
+            self._put_back = True
 
     def ends_early(self, body: bytes) -> int | None:
         """The end of the origin's stream, by its answer to a stream info, if that is below what was taken; else None.

@@ -224,9 +224,9 @@ class Replicas:
             if active.replica.is_put_back:
                 return  # it was asked for what is newer, and this is that
             origin_news.put_back(self._log, active.replica, event.last_sequence)
+            active.replica.put_back(event.last_sequence)
             if active.replica.slot.origin.durable:
-                return  # what it delivers is all that is there
-            active.replica.put_back()
+                return
         wait_s = 0.0
         if event.code == t.IngestCode.REFUSED:
             wait_s = self._refusals.wait_s(active.key, taken=event.last_sequence > active.replica.last_sequence)
@@ -518,7 +518,7 @@ class Replicas:
                 self._queue_restart(active)
             if ends is not None and replica.state is State.RUNNING:
                 origin_news.put_back(self._log, replica, ends)
-                replica.put_back()
+                replica.put_back(ends)
                 self._queue_restart(active)
 
         link = self._only_link_of(active)

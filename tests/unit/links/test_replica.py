@@ -232,7 +232,7 @@ def test_an_origin_that_says_nothing_is_asked_where_it_ends() -> None:
     assert replica.ends_early(b'{"state":{"last_seq":40}}') is None
     assert replica.ends_early(b'{"error":{"code":503}}') is None
     assert 39 == replica.ends_early(b'{"state":{"last_seq":39}}')
-    replica.put_back()
+    replica.put_back(0)
     replica.lost(40, 0.2, 0.0, 1_700_000_000_000_000_000)
     assert "by_start_time" == ask(replica, 0.2)[1]["config"]["deliver_policy"]
 
