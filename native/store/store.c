@@ -406,6 +406,9 @@ void store_tick(store_t *store, moment_t now) {
     if (idle && store->batches.lap < store->batches.size) {
         room_widen(store);
     }
+    if (idle && !store_batch_empty(store)) {
+        gather_opened(&store->pipeline.gather, store->turn.now_mono);
+    }
     if (idle && !store_batch_empty(store) && !store_gathers(store)) {
         if (store->turn.background_at > store->turn.now_mono + BACKGROUND_NS) {
             store->turn.background_at = store->turn.now_mono + BACKGROUND_NS;

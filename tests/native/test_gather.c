@@ -98,9 +98,100 @@ static void others_do_not_wait(void) {
     CHECK(!gather_waits(&gather, 1, 9000 * US));
 }
 
+/* A burst of so many after a rest, over so long, on a disk that takes 5 ms: how many batches it is. *first_ns: for so
+ * long the first one waits for its acknowledgement. */
+static int burst_batches(gather_t *gather, int64_t begin, uint32_t count, int64_t over, int64_t *first_ns) {
+    const int64_t took = 5000 * US;
+    int64_t synced_at = NEVER;
+    uint32_t came = 0, open = 0;
+    int batches = 0;
+    for (int64_t now = begin; came < count || open > 0 || synced_at != NEVER; now += STEP_NS) {
+        for (; came < count && begin + (int64_t)came * over / count <= now; came++) open++;
+        if (synced_at <= now) {
+            gather_durable(gather, open, now);
+            *first_ns = batches == 1 ? now - begin : *first_ns;
+            synced_at = NEVER;
+        }
+        if (synced_at == NEVER && open > 0) {
+            gather_opened(gather, now);
+            if (gather_waits(gather, open, now)) continue;
+            gather_sealed(gather, open, now);
+            open = 0;
+            batches++;
+            synced_at = now + took;
+        }
+    }
+    return batches;
+}
+
+static void bursts_come_into_one_batch(void) {
+    gather_t gather = {0};
+    int64_t first_ns;
+    for (int round = 1; round <= 50; round++) {
+        int batches = burst_batches(&gather, round * 100 * NS_PER_MS, 10, 1000 * US, &first_ns);
+        CHECK_EQ_I64(round == 1 ? 2 : 1, batches);
+        CHECK(first_ns <= 6100 * US);
+    }
+}
+
+/* The other nine do not come any more. */
+static void bursts_end(void) {
+    gather_t gather = {0};
+    int64_t first_ns;
+    (void)burst_batches(&gather, 100 * NS_PER_MS, 10, 1000 * US, &first_ns);
+    (void)burst_batches(&gather, 200 * NS_PER_MS, 1, 1000 * US, &first_ns);
+    CHECK(first_ns > 7000 * US && first_ns <= 7600 * US); /* for half of a sync, and its own */
+    for (int round = 3; round < 50; round++) {
+        CHECK_EQ_I64(1, burst_batches(&gather, round * 100 * NS_PER_MS, 1, 1000 * US, &first_ns));
+        CHECK(first_ns <= 5100 * US);
+    }
+}
+
+/* Every other burst is one message: those waits are in vain, and become rare. */
+static void bursts_that_are_none_now_and_then(void) {
+    gather_t gather = {0};
+    int64_t first_ns;
+    int late = 0;
+    for (int round = 1; round <= 200; round++) {
+        (void)burst_batches(&gather, round * 100 * NS_PER_MS, round % 2 == 0 ? 1 : 10, 1000 * US, &first_ns);
+        late += round % 2 == 0 && first_ns > 5100 * US;
+    }
+    CHECK(late < 10);
+}
+
+/* Over longer than half of a sync: the first one waits no longer than that, and seldom. */
+static void slow_bursts(void) {
+    gather_t gather = {0};
+    int64_t first_ns;
+    int late = 0;
+    for (int round = 1; round <= 200; round++) {
+        (void)burst_batches(&gather, round * 100 * NS_PER_MS, 10, 6000 * US, &first_ns);
+        CHECK(first_ns <= 7600 * US);
+        late += first_ns > 5100 * US;
+    }
+    CHECK(late < 10);
+}
+
+static void lone_messages_never_wait(void) {
+    gather_t gather = {0};
+    int64_t first_ns;
+    for (int round = 1; round <= 50; round++) {
+        CHECK_EQ_I64(1, burst_batches(&gather, round * 20 * NS_PER_MS, 1, 0, &first_ns));
+        CHECK(first_ns <= 5100 * US);
+    }
+    CHECK_EQ_I64(2, burst_batches(&gather, 2000 * NS_PER_MS, 2, 1000 * US, &first_ns));
+    CHECK_EQ_I64(1, burst_batches(&gather, 2020 * NS_PER_MS, 2, 1000 * US, &first_ns));
+    CHECK(first_ns <= 6100 * US);
+}
+
 int main(void) {
     RUN("publishers that wait for each answer come into one batch, and share its sync", one_batch_for_all);
     RUN("those who do not come in time cost the others a twentieth at most", waits_in_vain_are_rare);
     RUN("a quick disk, one publisher alone and large batches are not waited for", others_do_not_wait);
+    RUN("messages that come together after a rest are one batch from the second time on", bursts_come_into_one_batch);
+    RUN("when no more than one comes, a single one has waited for the others", bursts_end);
+    RUN("waits for bursts that come now and then become rare", bursts_that_are_none_now_and_then);
+    RUN("a burst over more than half of a sync has its first one wait for that at most, and seldom", slow_bursts);
+    RUN("lone messages do not wait; of two that come together, the first does", lone_messages_never_wait);
     return TEST_RESULT();
 }
