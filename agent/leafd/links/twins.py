@@ -15,6 +15,7 @@ Not here: boxes that are enrolled, whose second machine is refused (daemon/boxes
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
@@ -35,12 +36,17 @@ if TYPE_CHECKING:
 NAMES_MAX: Final = 1024
 """Whose latest machines are remembered; those noticed longest ago are forgotten first."""
 MACHINES_MAX: Final = 4
-"""The most machines of one name."""
+"""The most machines of one name that are remembered. Where more than that come within MANY_S, each with an id that is
+not known, they are a crowd that takes turns, as after an image was copied many times: nothing starts so often."""
+MANY_S: Final = 60.0
 SHOWN_S: Final = 600.0
 """Two that take the link from each other do so every minute at least (redial.py)."""
-TOLD_EACH: Final = 600
+TOLD_EACH_S: Final = 600.0
+"""A crowd takes hundreds of turns a second."""
 ASKED_MAX: Final = 16
-"""Pairs that wait to be asked; a further one is looked at when one of the two comes again."""
+"""Pairs that wait to be asked. A further one, and one whose answer is late, is looked at again .."""
+AGAIN_S: Final = 30.0
+""".. so often, for as long as both are there."""
 Name = tuple[str, str]
 
 
@@ -50,7 +56,7 @@ class Turns:
 
     text: str
     last_s: float
-    count: int = 0
+    told_s: float
 
 
 class Twins:
@@ -62,8 +68,8 @@ class Twins:
         """The links, in either direction, whose other end has the domain of this server, and what is said of them."""
         self._said: dict[Name, None] = {}
         """Accounts and names of which the log has that."""
-        self._before: dict[tuple[object, ...], dict[str, str]] = {}
-        """The machines whose link another one of their name has ended, by their ids: where they were."""
+        self._before: dict[tuple[object, ...], dict[str, float]] = {}
+        """The machines whose link another one of their name has ended, by their ids: when."""
         self._turns: dict[Name, Turns] = {}
         self._domains: dict[Name, list[Link]] = {}
         """The links of each account that come from that domain, but for those of clusters."""
@@ -83,31 +89,33 @@ class Twins:
         key = who(now, now.bind)
         known = self._before.setdefault(key, {})
         if new in known:
-            self._take_turns(now, before)
+            self._take_turns(now, before, "two machines")
+        elif len(known) == MACHINES_MAX and trio.current_time() - next(iter(known.values())) < MANY_S:
+            self._take_turns(now, before, f"more than {MACHINES_MAX} machines")
         known.pop(old, None)
-        known[old] = before.peer
+        known[old] = trio.current_time()
         _forget_first(known, MACHINES_MAX)
         _forget_first(self._before, NAMES_MAX)
 
-    def _take_turns(self, now: Link, before: Link) -> None:
+    def _take_turns(self, now: Link, before: Link, machines: str) -> None:
         assert now.bind is not None
         name = now.bind.account_name, now.bind.remote_name
-        turns = self._turns.pop(name, None) or Turns("", 0.0)
+        turns = self._turns.pop(name, None) or Turns("", 0.0, -TOLD_EACH_S)
         self._turns[name] = turns
         _forget_first(self._turns, NAMES_MAX)
         turns.last_s = trio.current_time()
         turns.text = (
-            f"two machines call themselves {quoted(name[1])} (account {name[0]}), at {_host(before)} and {_host(now)}, "
+            f"{machines} call themselves {quoted(name[1])} (account {name[0]}), at {_host(before)} and {_host(now)}, "
             "and take the link from each other: give one of them a server_name and a domain of its own"
         )
-        if turns.count % TOLD_EACH == 0:
+        if turns.last_s - turns.told_s >= TOLD_EACH_S:
+            turns.told_s = turns.last_s
             self._log.error(
-                f"{now.log_name} - two machines call themselves {quoted(name[1])} (account {name[0]}), here and at "
+                f"{now.log_name} - {machines} call themselves {quoted(name[1])} (account {name[0]}), here and at "
                 f"{_host(before)}, and take the link from each other",
                 event="box_twins",
                 account=name[0],
             )
-        turns.count += 1
 
     # ---- one domain
 
@@ -119,17 +127,19 @@ class Twins:
         if domain is None or link.bind is None:
             return
         there = self._domains.setdefault(domain, [])
+        self._wonder(domain, there, link)
+        there.append(link)
+
+    def _wonder(self, domain: Name, there: list[Link], link: Link) -> None:
+        """Is one of them another machine than the one behind that link?"""
+        if domain in self._shared or link.bind is None:
+            return
         own = who(link, link.bind)
         for other in there:
-            if domain in self._shared:
-                break
             if other.bind is not None and who(other, other.bind) != own and _id_of(other) != _id_of(link):
-                try:
+                with contextlib.suppress(trio.WouldBlock):
                     self._asked.send_nowait((domain, other, link))
-                except trio.WouldBlock:
-                    pass
                 break
-        there.append(link)
 
     def _compare(self, link: Link, bind: Bind) -> None:
         own = self._own()
@@ -164,9 +174,22 @@ class Twins:
 
     async def run(self) -> None:
         """Asks the older one of two links whether anybody is there. Cancel to end it."""
-        async for domain, other, link in self._questions:
+        again_s = trio.current_time() + AGAIN_S
+        while True:
+            with trio.move_on_at(again_s) as due:
+                domain, other, link = await self._questions.receive()
+            if due.cancelled_caught:
+                again_s = trio.current_time() + AGAIN_S
+                self._look_again()
+                continue
             with self._guard.around("asking a box whether it is there"):
                 await self._ask(domain, other, link)
+
+    def _look_again(self) -> None:
+        """A machine behind a slow line may have answered too late."""
+        for domain, there in self._domains.items():
+            if len(there) > 1:
+                self._wonder(domain, there, there[-1])
 
     async def _ask(self, domain: Name, other: Link, link: Link) -> None:
         if domain in self._shared or other.gone.is_set() or link.gone.is_set():
