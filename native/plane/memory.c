@@ -8,10 +8,19 @@
  * Input. Bytes that came and are not acted on yet: parts of large messages, and what a connection sent ahead while it
  * waits for something. The less the share has left, the less is read at once (conn.c). A connection whose message finds
  * no room is not read for a moment, but the message that was begun first may always be made whole: the share may be
- * passed by one message, and by INPUT_SMALL of every connection. While others wait for room, the sender of the oldest
- * one is closed when it could send and sends less than INPUT_SMALL in INPUT_PATIENCE_NS. All that is small comes to as
- * much again as the share: beyond it who has begun something and is silent is closed, clients before links, and until
- * somebody is that silent nothing more is read.
+ * passed by one message, and by INPUT_SMALL of every connection. All that is small comes to as much again as the share;
+ * beyond it nothing more is read until there is room. Half of the share is for what is large also where what is small
+ * has the rest.
+ *
+ * Closing for that room. A device behind 10 kbit/s sends a packet in 1.1 s, and where one is lost it is silent for
+ * seconds: no constant tells it from a client that stalls on purpose. So the connections that have begun something and
+ * are silent (INPUT_IDLE_NS where it is small; where it is large INPUT_STALLED_NS, and longer than they took to send
+ * it) are ranked. The one that holds most for the least progress goes first, clients before links, until there is
+ * room: the square of what it holds, times its silence, by the time in which it sent that. So 15 KB that came at once
+ * have after 200 ms the rank that 15 KB of a slow line have after half a minute: a client that wants to be taken for
+ * one has to be as slow. The square spares a client that has sent one packet, of which nobody knows how long it took.
+ * A client that is not silent, but keeps others waiting as the sender of the oldest message, is closed when it could
+ * send and sends less than INPUT_LEAST in INPUT_PATIENCE_NS, which is a sixth of such a line.
  *
  * Replies. A requestor gets the answer that it can still be given: the oldest requests go first, and of the
  * one that has most of them (base/holders.h). A small reply costs 300 bytes: half of two parts is 1,700 requests that
@@ -105,9 +114,17 @@ static const struct {
 #define LIKE_PART 8u
 #define BEHIND_SHARES 8u
 #define INPUT_SMALL (16u * 1024u)
-#define INPUT_PATIENCE_NS (5 * NS_PER_SECOND)
+#define INPUT_LEAST 2048u
+#define INPUT_PATIENCE_NS (10 * NS_PER_SECOND)
+#define INPUT_STALLED_NS (5 * NS_PER_SECOND)
 #define INPUT_IDLE_NS (200 * NS_PER_MS)
 #define INPUT_LOOK_NS (20 * NS_PER_MS)
+#define INPUT_AGAIN_NS (500 * NS_PER_MS) /* who finds no room asks again much sooner */
+#define RANKS 64u
+#define RANK_HELD_SHIFT 8u                /* what is held is ranked by 256 bytes, .. */
+#define RANK_HELD_MAX (UINT64_C(1) << 18) /* .. up to 64 MB, and times by the millisecond, .. */
+#define RANK_TIME_MAX (UINT64_C(1) << 22) /* .. up to 70 minutes: no product has more than 60 bits */
+#define RANK_SENDING_MS 100u              /* what came in one read took no time */
 
 static uint64_t memory_part(uint64_t limit, uint32_t which) {
     uint64_t share = limit == 0 ? UINT64_MAX : limit / WHOLE * table[which].parts;
@@ -219,11 +236,11 @@ static bool owes_input(const peer_t *peer) {
     return peer_is_read(peer) && !peer->in_backlog && !peer->yielded && conn_arrived(&peer->conn) == 0;
 }
 
-/* Watches the peer that holds the others up: it has INPUT_PATIENCE_NS for INPUT_SMALL more; only time counts in which
+/* Watches the peer that holds the others up: it has INPUT_PATIENCE_NS for INPUT_LEAST more; only time counts in which
  * it could have sent. */
 static void watch_oldest(plane_t *plane, peer_t *oldest) {
     memory_t *memory = &plane->memory;
-    bool anew = oldest->id != memory->oldest || oldest->conn.bytes_in - memory->oldest_bytes >= INPUT_SMALL;
+    bool anew = oldest->id != memory->oldest || oldest->conn.bytes_in - memory->oldest_bytes >= INPUT_LEAST;
     if (anew) {
         memory->oldest = oldest->id;
         memory->oldest_bytes = oldest->conn.bytes_in;
@@ -243,17 +260,90 @@ static void close_for_input(plane_t *plane, peer_t *peer) {
     peer_doom_silently(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("no memory for input"));
 }
 
-/* Closes those of one kind who have begun something and are silent, down to half of what may be small: so the next look
- * is as far away as it takes to fill that. */
-static void close_silent(plane_t *plane, const buffer_t *buffer, bool link) {
+/* Who may be closed for room: those of one kind who have begun something and are silent for so long. Where it is large,
+ * for longer than they took to send it, too. Not the holder of `buffer`, which asks. */
+typedef struct silent {
+    const buffer_t *buffer;
+    bool link;
+    bool large;
+    int64_t idle_ns;
+} silent_t;
+
+/* For how long it has sent nothing of what it owes; while it is not read it cannot. */
+static int64_t input_silence_ns(const plane_t *plane, const peer_t *peer) {
+    int64_t since_ns = peer->last_input_ns > peer->released_ns ? peer->last_input_ns : peer->released_ns;
+    return plane->now.mono_ns - since_ns;
+}
+
+static bool input_is_silent(const plane_t *plane, const peer_t *peer, const silent_t *silent) {
+    const buffer_t *rest = &peer->conn.rest;
+    int64_t idle_ns = input_silence_ns(plane, peer);
+    if (rest == silent->buffer || peer->protocol->link != silent->link || peer->state == PEER_DOOMED
+        || idle_ns <= silent->idle_ns) {
+        return false;
+    }
+    if (silent->large && (rest->size <= INPUT_SMALL || idle_ns <= peer->last_input_ns - peer->input_since_ns)) {
+        return false;
+    }
+    return rest->size != 0 && owes_input(peer);
+}
+
+static uint64_t rank_ms(int64_t ns) {
+    uint64_t ms = ns > 0 ? (uint64_t)(ns / NS_PER_MS) : 0;
+    return ms < RANK_TIME_MAX ? ms : RANK_TIME_MAX;
+}
+
+/* How much it holds for how little progress, as a power of two; 0: it is not among them. */
+static uint32_t input_rank(const plane_t *plane, const peer_t *peer, const silent_t *silent) {
+    if (!input_is_silent(plane, peer, silent)) {
+        return 0;
+    }
+    uint64_t held = (peer->conn.rest.capacity >> RANK_HELD_SHIFT) + 1;
+    held = held < RANK_HELD_MAX ? held : RANK_HELD_MAX;
+    uint64_t sending = rank_ms(peer->last_input_ns - peer->input_since_ns) + RANK_SENDING_MS;
+    uint64_t score = held * held * (rank_ms(input_silence_ns(plane, peer)) + 1) / sending;
+    return score == 0 ? 1 : 64u - (uint32_t)__builtin_clzll(score);
+}
+
+/* Closes them in the order of their ranks, until no more than `most` of the share is used. What they do not use of
+ * their memory is given back before. */
+static void close_silent(plane_t *plane, const silent_t *silent, uint64_t most) {
     const share_t *share = &plane->memory.input;
-    for (peer_t *peer = plane->all_peers; peer != NULL && share->used > share->limit / 2 * 3; peer = peer->next) {
-        buffer_t *rest = &peer->conn.rest;
-        if (rest != buffer && rest->size != 0 && peer->protocol->link == link && peer->state != PEER_DOOMED
-            && plane->now.mono_ns - peer->last_input_ns > INPUT_IDLE_NS && owes_input(peer)) {
+    uint64_t held[RANKS] = {0};
+    for (peer_t *peer = plane->all_peers; peer != NULL && share->used > most; peer = peer->next) {
+        if (input_rank(plane, peer, silent) != 0) {
+            buffer_fit(&peer->conn.rest);
+            held[input_rank(plane, peer, silent)] += peer->conn.rest.capacity;
+        }
+    }
+    uint32_t rank = RANKS - 1;
+    for (uint64_t sum = held[rank]; rank > 1 && share->used > most && sum < share->used - most; sum += held[rank]) {
+        rank--;
+    }
+    for (peer_t *peer = plane->all_peers; peer != NULL && share->used > most; peer = peer->next) {
+        if (input_rank(plane, peer, silent) >= rank) {
             close_for_input(plane, peer);
         }
     }
+}
+
+/* Clients before links. */
+static void close_all_silent(plane_t *plane, silent_t silent, uint64_t most) {
+    close_silent(plane, &silent, most);
+    silent.link = true;
+    close_silent(plane, &silent, most);
+}
+
+/* Has there been no room for long enough that who fills it by what it has just sent is silent by now? Otherwise only
+ * slow lines would be, and closed. */
+static bool is_full_for_long(plane_t *plane) {
+    memory_t *memory = &plane->memory;
+    int64_t now_ns = plane->now.mono_ns;
+    if (now_ns - memory->full_ns > INPUT_AGAIN_NS) {
+        memory->full_since_ns = now_ns;
+    }
+    memory->full_ns = now_ns;
+    return now_ns - memory->full_since_ns > INPUT_IDLE_NS && now_ns - memory->looked_ns >= INPUT_LOOK_NS;
 }
 
 static bool make_small_room(plane_t *plane, const buffer_t *buffer, uint64_t more) {
@@ -263,13 +353,31 @@ static bool make_small_room(plane_t *plane, const buffer_t *buffer, uint64_t mor
     if (LEAF_LIKELY(share->used + more <= most)) {
         return true;
     }
-    if (plane->now.mono_ns - memory->looked_ns < INPUT_LOOK_NS) {
+    if (!is_full_for_long(plane)) {
         return false;
     }
     memory->looked_ns = plane->now.mono_ns;
-    close_silent(plane, buffer, false);
-    close_silent(plane, buffer, true);
-    return share->used + more <= most;
+    /* Down to half of what may be small: so the next look is as far away as it takes to fill that. */
+    close_all_silent(plane, (silent_t){.buffer = buffer, .idle_ns = INPUT_IDLE_NS}, share->limit / 2 * 3);
+    bool has_room = share->used + more <= most;
+    memory->full_since_ns = has_room ? plane->now.mono_ns : memory->full_since_ns;
+    return has_room;
+}
+
+static void close_stalled(plane_t *plane, const buffer_t *buffer, uint64_t more) {
+    memory_t *memory = &plane->memory;
+    uint64_t limit = memory->input.limit;
+    if (plane->now.mono_ns - memory->stalled_looked_ns >= INPUT_LOOK_NS) {
+        memory->stalled_looked_ns = plane->now.mono_ns;
+        close_all_silent(plane, (silent_t){.buffer = buffer, .large = true, .idle_ns = INPUT_STALLED_NS},
+                         limit > more ? limit - more : 0);
+    }
+}
+
+/* Half of the share is for what is large, also where what is small has all of it: who is let in there and stalls is
+ * the first to be closed. */
+static bool large_has(const share_t *share, uint64_t large, uint64_t more) {
+    return share_has(share, more) || (large + more <= share->limit / 2 && share->used / 2 + more / 2 < share->limit);
 }
 
 static bool make_input_room(void *context, const buffer_t *buffer, uint64_t more) {
@@ -279,17 +387,19 @@ static bool make_input_room(void *context, const buffer_t *buffer, uint64_t more
         return make_small_room(plane, buffer, more);
     }
     peer_t *oldest = NULL;
+    uint64_t large = 0;
     for (peer_t *peer = plane->all_peers; peer != NULL; peer = peer->next) {
         buffer_t *rest = &peer->conn.rest;
         if (rest != buffer) {
             buffer_trim(rest, 0);
         }
+        large += rest->capacity > INPUT_SMALL ? rest->capacity : 0;
         if ((rest == buffer || rest->size > INPUT_SMALL) && peer->state != PEER_DOOMED
             && (oldest == NULL || peer->input_since_ns < oldest->input_since_ns)) {
             oldest = peer;
         }
     }
-    if (share_has(share, more)) {
+    if (large_has(share, large, more)) {
         return true;
     }
     if (oldest == NULL) {
@@ -299,7 +409,8 @@ static bool make_input_room(void *context, const buffer_t *buffer, uint64_t more
     if (&oldest->conn.rest == buffer) {
         return true; /* the next to be whole */
     }
-    if (plane->now.mono_ns - plane->memory.oldest_since_ns > INPUT_PATIENCE_NS) {
+    close_stalled(plane, buffer, more);
+    if (oldest->state != PEER_DOOMED && plane->now.mono_ns - plane->memory.oldest_since_ns > INPUT_PATIENCE_NS) {
         close_for_input(plane, oldest);
     }
     return share_has(share, more);

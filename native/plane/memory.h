@@ -34,7 +34,10 @@ typedef struct memory {
     uint64_t oldest;          /* whose message was begun first, when last asked, and since when it is the one */
     int64_t oldest_since_ns;
     uint64_t oldest_bytes; /* that it had sent then */
-    int64_t looked_ns;     /* for peers that have begun something and are silent */
+    int64_t full_ns;       /* when there was no room for what is small last, and since when, if it goes on */
+    int64_t full_since_ns;
+    int64_t looked_ns;         /* for peers that have begun something and are silent */
+    int64_t stalled_looked_ns; /* .. something large */
 } memory_t;
 
 /* A share's bytes, by the limit. limit 0: no bound. */

@@ -174,6 +174,7 @@ void peer_hold(plane_t *plane, peer_t *peer, peer_waits_t reason) {
 
 void peer_release(plane_t *plane, peer_t *peer, peer_waits_t reason) {
     peer->waits &= (uint8_t)~reason;
+    peer->released_ns = plane->now.mono_ns;
     peer_want(plane, peer);
 }
 
@@ -197,11 +198,11 @@ uint32_t peer_input(plane_t *plane, peer_t *peer, bytes_t input) {
 }
 
 void peer_act(plane_t *plane, peer_t *peer, bytes_t input) {
-    bool waited = input.at == conn_rest(&peer->conn).at;
     uint32_t used = peer_input(plane, peer, input);
-    if (used != 0 || !waited) {
+    if (used != 0 || !peer->begun) {
         peer->input_since_ns = plane->now.mono_ns;
     }
+    peer->begun = used < input.size;
     if (conn_keep(&peer->conn, input, used) != STATUS_OK) {
         peer_doom_silently(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("no memory for input"));
     }

@@ -105,6 +105,7 @@ struct peer {
     uint64_t active;      /* messages either way, and subscriptions */
     int64_t last_input_ns;
     int64_t input_since_ns; /* what conn.rest begins with has waited since then */
+    int64_t released_ns;    /* when a wait for which it was not read ended last */
     int64_t next_ping_ns;
     int64_t ping_interval_ns; /* 0: the limits' */
     int64_t ping_sent_ns;
@@ -124,6 +125,7 @@ struct peer {
     bool silent;                 /* closed, and told nothing */
     bool dialled;                /* by us: it is the configuration's, not a stranger */
     bool drains;                 /* unsubscribed since its last PING: its PONG keeps the order */
+    bool begun;                  /* its last input ended within something: conn.rest has it */
     bool in_backlog;             /* input waits in conn.rest after a pause */
     bool server;                 /* it is a route or a gateway that was admitted */
     bool named;                  /* a link that was accepted: its CONNECT has come */

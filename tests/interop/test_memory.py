@@ -87,6 +87,9 @@ def make_stream(connection: socket.socket, name: str, options: str = "") -> None
     assert b'"error"' not in said, said
 
 
+SENT_AT_ONCE = 1 << 18
+
+
 def flood_stream(server: servers.Server, publishers: int, frames: bytes, rounds: int) -> tuple[int, int]:
     """So many connections publish these frames at once, without waiting for an answer; returns how many PubAcks, and
     how many refusals came."""
@@ -97,7 +100,9 @@ def flood_stream(server: servers.Server, publishers: int, frames: bytes, rounds:
         # Views, so that no send copies what is left: a client that is slow by itself is closed, and rightly.
         left = {fd: memoryview(frames.replace(b"acks", b"acks.%d" % fd) * rounds) for fd in waiting}
         tails = dict.fromkeys(waiting, b"")
-        expected = publishers * rounds * frames.count(b"PUB ")
+        messages = rounds * frames.count(b"PUB ")
+        expected = publishers * messages
+        sizes = {fd: len(text) // messages for fd, text in left.items()}
         for one in clients:
             one.sendall(b"SUB acks.%d 1\r\n" % one.fileno())
             one.setblocking(False)
@@ -109,7 +114,9 @@ def flood_stream(server: servers.Server, publishers: int, frames: bytes, rounds:
             for fd, event in poll.poll(1):
                 if event & select.EPOLLOUT:
                     with contextlib.suppress(BlockingIOError):
-                        left[fd] = left[fd][waiting[fd].send(left[fd][: 1 << 18]) :]
+                        # Whole messages: whoever waits for this thread meanwhile is not silent in the middle of one.
+                        piece = len(left[fd]) % sizes[fd] + max(SENT_AT_ONCE // sizes[fd], 1) * sizes[fd]
+                        left[fd] = left[fd][waiting[fd].send(left[fd][:piece]) :]
                     if not left[fd]:
                         poll.modify(fd, select.EPOLLIN)
                 if event & select.EPOLLIN:

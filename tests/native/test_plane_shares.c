@@ -120,14 +120,14 @@ static peer_t *begin_large(void) {
     plane->memory.input.limit = 40000;
     CHECK_EQ_I64(STATUS_OK, buffer_append(&peer->conn.rest, part, sizeof part));
     peer->conn.bytes_in += sizeof part;
-    peer->input_since_ns = 1;
+    peer->last_input_ns = peer->input_since_ns = plane->now.mono_ns;
     return peer;
 }
 
 static void ask_for_room(peer_t *other, int64_t after_ns) {
     static uint8_t part[30000];
-    other->input_since_ns = 2;
     plane->now.mono_ns += after_ns;
+    other->input_since_ns = plane->now.mono_ns + 1;
     core_settle(plane);
     CHECK_EQ_I64(STATUS_FULL, buffer_append(&other->conn.rest, part, sizeof part));
 }
@@ -145,7 +145,7 @@ static void silent_while_others_wait(void) {
     rig_close(plane);
 }
 
-#define HALF 10000u
+#define HALF 16384u
 
 /* As much of a line or of a small message as HALF; false: it finds no room. */
 static bool begin_small(peer_t *peer) {
@@ -185,6 +185,79 @@ static void small_and_silent(void) {
     rig_close(plane);
 }
 
+/* Half of a message of twice that size, as a line of 10 kbit/s brings it: a packet in 1.1 s. */
+#define PACKET 1400u
+#define PACKET_NS (1100 * NS_PER_MS)
+#define SLOW 20u
+#define STALLED 60u
+
+static status_t arrives(peer_t *peer, uint32_t size) {
+    static uint8_t part[64 * 1024];
+    peer->input_since_ns = peer->conn.rest.size == 0 ? plane->now.mono_ns : peer->input_since_ns;
+    peer->last_input_ns = plane->now.mono_ns;
+    peer->conn.bytes_in += size;
+    return buffer_append(&peer->conn.rest, part, size);
+}
+
+static uint32_t still_there(const uint64_t *ids, uint32_t count) {
+    uint32_t there = 0;
+    for (uint32_t i = 0; i < count; i++) {
+        there += peer_find(plane, ids[i]) != NULL;
+    }
+    return there;
+}
+
+/* Senders behind slow lines, some of which have sent one packet and others eight, are silent for 3 s since one was
+ * lost. Others send `size` at once and then nothing for `idle_ns`. Then more comes than there is room for. */
+static void slow_beside_stalled(uint32_t packets, uint32_t size, int64_t idle_ns) {
+    peer_t *slow[SLOW], *stalled[STALLED], *next = rig_client(plane);
+    plane->memory.input.limit = 4 * SHARE;
+    uint64_t slow_ids[SLOW], stalled_ids[STALLED];
+    for (uint32_t i = 0; i < STALLED; i++) {
+        stalled[i] = rig_client(plane);
+        stalled_ids[i] = stalled[i]->id;
+    }
+    for (uint32_t i = 0; i < SLOW; i++) {
+        slow[i] = rig_client(plane);
+        slow_ids[i] = slow[i]->id;
+    }
+    core_backlog(plane);
+    for (uint32_t packet = 0; packet < packets; packet++) {
+        for (uint32_t i = 0; i < SLOW; i++) {
+            if (packet == packets - 1 || i % 2 == 0) {
+                CHECK_EQ_I64(STATUS_OK, arrives(slow[i], PACKET));
+            }
+        }
+        plane->now.mono_ns += PACKET_NS;
+    }
+    plane->now.mono_ns += 3 * NS_PER_SECOND - PACKET_NS - idle_ns;
+    for (uint32_t i = 0; i < STALLED; i++) {
+        CHECK_EQ_I64(STATUS_OK, arrives(stalled[i], size));
+    }
+    plane->memory.input.limit = size > 16 * 1024 ? plane->memory.input.used : plane->memory.input.used / 2;
+    plane->now.mono_ns += idle_ns;
+    if (size <= 16 * 1024) { /* those who have just filled it are not silent yet */
+        CHECK_EQ_I64(STATUS_FULL, arrives(next, size));
+        CHECK_EQ_U64(STALLED, still_there(stalled_ids, STALLED));
+        plane->now.mono_ns += NS_PER_SECOND / 4;
+    }
+    CHECK_EQ_I64(STATUS_OK, arrives(next, size));
+    CHECK_EQ_U64(SLOW, still_there(slow_ids, SLOW));
+    CHECK(still_there(stalled_ids, STALLED) < STALLED);
+    CHECK(plane->memory.input.used <= 2 * plane->memory.input.limit);
+    rig_close(plane);
+}
+
+static void slow_lines_beside_stalled(void) {
+    start();
+    slow_beside_stalled(8, 15 * 1024, NS_PER_SECOND / 10);
+}
+
+static void slow_lines_beside_large_stalled(void) {
+    start();
+    slow_beside_stalled(20, 32 * 1024, 5 * NS_PER_SECOND + NS_PER_MS);
+}
+
 static void not_read_while_others_wait(void) {
     start();
     peer_t *large = begin_large(), *other = rig_client(plane);
@@ -206,12 +279,12 @@ static void slow_and_not_silent(void) {
     uint64_t id = large->id;
     ask_for_room(other, 0);
     for (int i = 0; i < 10; i++) {
-        large->conn.bytes_in += 16 * 1024;
+        CHECK_EQ_I64(STATUS_OK, arrives(large, 1024));
         ask_for_room(other, 4 * NS_PER_SECOND);
     }
     CHECK(peer_find(plane, id) != NULL);
-    for (int i = 0; i < 3 && peer_find(plane, id) != NULL; i++) {
-        large->conn.bytes_in += 1;
+    for (int i = 0; i < 6 && peer_find(plane, id) != NULL; i++) {
+        CHECK_EQ_I64(STATUS_OK, arrives(large, 1));
         plane->now.mono_ns += 2 * NS_PER_SECOND;
         status_t status = buffer_append(&other->conn.rest, rig_out, 30000);
         CHECK(status == STATUS_FULL || status == STATUS_OK);
@@ -243,6 +316,9 @@ int main(void) {
     RUN("who is silent in the middle of a large message while others wait for room is closed",
         silent_while_others_wait);
     RUN("what is small and never finished comes to twice the share, then who is silent is closed", small_and_silent);
+    RUN("who sends slowly over a line that loses packets stays beside who sends at once and stalls",
+        slow_lines_beside_stalled);
+    RUN("likewise where what is begun is large", slow_lines_beside_large_stalled);
     RUN("the time in which a connection is not read does not count against it", not_read_while_others_wait);
     RUN("a slow sender of a large message is not closed, one that sends a byte now and then is", slow_and_not_silent);
     RUN("the shares of any limit come to that limit at most", shares_come_to_the_limit);
