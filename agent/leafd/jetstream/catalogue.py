@@ -328,6 +328,8 @@ class Catalogue:
         self.by_name: dict[str, JetStreamAccount] = {}
         self.look_up: Callable[[str], Awaitable[object]] | None = None
         """Has an account be known that nobody has used here yet; it may be an operator's."""
+        self.queued: dict[tuple[int, str], int] = {}
+        """Requests that wait for a stream to be made, by account and name: later ones about it come behind them."""
         self.reserved = Reserved()
         self._streams: dict[int, Stream] = {}
         self._next_stream = 1

@@ -295,9 +295,17 @@ async def _take_stream(line: Endpoint, call: Call) -> trio.Lock | None:
     """
     at = line.pattern.index("*")
     account, name = call.account, call.tokens[at]
-    if name not in account.streams and account.lock.locked():
-        async with account.lock:
-            pass
+    queued, key = call.context.catalogue.queued, (account.id, name)
+    # Those that wait are begun a turn after the stream is there: one that comes in that turn is not to overtake them.
+    if key in queued or (name not in account.streams and account.lock.locked()):
+        queued[key] = queued.get(key, 0) + 1
+        try:
+            async with account.lock:
+                pass
+        finally:
+            queued[key] -= 1
+            if not queued[key]:
+                del queued[key]
     stream = account.streams.get(name)
     if stream is None:
         return None

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 import trio
-import trio.testing
 from leafd import native_types as t
 from leafd.gotime import format_time
 from leafd.jetstream.catalogue import JetStreamLimits
@@ -532,43 +531,3 @@ def test_backup_requests_are_judged(bench: Bench) -> None:
     assert 10130 == bench.code("STREAM.RESTORE.S", {"config": {"name": "S"}, "state": {}})
     assert 10056 == bench.code("STREAM.RESTORE.T", {"config": {"name": "S"}, "state": {}})
     assert 10052 == bench.code("STREAM.RESTORE.T", {"config": {"name": "T", "subjects": [".."]}, "state": {}})
-
-
-def test_requests_are_begun_in_the_order_they_came(bench: Bench) -> None:
-    """A client that sends a stream, a consumer and its info in one go gets all three, however slow the disk is."""
-    stored = bench.plane.stream_put
-    added = bench.plane.consumer_put
-
-    async def slow_stream(*args: Any, **kwargs: Any) -> t.StreamState:
-        await trio.sleep(0.01)
-        return await stored(*args, **kwargs)
-
-    async def slow_consumer(*args: Any, **kwargs: Any) -> t.ConsumerState:
-        await trio.sleep(0.01)
-        return await added(*args, **kwargs)
-
-    bench.plane.stream_put = slow_stream  # type: ignore[method-assign]
-    bench.plane.consumer_put = slow_consumer  # type: ignore[method-assign]
-    wanted = [
-        ("STREAM.CREATE.S", b'{"name":"S"}'),
-        ("STREAM.INFO.S", b""),
-        ("CONSUMER.CREATE.S.c", b'{"stream_name":"S","config":{"durable_name":"c"}}'),
-        ("CONSUMER.INFO.S.c", b""),
-        ("CONSUMER.DELETE.S.c", b""),
-        ("STREAM.DELETE.S", b""),
-    ]
-
-    async def run() -> None:
-        async with trio.open_nursery() as nursery:
-            await nursery.start(bench.service.run)
-            for number, (subject, body) in enumerate(wanted):
-                bench.service.message(t.Message(1, 1, 7, 1, f"$JS.API.{subject}", f"_INBOX.{number}", b"", body))
-            while sum(subject.startswith("_INBOX") for _, subject, _, _ in bench.plane.published) < len(wanted):
-                await trio.sleep(0.005)
-            nursery.cancel_scope.cancel()
-
-    trio.run(run)
-    refused = [
-        payload for _, subject, _, payload in bench.plane.published if b'"error":{' in payload and "_INBOX" in subject
-    ]
-    assert [] == refused
