@@ -12,7 +12,7 @@
  * Packed strings ("strings" below): for each string a 4-byte little-endian length and its bytes, one after the other.
  */
 
-#define PLANE_ABI 46
+#define PLANE_ABI 47
 #define PLANE_REASON_SIZE 512 /* bytes of the text that plane_open fills in when it fails */
 #define TLS_REASON_SIZE 512   /* likewise plane_tls_context */
 
@@ -358,10 +358,10 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 #define ACCOUNT_LINKED 16 /* leaf links may come to it: what it subscribes to is counted for them from the beginning */
 #define ACCOUNT_PINNED 32 /* it goes by routes of its own, by none of a pool */
 
-#define SUBSCRIBE_API 1 /* skip $JS.API.CONSUMER.MSG.NEXT.> and $JS.API.DIRECT.GET.>: C answers these itself */
-/* a stream template's: ALONE, and comes only with what no stream of the account takes */
-#define SUBSCRIBE_TEMPLATE 2
-#define SUBSCRIBE_ALONE 4 /* its sender is not read until it is repaid: the next comes behind it */
+#define SUBSCRIBE_API 1      /* skip $JS.API.CONSUMER.MSG.NEXT.> and $JS.API.DIRECT.GET.>: C answers these itself */
+#define SUBSCRIBE_TEMPLATE 2 /* a stream template's: ALONE, and only what no stream of the account takes comes */
+#define SUBSCRIBE_ALONE 4    /* its sender is not read until it is repaid: the next comes behind it */
+#define SUBSCRIBE_GUESTS 8   /* as API, for clients of servers without JetStream: told, and asked, by servers alone */
 
 #define IMPORT_STREAM 1  /* what is published at the exporter's comes to the importer's subscriptions */
 #define IMPORT_SERVICE 2 /* what is published at the importer's comes to the exporter's subscriptions */

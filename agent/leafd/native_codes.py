@@ -194,6 +194,7 @@ class SubscribeFlag(IntFlag):
     API = abi.SUBSCRIBE_API
     TEMPLATE = abi.SUBSCRIBE_TEMPLATE
     ALONE = abi.SUBSCRIBE_ALONE
+    GUESTS = abi.SUBSCRIBE_GUESTS
 
 
 class PublishFlag(IntFlag):

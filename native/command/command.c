@@ -358,6 +358,7 @@ void command_subscribe(plane_t *plane, const plane_command_t *command, account_t
         return;
     }
     target_kind_t kind = (command->arg & SUBSCRIBE_API) != 0        ? TARGET_API
+                         : (command->arg & SUBSCRIBE_GUESTS) != 0   ? TARGET_GUESTS
                          : (command->arg & SUBSCRIBE_TEMPLATE) != 0 ? TARGET_TEMPLATE
                                                                     : TARGET_CONTROL;
     subscription_t *one;

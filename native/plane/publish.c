@@ -124,10 +124,10 @@ static bool deliver_client_traced(plane_t *plane, subscription_t *one, const pub
 
 /* Is it none of control's business? The C side answers pulls and direct gets itself; without a target of their own
  * nobody does, and that is a 503. A server asks this one about streams by letters (meta/meta.h): what comes from it
- * otherwise is for somebody who listens here, and it has acted on it itself. */
-static bool answered_elsewhere(const publication_t *publication) {
-    return interest_asks_stream(publication->message.subject)
-           || (publication->origin != NULL && publication->origin->server);
+ * otherwise is for somebody who listens here, and it has acted on it itself, or it has no JetStream (TARGET_GUESTS). */
+static bool answered_elsewhere(const publication_t *publication, bool guests) {
+    bool far = publication->origin != NULL && publication->origin->server;
+    return far != guests || interest_asks_stream(publication->message.subject);
 }
 
 /* Asked for templates alone: what was matched for this message is in the cache. */
@@ -158,7 +158,9 @@ static uint32_t publication_sender(const publication_t *publication) {
 static bool deliver_control(plane_t *plane, const subscription_t *one, const publication_t *publication) {
     const message_t *message = &publication->message;
     bool template = one->target.kind == TARGET_TEMPLATE;
-    if ((one->flags & SUBSCRIPTION_DEAD) != 0 || (one->target.kind == TARGET_API && answered_elsewhere(publication))
+    bool guests = one->target.kind == TARGET_GUESTS;
+    if ((one->flags & SUBSCRIPTION_DEAD) != 0
+        || ((guests || one->target.kind == TARGET_API) && answered_elsewhere(publication, guests))
         || (template && stream_takes(publication))) {
         return false;
     }

@@ -29,6 +29,7 @@ typedef enum target_kind {
     TARGET_GATEWAY, /* from TARGET_LEAF to here: links */
     TARGET_CONTROL,
     TARGET_API,      /* control's, where JetStream's requests come in: SUBSCRIBE_API */
+    TARGET_GUESTS,   /* control's, where those of servers without it come in: SUBSCRIBE_GUESTS */
     TARGET_TEMPLATE, /* control's, for what no stream takes: SUBSCRIBE_TEMPLATE */
     TARGET_STREAM,
     TARGET_ACK,

@@ -36,6 +36,12 @@ const target_traits_t target_traits[TARGET_KIND_COUNT] = {
                     .withheld = PUBLICATION_INSIDE | PUBLICATION_OWN | NOT_FOR_JETSTREAM,
                     .subscription = true,
                     .jetstream = true},
+    [TARGET_GUESTS] = {.order = ORDER_QUEUE,
+                       .told = TOLD_TO_SERVERS,
+                       .withheld = PUBLICATION_INSIDE | PUBLICATION_OWN | NOT_FOR_JETSTREAM,
+                       .subscription = true,
+                       .jetstream = true,
+                       .routed = true},
     /* A message that the server sends to a subject of a peer's choice makes no stream. */
     [TARGET_TEMPLATE] = {.order = ORDER_QUEUE,
                          .told = TOLD_ALWAYS,

@@ -1,7 +1,7 @@
-"""A leafd without JetStream in a cluster of nats-servers that have it: its clients use the cluster's JetStream.
+"""A server without JetStream in a cluster, or in a cluster of its own, beside others that have it: its clients use
+theirs, whichever of the two is leafd and whichever nats-server.
 
-Not here: clusters of core messages alone (test_cluster.py), JetStream in a cluster of leafd, which there
-is not.
+Not here: clusters of core messages alone (test_cluster.py), the JetStream of several leafd (test_meta_group.py).
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ server_name: "{name}"
 accounts {
   A { users: [ {user: a, password: a} ], jetstream: enabled }
   B { users: [ {user: b, password: b} ], jetstream: enabled }
+  C { users: [ {user: c, password: c} ]{apart} }
   SYS { users: [ {user: sys, password: sys} ] }
 }
 system_account: SYS
@@ -40,7 +41,7 @@ cluster {
 }
 {jetstream}
 """
-JETSTREAM = 'jetstream {{ store_dir: "{}" }}'
+JETSTREAM = 'jetstream {{ store_dir: "{}"{} }}'
 L, R = servers.LEAFD, servers.REFERENCE
 COUNT = 200
 
@@ -59,7 +60,10 @@ def started(kinds: tuple[str, ...], folder: Path, without: int) -> Iterator[list
                 CONFIG.replace("{first}", str(first)),
                 place,
                 name=f"s{number}",
-                jetstream=JETSTREAM.format(place / "store") if number != without else "",
+                jetstream=JETSTREAM.format(place / "store", ", meta_size: 3" if kind == L else "")
+                if number != without
+                else "",
+                apart=", jetstream: enabled" if number == without else "",
             )
             made.append(server)
         for server in made:
@@ -110,8 +114,15 @@ READY = json.dumps({"name": "READY", "subjects": ["ready"], "storage": "memory",
 
 @pytest.mark.parametrize(
     ("kinds", "without"),
-    [((R, R, R, R), 3), ((R, R, R, L), 3), ((L, R, R, R), 0)],
-    ids=["nats-server", "leafd", "first"],
+    [
+        ((R, R, R, R), 3),
+        ((R, R, R, L), 3),
+        ((L, R, R, R), 0),
+        ((L, L, L, L), 3),
+        ((L, L, L, R), 3),
+        ((R, L, L, L), 0),
+    ],
+    ids=["nats-server", "leafd", "first", "leafd at leafds", "nats-server at leafds", "nats-server first"],
 )
 def test_a_client_of_a_member_without_jetstream_uses_that_of_the_others(
     kinds: tuple[str, ...], without: int, tmp_path: Path

@@ -128,6 +128,7 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
     "A stream republishes, and asks another JetStream": (
         "interop/test_stream_authors.py::test_a_stream_publishes_in_the_name_of_who_makes_it",
         "interop/test_stream_authors.py::test_rights_that_a_reload_takes_away_count_for_streams",
+        "unit/daemon/test_guests.py::test_the_rights_of_who_asks_are_those_of_his_login_here",
     ),
     "A stream takes no message under": (
         "wire/jetstream/publish-bad-subject.wire",
@@ -594,6 +595,5 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
         "interop/test_moves_shown.py::test_an_evacuation_is_shown_and_not_called_off_as_at_nats_servers",
     ),
     # ---- not yet
-    "A client of a server without": ("interop/test_meta_group.py::test_a_server_without_jetstream_is_named",),
     "A stream that never had replicas": ("interop/test_replicated_streams.py::test_what_replicas_lack_is_refused",),
 }  # fmt: skip

@@ -34,7 +34,7 @@ MADE: Final[dict[str, tuple[str, ...]]] = {
     "daemon/reload.py:_adopt": ("daemon/reload.py:merged",),
     "daemon/server.py:__init__": ("daemon/operator.py:compile_operator", "accounts/claims.py:_imports"),
     "daemon/opening.py:open_plane": ("host/memory.py:warning",),
-    "jetstream/service.py:_answered": (),  # a subject, and the plane's word for why
+    "jetstream/serving.py:_answered": (),  # a subject, and the plane's word for why
     "daemon/start.py:start": (
         "host/descriptors.py:warning", "config/bind.py:section", "config/bind.py:_support", "config/tree.py:_put",
         "config/load.py:_unsafe", "config/exposure.py:_found",

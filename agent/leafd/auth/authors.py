@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from leafd.auth.policy import GLOBAL_ACCOUNT, Policy, Rights
 
 if TYPE_CHECKING:
+    from leafd.auth.jwt_claims import UserClaims
     from leafd.auth.trust import Trust
     from leafd.auth.verdict import Verdict
 
@@ -54,13 +55,18 @@ def _words(verdict: Verdict, policy: Policy, kind: str) -> list[Any]:
     if isinstance(proof, Called):
         return ["callout", kind, proof.callout.account, proof.callout.issuer]
     if proof is not None:
-        from leafd.auth.trust import has_own_permissions
-
-        own = has_own_permissions(proof)
-        return ["jwt", kind, proof.account, proof.iss, proof.sub, proof.iat, own, proof.name, list(proof.nats.tags)]
+        return jwt_words(proof, kind)
     if verdict.user:
         return ["user", kind, verdict.user]
     return ["token", kind] if policy.token else ["anyone", kind]
+
+
+def jwt_words(proof: UserClaims, kind: str) -> list[Any]:
+    """The words for a login with that JWT."""
+    from leafd.auth.trust import has_own_permissions
+
+    own = has_own_permissions(proof)
+    return ["jwt", kind, proof.account, proof.iss, proof.sub, proof.iat, own, proof.name, list(proof.nats.tags)]
 
 
 def may_today(words: list[Any], account: str, policy_of: Callable[[str], Policy]) -> Rights | None:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from leafd.daemon.about import About
     from leafd.daemon.current import Current
+    from leafd.daemon.guests import Guests
     from leafd.daemon.handing import Refusals
     from leafd.daemon.meta_group import MetaGroup
     from leafd.daemon.placed import Placed
@@ -61,6 +62,7 @@ class Together:
         self.placing: Placing | None = None
         self._placed: Placed | None = None
         self._rescue: RescueRequest | None = None
+        self._guests: Guests | None = None
         self._hand_over: Callable[[], Awaitable[None]] | None = None
         self._refusals: Refusals | None = None
         self.meta = self._make_meta(plane, current, about, log, guard)
@@ -95,6 +97,13 @@ class Together:
         out, into = gateways.servers(outbound=True), gateways.servers(outbound=False)
         return Links(mates, out, into, idle | gateways.without_letters())
 
+    def _has_jetstream(self, connection: int) -> bool:
+        """Whether a route or a gateway leads to a server of the group."""
+        links = self._links()
+        mate = self.routes.remote_name(connection) if self.routes is not None else ""
+        name = mate or (self.gateways.remote_name(connection) if self.gateways is not None else "")
+        return name in links.mates or name in links.gateways
+
     def place(
         self,
         facts: Facts,
@@ -109,6 +118,8 @@ class Together:
         account be known whose streams others have asked for."""
         facts.meta = self.meta
         if self.meta is not None and jetstream is not None:
+            from leafd.daemon.authors import AuthorRights
+            from leafd.daemon.guests import Guests
             from leafd.daemon.handing import Refusals, hand_over
             from leafd.daemon.meta_events import MetaEvents
             from leafd.daemon.placing import Placing
@@ -121,6 +132,7 @@ class Together:
             facts.groups, facts.placed = self.placing.replicas, self.placing
             self._hand_over = partial(hand_over, plane, self.meta, self.placing.replicas)
             self._refusals = Refusals(plane, self.meta, self.placing.replicas)
+            self._guests = Guests(plane, jetstream, current, AuthorRights(current), self._has_jetstream)
             if current.config.mqtt is not None:
                 from leafd.daemon.placed import Placed
 
@@ -183,6 +195,8 @@ class Together:
                 await nursery.start(self.placing.run)
             if self._rescue is not None:
                 self._rescue.begin()
+            if self._guests is not None:
+                self._guests.begin()
             await nursery.start(self.meta.run)
             if self._refusals is not None:
                 nursery.start_soon(self._refusals.run)

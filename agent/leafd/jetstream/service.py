@@ -6,23 +6,19 @@ go in, replies and advisories come out.
     run()            serves until cancelled; message(), advisory(), alarm(), allowance() and consumer_gone() feed it
                      from the pump
 
-Requests run side by side, each in a task of its own, so a create that waits for the disk delays no other; the locks
-of the registry keep changes of one stream, or of one account's streams, in order. Not here: what any
-request does.
+Not here: how requests take turns (serving.py), what any of them does.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import trio
 
 from leafd import native_types as t
-from leafd.fair import FairQueue
-from leafd.gojson import dump, dumped
+from leafd.gojson import dump
 from leafd.guard import Guard
 from leafd.jetstream import errors
 from leafd.jetstream.advisories import Advisories
@@ -56,7 +52,8 @@ from leafd.jetstream.ordered import is_order, is_unheard
 from leafd.jetstream.passed_over import PassedOver
 from leafd.jetstream.plain import PlainStreams
 from leafd.jetstream.ports import SERVER, Alone, Asker, Everywhere, Neighbours, Placing
-from leafd.jetstream.registry import API, TYPE, Answer, Call, answer, find, is_empty, refusal
+from leafd.jetstream.registry import API, TYPE, Answer, Call, answer, find
+from leafd.jetstream.serving import Guest, Serving
 from leafd.native_commands import Commands
 from leafd.operator_log import Log
 from leafd.quoting import quoted
@@ -70,11 +67,6 @@ if TYPE_CHECKING:
 # Importing an endpoint's module is what makes it known.
 ENDPOINT_MODULES: Final = (_account_endpoints, _clustering_endpoints, snapshots, consumers, messages, restore, streams)
 
-AT_WORK_MAX: Final = 64
-AT_WORK_EACH: Final = 16
-LISTINGS_MAX: Final = 2
-"""Each may be a hundred thousand subjects, tens of MB until it is sent: one in the plane, one being written down. An
-account has one of them at a time."""
 LOADED_TOGETHER: Final = 64
 """Streams, or consumers, that the plane is asked to take up together at start."""
 
@@ -112,7 +104,6 @@ class JetStream:
         self._plane = plane
         self._log = log
         self._guard = guard or Guard()
-        self._listings: FairQueue[trio.Event] = FairQueue(at_work=LISTINGS_MAX, at_work_each=1)
         self._stream_records: list[tuple[int, bytes]] = []
         self._consumer_records: list[tuple[int, int, bytes]] = []
         self._leads: Leads | None = None
@@ -125,9 +116,7 @@ class JetStream:
         self._templates: Templates | None = None
         self._nursery: trio.Nursery | None = None
         self.elsewhere: Elsewhere | None = None
-        self._requests: FairQueue[tuple[JetStreamAccount, t.Message]] = FairQueue(
-            at_work=AT_WORK_MAX, at_work_each=AT_WORK_EACH
-        )
+        self._serving = Serving(self._context, lambda: (self.elsewhere or self).answer, self._guard)
 
     # ---- accounts and settings
 
@@ -338,23 +327,16 @@ class JetStream:
     # ---- serving
 
     async def run(self, task_status: trio.TaskStatus[None] = trio.TASK_STATUS_IGNORED) -> None:
-        """Serves requests until cancelled.
-
-        Those of a connection are begun in the order in which they came: each runs to where it has to wait, for a lock
-        at first, before the next one is begun. So a client need not wait for its stream before it asks for a consumer.
-        """
+        """Serves requests until cancelled."""
         async with trio.open_nursery() as nursery:
             self._nursery = nursery
-            nursery.start_soon(self._admit_listings)
             nursery.start_soon(self.passed_over.run)
             if self._templates is not None:
                 nursery.start_soon(self._templates.run)
+            await nursery.start(self._serving.run)
             task_status.started()
             try:
-                while True:
-                    account, message = await self._requests.take()
-                    # take() is a checkpoint, so of two in a row the first has run to where it waits
-                    nursery.start_soon(self._serve, account, message)
+                await trio.sleep_forever()
             finally:
                 self._nursery = None
 
@@ -367,87 +349,13 @@ class JetStream:
                 self._nursery.start_soon(self._templates.run)
         return self._templates
 
-    async def _admit_listings(self) -> None:
-        while True:
-            (await self._listings.take()).set()
-
-    @asynccontextmanager
-    async def _listing(self, message: t.Message) -> AsyncIterator[None]:
-        turn = trio.Event()
-        self._listings.put(*_asker(message), turn)
-        await turn.wait()
-        try:
-            yield
-        finally:
-            self._listings.done(*_asker(message))
-
     def message(self, message: t.Message) -> bool:
-        """A request of the subscription to SUBJECT in some account; for Plane.subscribe as its handler. It counts
-        against its connection's credit until it is answered, which bounds what waits here."""
-        account = self.catalogue.accounts.get(message.account)
-        if account is None or not message.subject.startswith(API):
-            return False
-        if self._nursery is not None and self._requests.begin(*_asker(message)):
-            self._nursery.start_soon(self._serve, account, message)
-        else:
-            self._requests.put(*_asker(message), (account, message))
-        return True
+        """A request of the subscription to SUBJECT in some account; for Plane.subscribe as its handler."""
+        return self._serving.message(message)
 
-    async def _serve(self, account: JetStreamAccount, message: t.Message) -> None:
-        asker = self._context.neighbours.asker(message)
-        after: Callable[[], Awaitable[None]] | None = None
-        try:
-            if _lists(message):
-                async with self._listing(message):
-                    after = await self._answer_and_reply(account, message, asker)
-            else:
-                after = await self._answer_and_reply(account, message, asker)
-        finally:
-            self._requests.done(*_asker(message))
-            self._plane.repay(message)
-        if after is not None:
-            with self._guard.around("a JetStream conversation"):
-                await after()
-
-    async def _answer_and_reply(
-        self, account: JetStreamAccount, message: t.Message, asker: Asker
-    ) -> Callable[[], Awaitable[None]] | None:
-        """The work that goes on once the reply has been sent, if any; the reply itself is gone when this returns."""
-        answered = await self._answered(account, message, asker)
-        if answered is None:
-            return None
-        try:
-            await self._reply(account, message, asker, answered)
-        except Exception as error:
-            self._guard.caught("sending a JetStream API reply", error)
-        return answered.after
-
-    async def _answered(self, account: JetStreamAccount, message: t.Message, asker: Asker) -> Answer | None:
-        """As answer(); a request that fails in a way that nobody foresaw is refused like any other."""
-        try:
-            asked = message.subject, message.header, message.payload
-            return await (self.elsewhere or self).answer(account, *asked, asker)
-        except Exception as error:
-            line = find(message.subject.removeprefix(API).split("."))
-            if line is None:
-                raise
-            if isinstance(error, t.PlaneError):
-                self._log.warning(f"{quoted(message.subject)}: {error}")
-                return refusal(line, errors.STREAM_GENERAL.error(err=error))
-            self._guard.caught(f"a JetStream API request ({'.'.join(line.pattern)})", error)
-            return refusal(line, errors.STREAM_GENERAL.error(err="unexpected error"))
-
-    async def _reply(self, account: JetStreamAccount, message: t.Message, asker: Asker, answered: Answer) -> None:
-        async with self._plane.reports.room(answered.size):
-            body = await dumped(answered.weight, answered.members)
-            if answered.counted and account.enabled:
-                account.api_total += 1
-                account.api_errors += int(answered.error)
-            if message.reply:
-                self._plane.publish(account.id, message.reply, body, header=answered.header)
-            ordered = is_order(account, message.subject.removeprefix(API).split("."))
-            if answered.counted and (ordered or not account.system):
-                await self._context.advisories.audit(account, message.subject, asker, message.payload, body)
+    def guest(self, message: t.Message, guest: Guest) -> bool:
+        """A request that came in the system account, of a client of a server without JetStream."""
+        return self._serving.guest(message, guest)
 
     async def answer(
         self,
@@ -586,13 +494,3 @@ class JetStream:
 def _chunks(records: list[_Record]) -> Iterator[list[_Record]]:
     """All of them, so many at a time as the plane is asked for together."""
     return (records[begin : begin + LOADED_TOGETHER] for begin in range(0, len(records), LOADED_TOGETHER))
-
-
-def _asker(message: t.Message) -> tuple[int, int]:
-    """In whose turn it is served: of an account's connections, also behind an import."""
-    return message.payer or message.account, message.connection
-
-
-def _lists(message: t.Message) -> bool:
-    """Whether it may ask for a stream's subjects or deleted sequences: an info with options."""
-    return message.subject.startswith(f"{API}STREAM.INFO.") and not is_empty(message.payload)
