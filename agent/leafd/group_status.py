@@ -103,8 +103,11 @@ class Shared:
     led: bool
     """This server leads it, and knows how far the others are."""
     keepers: tuple[Keeper, ...]
+    """All servers but the one that leads it; of the others nothing but their names is known where it is not led."""
     replicas: int = 0
     """So many servers are to keep it; 0: the page does not say."""
+    waits: bool = False
+    """This server is to keep it, and is none of its members yet: it has no copy."""
 
     @property
     def lacks(self) -> int:
@@ -150,9 +153,17 @@ def shared(varz: Page, jsz: Page) -> Iterator[Shared]:
             told = one.get("cluster") or {}
             if "raft_group" in told:
                 leader = told.get("leader", "")
-                keepers = tuple(map(_keeper, told.get("replicas") or ()))
+                others = told.get("replicas") or []
+                waits = not leader and not others
+                if leader != own and others:  # this server is one of them
+                    others = [one for one in (_named(own), *others) if one["name"] != leader]
+                keepers = tuple(map(_keeper, others))
                 replicas = (one.get("config") or {}).get("num_replicas", 0)
-                yield Shared(one["name"], account.get("name", ""), leader, leader == own, keepers, replicas)
+                yield Shared(one["name"], account.get("name", ""), leader, leader == own, keepers, replicas, waits)
+
+
+def _named(server: str) -> Page:
+    return {"name": server, "current": False}
 
 
 def _keeper(row: Page) -> Keeper:
@@ -188,7 +199,13 @@ def problems(found: Group | None, streams: Sequence[Shared]) -> Iterator[Problem
     if found is None:
         return
     yield from _of_group(found)
-    leaderless = [one.name for one in streams if not one.leader]
+    waiting = [one.name for one in streams if one.waits]
+    if waiting:
+        yield Problem(
+            f"{_listed('stream', waiting)} of several servers: this server has no copy yet",
+            "the server that leads gives it one: ask another server whether there is one that leads",
+        )
+    leaderless = [one.name for one in streams if not one.leader and not one.waits]
     if leaderless:
         yield Problem(
             f"{_listed('stream', leaderless)} of several servers: there is no leader, and messages are refused",

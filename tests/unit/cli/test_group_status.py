@@ -64,7 +64,7 @@ def test_each_section_of_the_guide_that_is_advised_is_there() -> None:
     """Of a lost majority of all servers, and of one of a stream's."""
     guide = (Path(__file__).parents[3] / "packaging/doc/guide.md").read_text()
     away = [member("s0"), member("s1", 60.0), member("s2", 60.0)]
-    about_all, about_stream = seen(told(away, leader=""), [kept("")]).problems
+    about_all, about_stream = seen(told(away, leader=""), [kept("", {"name": "s1", "current": False})]).problems
     for problem, title in ((about_all, "A lost majority"), (about_stream, "Streams that have lost their majority")):
         assert f"see the guide ({title})" in problem
         assert f"### {title}\n" in guide
@@ -100,13 +100,23 @@ def test_of_a_stream_of_several_only_its_leader_knows_how_far_the_others_are() -
     (mine,) = seen(told(ALL), [kept("s0", *others)]).shared
     assert kept_by(mine) == "s1 (level), s2 (is given a copy), s3 (7 behind), s4 (away)"
     (theirs,) = seen(told(ALL), [kept("s1", *others)]).shared
-    assert kept_by(theirs) == "s1, s2, s3, s4"
+    assert kept_by(theirs) == "s0, s2, s3, s4"  # itself among them
+    (nobodys,) = seen(told(ALL), [kept("", *others)]).shared
+    assert kept_by(nobodys) == "s0, s1, s2, s3, s4"
+
+
+def test_a_server_that_has_no_copy_yet_does_not_say_that_nobody_leads() -> None:
+    """As one whose disk was wiped: the others lead the stream and go on, which it cannot know."""
+    found = seen(told(ALL), [kept("")])
+    (problem,) = found.problems
+    assert problem.startswith("stream S of several servers: this server has no copy yet")
+    assert [kept_by(one) for one in found.shared] == [""]
 
 
 def test_a_stream_without_a_leader_and_a_server_that_keeps_nothing_are_problems() -> None:
     """A server that is away is named once, for the group."""
     silent = {"name": "s1", "current": False, "offline": True}
-    (found,) = seen(told(ALL), [kept("")]).problems
+    (found,) = seen(told(ALL), [kept("", silent)]).problems
     assert found.startswith("stream S of several servers: there is no leader")
     (found,) = seen(told(ALL), [kept("s0", silent), kept("s0", silent)]).problems
     assert found.startswith("server s1 is there and does not keep 2 streams")
