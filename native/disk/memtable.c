@@ -131,7 +131,7 @@ static status_t memtable_half_grow(memtable_half_t *table, const batches_t *batc
     return STATUS_OK;
 }
 
-status_t memtable_reserve(memtable_t *memtable, uint64_t count) {
+status_t memtable_reserve_more(memtable_t *memtable, uint64_t count) {
     memtable_half_t *table = &memtable->current;
     uint64_t capacity = table->capacity > 0 ? table->capacity : CAPACITY_MIN;
     while ((table->count + count) * 3 > capacity * 2) {

@@ -20,6 +20,7 @@
 #define LEAFD_DISK_MEMTABLE_H
 
 #include "base/bytes.h"
+#include "base/check.h"
 #include "base/status.h"
 #include "disk/batch.h"
 #include "disk/keys.h"
@@ -47,8 +48,13 @@ typedef struct memtable {
 
 void memtable_open(memtable_t *memtable, const batches_t *batches);
 void memtable_close(memtable_t *memtable);
-/* Makes sure that the next `count` notes succeed. */
-LEAF_MUST_USE status_t memtable_reserve(memtable_t *memtable, uint64_t count);
+LEAF_MUST_USE status_t memtable_reserve_more(memtable_t *memtable, uint64_t count);
+/* Makes sure that the next `count` notes succeed. Asked several times for each message, which mostly finds room. */
+LEAF_MUST_USE static inline status_t memtable_reserve(memtable_t *memtable, uint64_t count) {
+    const memtable_half_t *table = &memtable->current;
+    bool there = table->smaller == NULL && (table->count + count) * 3 <= table->capacity * 2;
+    return LEAF_LIKELY(there) ? STATUS_OK : memtable_reserve_more(memtable, count);
+}
 /* The op at position is the newest of its key. */
 void memtable_note(memtable_t *memtable, store_db_t db, bytes_t key, uint64_t position);
 /* The same where the newest op so far was at `earlier`: its note is found without a look at that op, which lies far
