@@ -310,20 +310,11 @@ void ledgers_free(store_t *store) {
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
 
-/* Without its crc. The batches have it, and its bytes at *position, which never move; or LMDB alone: 0. */
-static bool entry_value(ledger_t *ledger, uint64_t index, bytes_t *value, uint64_t *position) {
-    store_t *store = ledger->store;
-    uint64_t at = positions_of(&ledger->young, index);
-    *position = at != 0 && at >= store->batches.freed ? at + LEDGER_OP_SIZE : 0;
-    if (*position != 0) {
-        batch_op_t op;
-        op_read(&store->batches, at, &op);
-        *value = bytes_after(op.value, VALUE_CRC_SIZE);
-        return true;
-    }
+/* Of one that LMDB alone has, or the overlay by its key; without its crc. */
+static bool stored_value(const ledger_t *ledger, uint64_t index, bytes_t *value) {
     store_key_t key;
     key_ledger(&key, ledger->group, index);
-    switch (overlay_get(store, DB_LEDGER, key_bytes(&key), value)) {
+    switch (overlay_get(ledger->store, DB_LEDGER, key_bytes(&key), value)) {
     case ENTRY_UNKNOWN:
     case ENTRY_DAMAGED:
     case ENTRY_NONE: break;
@@ -332,20 +323,27 @@ static bool entry_value(ledger_t *ledger, uint64_t index, bytes_t *value, uint64
     return false;
 }
 
+/* position: of its bytes, which never move, where the batches have them; 0 else. */
 read_outcome_t store_ledger_get(ledger_t *ledger, uint64_t index, ledger_entry_t *entry) {
+    const batches_t *batches = &ledger->store->batches;
+    uint64_t at = positions_of(&ledger->young, index);
+    bool young = at != 0 && at >= batches->freed;
     bytes_t value = BYTES_NONE;
-    uint64_t position = 0;
     if (index <= ledger->floor || index > ledger->last) {
         return READ_NONE;
     }
-    if (!entry_value(ledger, index, &value, &position)) {
+    if (LEAF_LIKELY(young)) {
+        batch_op_t op;
+        op_read(batches, at, &op);
+        value = bytes_after(op.value, VALUE_CRC_SIZE);
+    } else if (!stored_value(ledger, index, &value)) {
         return READ_UNKNOWN;
     }
-    *entry = (ledger_entry_t){.index = index,
-                              .term = load_be64(value.at),
-                              .kind = value.at[8],
-                              .position = position,
-                              .bytes = bytes_after(value, LEDGER_FIXED_SIZE - VALUE_CRC_SIZE)};
+    entry->index = index;
+    entry->term = load_be64(value.at);
+    entry->kind = value.at[8];
+    entry->position = young ? at + LEDGER_OP_SIZE : 0;
+    entry->bytes = bytes_after(value, LEDGER_FIXED_SIZE - VALUE_CRC_SIZE);
     return READ_FOUND;
 }
 
@@ -398,7 +396,7 @@ static uint64_t entries_bytes(ledger_t *ledger, uint64_t after, uint64_t upto) {
 bool store_ledger_fits_behind(ledger_t *ledger, uint64_t index, uint64_t entries, uint64_t bytes) {
     store_t *store = ledger->store;
     uint64_t need = entries * LEDGER_OP_SIZE + bytes;
-    uint64_t stays = store->ledgers.bytes - entries_bytes(ledger, index, ledger->last);
+    uint64_t stays = store->ledgers.bytes - (index < ledger->last ? entries_bytes(ledger, index, ledger->last) : 0);
     bool within = bytes == 0 || stays + need <= ledgers_budget(store);
     return within && !ledger->stopped && overlay_fits(store, need + LEDGER_CALL)
            && overlay_reserve(store, NOTES) == STATUS_OK
