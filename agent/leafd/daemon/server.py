@@ -36,7 +36,7 @@ from leafd.daemon.listening import Listeners
 from leafd.daemon.measurements import Descriptions, Measurements, reached
 from leafd.daemon.opening import open_plane
 from leafd.daemon.stalled import Stalled
-from leafd.daemon.store import enrol_directory, explain
+from leafd.daemon.store import connections_max, enrol_directory, explain
 from leafd.daemon.takeover import Takeover
 from leafd.daemon.tenants import Tenants
 from leafd.errors import StartError
@@ -222,6 +222,7 @@ class Server:
             boxes=self.boxes,
             look_up=self._look_up if self.current.compiled.operated is not None else None,
             callout=self._callout,
+            connections_max=connections_max(self.current.config),
         )
 
     def _make_webs(self) -> Webs | None:

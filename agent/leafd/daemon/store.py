@@ -135,6 +135,11 @@ def _lock(directory: Path) -> int | None:
     return handle
 
 
+def connections_max(server: ServerConfig) -> int:
+    """How many connections there may be at a time."""
+    return connections_for(connections_wanted(server, memory_limit(server)))
+
+
 def plane_limits(server: ServerConfig, directory: Path | None) -> Limits:
     """The plane's bounds. Sizes that the configuration leaves open follow the machine, as in the reference."""
     jetstream = server.jetstream if server.jetstream is not None and server.jetstream.enabled else None
@@ -155,7 +160,7 @@ def plane_limits(server: ServerConfig, directory: Path | None) -> Limits:
         ping_max=server.ping_max,
         max_control_line=server.max_control_line,
         max_payload=server.max_payload,
-        max_connections=connections_for(connections_wanted(server, memory)),
+        max_connections=connections_max(server),
         jetstream=int(jetstream is not None),
         trace=traced_bytes(server),
         batches_per_stream=batch.max_inflight_per_stream if batch else 0,

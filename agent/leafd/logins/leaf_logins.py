@@ -47,8 +47,11 @@ WAY: Final = "\0way"
 LEAF_GUESSES: Final = "leafs"
 AT_ONCE_MAX: Final = 4096
 """Characters of a JWT; a user's without hundreds of permissions has less."""
-PATIENT_MAX: Final = 256
-"""Slow logins at a time (deadlines.py)."""
+PATIENT_MAX: Final = 2048
+"""Slow logins at a time (deadlines.py): a thousand boxes that come back over one slow line take half a minute, and so
+many again stand open that were given up .."""
+PATIENT_PART: Final = 4
+""".. and at most this part of the connections that there may be: strangers who say nothing leave the others."""
 
 
 class LeafLinks(Protocol):
@@ -107,6 +110,7 @@ class LeafLogins:
         boxes: Boxes | None = None,
         look_up: Callable[[str], Awaitable[bool]] | None = None,
         callout: Callable[[], CallOut | None] = lambda: None,
+        connections_max: int = PATIENT_PART * PATIENT_MAX,
     ) -> None:
         """waits: whether what a leaf has said was not looked at yet (arrivals.py), which is not its fault. boxes: where
         boxes enrol themselves. look_up, callout: as for clients."""
@@ -121,7 +125,9 @@ class LeafLogins:
         self._proofs = proofs or guesses
         self._asked: set[int] = set()
         self._guard = guard
-        self._times = LoginTimes(self._awaits, plane.end_silence, guard, PATIENT_MAX)
+        self._times = LoginTimes(
+            self._awaits, plane.end_silence, guard, max(1, min(PATIENT_MAX, connections_max // PATIENT_PART))
+        )
         self._nursery: trio.Nursery | None = None
         self._coming: LeafTerms | None = None
         self._over = trio.Event()

@@ -36,13 +36,15 @@ class Links(Unwilling):
             self.closed.append((trio.current_time(), connection))
 
 
-def play(count: int, timeout_s: float) -> list[tuple[float, int]]:
+def play(count: int, timeout_s: float, connections_max: int = 65536) -> list[tuple[float, int]]:
     """So many strangers connect and say nothing: when each of them was closed."""
     links = Links()
 
     async def run() -> None:
         terms = cast("LeafTerms", SimpleNamespace(timeout_s=timeout_s))
-        logins = LeafLogins(links, terms, cast("Any", None), Guard(), links=cast("Any", links))
+        logins = LeafLogins(
+            links, terms, cast("Any", None), Guard(), links=cast("Any", links), connections_max=connections_max
+        )
         async with trio.open_nursery() as nursery:
             await nursery.start(logins.run)
             for connection in range(count):
@@ -68,6 +70,17 @@ def test_who_is_slow_to_log_in_is_bounded_by_number() -> None:
     early = [connection for at, connection in closed if at < AT_ONCE_S + 1]
     assert early == list(range(10))
     assert len(closed) == PATIENT_MAX + 10
+
+
+def test_a_thousand_boxes_behind_one_slow_line_are_all_waited_for() -> None:
+    """They come back at once, and their logins take up to half a minute."""
+    assert all(at >= 60.0 for at, _ in play(1000, 60.0))
+
+
+def test_slow_logins_take_a_part_of_the_connections_at_most() -> None:
+    """Where there are few, as with few file descriptors, strangers who say nothing leave most of them."""
+    closed = play(50, 60.0, connections_max=40)
+    assert [connection for at, connection in closed if at < AT_ONCE_S + 1] == list(range(40))
 
 
 def test_a_short_patience_is_kept() -> None:
