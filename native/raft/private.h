@@ -6,6 +6,8 @@
 
 /* One to ask, one to be elected, one for what is late. */
 #define TRIPS_IN_ELECTION 3
+/* A way that is shorter than this part of an election's time asks for half of it. */
+#define SHORTER_PART 8
 
 /* Tests take one rule out at a time, to see that their invariants find it missing (tests/native/test_raft_rules.c). */
 #ifdef RAFT_RULES
@@ -90,9 +92,9 @@ void raft_beat(raft_t *raft, raft_outputs_t *out, int64_t now_ns);
 bool raft_send_next(raft_t *raft, raft_outputs_t *out, int64_t now_ns);
 
 /* A majority's round trips may ask for other times. true: they are other ones, of which no member has been told. */
-bool raft_measure(raft_t *raft);
+bool raft_measure(raft_t *raft, int64_t now_ns);
 /* Another round trip of that member. */
-void raft_note_trip(raft_progress_t *progress, int64_t trip_ns);
+void raft_note_trip(const raft_t *raft, raft_progress_t *progress, int64_t trip_ns);
 /* What was sent at that moment, a member has answered, and promised for that long. */
 void raft_note_promise(raft_t *raft, raft_progress_t *progress, int64_t stamp_ns, uint64_t promised);
 

@@ -131,7 +131,7 @@ int64_t raft_election_ns(const raft_t *raft) {
 
 void raft_adapt(raft_t *raft, int64_t trip_ns, bool down) {
     while (raft->patience < RAFT_PATIENCE_MAX && trip_ns > raft_election_ns(raft) / TRIPS_IN_ELECTION) raft->patience++;
-    if (down && raft->patience > 0 && trip_ns < raft_election_ns(raft) / 8) raft->patience--;
+    if (down && raft->patience > 0 && trip_ns < raft_election_ns(raft) / SHORTER_PART) raft->patience--;
 }
 
 /* The disk has the longest that holds: it forgets one when a shorter one lasts as long. */

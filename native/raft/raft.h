@@ -111,13 +111,15 @@ typedef struct raft_progress {
     int64_t match_ns;       /* by our clock when that was first heard */
     int64_t until_ns;       /* by our clock: it votes for nobody before, as it has promised */
     int64_t trip_ns;        /* from ENTRIES to TAKEN, as of the last beats; 0: not known */
+    int64_t last_ns;        /* the last of these alone */
     int64_t quickest_ns;    /* since the last beat; 0: none */
     raft_index_t committed; /* it says so */
     raft_index_t rest;      /* the log's last when it was told that it rests; another one, or 0: it does not */
     int64_t rest_ns;        /* by our clock when it was first told */
     raft_pace_t pace;
     uint8_t promised; /* TAKEN's entry_term */
-    bool paused;      /* a probe is on its way */
+    bool paused;      /* a probe is on its way, .. */
+    bool probed;      /* .. and it has entries: they are not sent again before anything is answered */
     bool beat;        /* it is to hear of us now */
     bool handed;      /* HANDOVER was sent lately */
     bool silent;      /* for an election's time */

@@ -11,6 +11,9 @@
 #include "raft/private.h"
 
 #define TRIPS 4 /* of as many beats, about: a delay of one is none of the way */
+/* A leader that no majority answers has a way that has just become long, perhaps. Its times are doubled up to so often
+ * by that alone, and it leads for an election's time doubled so often. Members that cannot hear it elect another. */
+#define SILENT_DOUBLED 2u
 
 static int64_t number_match(const raft_progress_t *progress) {
     return (int64_t)progress->match;
@@ -27,6 +30,12 @@ static int64_t number_until(const raft_progress_t *progress) {
 /* The nearer, the more. Without one that is silent the majority is another one, and may be farther away. */
 static int64_t number_near(const raft_progress_t *progress) {
     return progress->trip_ns == 0 || progress->silent ? INT64_MIN : -progress->trip_ns;
+}
+
+/* .. at this moment, too. */
+static int64_t number_last(const raft_progress_t *progress) {
+    int64_t near = number_near(progress);
+    return near == INT64_MIN || -near > progress->last_ns ? near : -progress->last_ns;
 }
 
 bool raft_append_own(raft_t *raft, raft_outputs_t *out, raft_kind_t kind, uint32_t count) {
@@ -55,16 +64,26 @@ void raft_note_promise(raft_t *raft, raft_progress_t *progress, int64_t stamp_ns
     if (stamp_ns > progress->stamp_ns) progress->stamp_ns = stamp_ns;
 }
 
-void raft_note_trip(raft_progress_t *progress, int64_t trip_ns) {
-    if (progress->trip_ns != 0) progress->trip_ns += (trip_ns - progress->trip_ns) / TRIPS;
-    if (progress->trip_ns == 0) progress->trip_ns = trip_ns;
+void raft_note_trip(const raft_t *raft, raft_progress_t *progress, int64_t trip_ns) {
+    bool whole = progress->trip_ns == 0 || trip_ns >= raft->times.lease_ns << raft->patience; /* none is in time */
+    progress->trip_ns += (trip_ns - progress->trip_ns) / (whole ? 1 : TRIPS);
+    progress->last_ns = trip_ns;
+}
+
+/* For so long no majority has answered. */
+static int64_t silence(const raft_t *raft, int64_t now_ns) {
+    return now_ns - raft_of_majority(raft, now_ns, number_heard);
 }
 
 /* What rests is named for as long as it was told: another patience is another name. */
-bool raft_measure(raft_t *raft) {
+bool raft_measure(raft_t *raft, int64_t now_ns) {
     uint8_t before = raft->patience;
-    int64_t near = raft_of_majority(raft, 0, number_near);
-    if (near != INT64_MIN) raft_adapt(raft, -near, true);
+    int64_t near = raft_of_majority(raft, 0, number_near), last = raft_of_majority(raft, 0, number_last);
+    int64_t silent_ns = silence(raft, now_ns);
+    bool heard = silent_ns <= 2 * raft->times.beat_ns << before;
+    if (near != INT64_MIN) raft_adapt(raft, -near, heard && -last < raft_election_ns(raft) / SHORTER_PART);
+    /* The way has become that long, perhaps: who is told of it now promises for long enough when the answers come. */
+    if (silent_ns >= raft->times.lease_ns << raft->patience && raft->patience < SILENT_DOUBLED) raft->patience++;
     for (uint32_t i = 0; raft->patience != before && i < raft_members(raft)->count; i++) {
         if (RULE(REST_PATIENCE)) raft->progress[i].rest = 0;
     }
@@ -72,13 +91,13 @@ bool raft_measure(raft_t *raft) {
 }
 
 /* Each as the quickest of the last beats were: what stood behind a write or many bytes tells nothing of the way. */
-static void measure_trips(raft_t *raft) {
+static void measure_trips(raft_t *raft, int64_t now_ns) {
     for (uint32_t i = 0; i < raft_members(raft)->count; i++) {
         raft_progress_t *progress = &raft->progress[i];
-        if (progress->quickest_ns != 0) raft_note_trip(progress, progress->quickest_ns);
+        if (progress->quickest_ns != 0) raft_note_trip(raft, progress, progress->quickest_ns);
         progress->quickest_ns = 0;
     }
-    (void)raft_measure(raft);
+    (void)raft_measure(raft, now_ns);
 }
 
 /* Beats are as far apart as each member knows that they may be. */
@@ -171,7 +190,7 @@ static void take_refusal(const raft_t *raft, raft_progress_t *progress, const ra
     progress->next = trail_before(&raft->trail, hint, message->log_term) + 1;
     if (progress->next <= progress->match) progress->next = progress->match + 1;
     progress->pace = RAFT_PROBING;
-    progress->paused = false;
+    progress->paused = progress->probed = false;
 }
 
 void raft_taken(raft_t *raft, raft_outputs_t *out, const raft_message_t *message, int64_t now_ns) {
@@ -205,10 +224,11 @@ void raft_taken(raft_t *raft, raft_outputs_t *out, const raft_message_t *message
         progress->next = progress->match + 1;
         progress->pace = RAFT_PROBING;
         progress->paused = true;
+        progress->probed = false;
     } else if (progress->pace != RAFT_FLOWING
                && (progress->pace == RAFT_PROBING || progress->match >= raft->trail.base)) {
         progress->pace = RAFT_FLOWING;
-        progress->paused = false;
+        progress->paused = progress->probed = false;
         progress->beat = true; /* what was committed meanwhile, it was told behind entries that it lacked */
     }
     raft_advance(raft, out);
@@ -229,16 +249,18 @@ static bool waits_for_beat(const raft_t *raft, const raft_progress_t *progress, 
 
 void raft_beat(raft_t *raft, raft_outputs_t *out, int64_t now_ns) {
     bool removed = !raft_may_stand(raft);
-    int64_t heard = raft_of_majority(raft, now_ns, number_heard);
-    measure_trips(raft);
-    if (removed || (now_ns - heard >= raft_election_ns(raft) && RULE(QUORUM))) {
+    uint8_t doubled = raft->patience > SILENT_DOUBLED ? raft->patience : SILENT_DOUBLED;
+    measure_trips(raft, now_ns);
+    if (removed || (silence(raft, now_ns) >= raft->times.election_ns << doubled && RULE(QUORUM))) {
         raft_follow(raft, out, raft->term, (raft_disk_t){0}, now_ns);
         return;
     }
     if (raft->successor.peer != 0 && now_ns >= raft->handover_ns) raft->successor = (raft_disk_t){0};
     for (uint32_t i = 0; i < raft_members(raft)->count; i++) {
         if (!waits_for_beat(raft, &raft->progress[i], now_ns)) raft->progress[i].beat = true;
-        raft->progress[i].paused = false;
+        /* Where the way is long or full, nothing comes back for many beats: those have no entries, and are enough to
+         * find out that a probe was lost. */
+        if (!raft->progress[i].probed) raft->progress[i].paused = false;
         raft->progress[i].silent = now_ns - raft->progress[i].heard_ns >= raft_election_ns(raft);
         if (raft->progress[i].silent) raft_rest_ends(&raft->progress[i]);
         if (same_disk(raft_members(raft)->at[i].id, raft->successor)) {
@@ -273,6 +295,7 @@ static void send_entries(raft_t *raft, raft_outputs_t *out, uint32_t place, bool
         progress->next += message->count;
     } else {
         progress->paused = true;
+        progress->probed = progress->probed || with;
     }
     progress->beat = false;
 }

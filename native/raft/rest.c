@@ -71,8 +71,8 @@ bool raft_confirm(raft_t *raft, raft_disk_t member, int64_t stamp_ns, int64_t un
     progress->heard_ns = now_ns;
     progress->silent = false;
     raft_note_promise(raft, progress, stamp_ns, progress->promised);
-    if (now_ns > stamp_ns) raft_note_trip(progress, now_ns - stamp_ns);
-    if (raft_measure(raft)) {
+    if (now_ns > stamp_ns) raft_note_trip(raft, progress, now_ns - stamp_ns);
+    if (raft_measure(raft, now_ns)) {
         raft->due_ns = raft_next_beat(raft->times.beat_ns, now_ns);
         return true;
     }

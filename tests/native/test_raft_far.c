@@ -30,10 +30,12 @@ typedef struct far {
     int64_t stands_ns; /* .. or until then, if that is later: something was lost, and what is behind it waits */
     raft_t raft[THREE];
     bool gone[THREE];
+    bool cut[THREE];   /* it lives, and nothing comes to it or from it */
     bool older[THREE]; /* its answers are those of a version that knows of no patience */
     bool pairs;        /* one beat stands for this group and many others where it rests */
     uint64_t beats;    /* of its own, .. */
     uint64_t beyond;   /* .. and those to the last member */
+    uint64_t entries;  /* sent to any member */
     uint8_t kept[THREE];
     uint8_t asked; /* the most that was asked for of those */
     letter_t under_way[UNDER_WAY_MAX];
@@ -92,6 +94,7 @@ static void far_drain(uint32_t i) {
         if (far.older[i] && output.message.subject == RAFT_TAKEN) output.message.entry_term = 0;
         if (far.older[to] && output.message.patience > far.asked) far.asked = output.message.patience;
         far.beats += output.message.subject == RAFT_ENTRIES;
+        far.entries += output.message.subject == RAFT_ENTRIES ? output.message.count : 0;
         far.beyond += output.message.subject == RAFT_ENTRIES && to == THREE - 1;
         far_send(&output.message);
     }
@@ -130,7 +133,8 @@ static void far_deliver(void) {
     while (far.first < far.end && far.under_way[far.first % UNDER_WAY_MAX].at_ns <= far.now) {
         const raft_message_t message = far.under_way[far.first++ % UNDER_WAY_MAX].message;
         uint32_t to = (uint32_t)message.to.peer - 1;
-        if (far.gone[to] || far.gone[message.from.peer - 1]) continue;
+        uint32_t from = (uint32_t)message.from.peer - 1;
+        if (far.gone[to] || far.gone[from] || far.cut[to] || far.cut[from]) continue;
         if (message.subject == RAFT_PAIR || message.subject == RAFT_PAIRED) {
             far_pair(to, &message);
             continue;
@@ -210,6 +214,49 @@ static void the_way_becomes_long_and_short(void) {
     }
 }
 
+/* A link that has been near, as a modem that loses its cell: whoever leads goes on, and has its lease again soon. */
+static void a_leader_stays_when_the_way_jumps(void) {
+    static const int64_t delays_ms[] = {1, 25, 300, 500, 800, 1000, 1500, MOST_MS};
+    for (uint64_t seed = 1; seed <= 100; seed++) {
+        far_start(25 * MS, seed);
+        far.pairs = seed % 2 == 0;
+        far_pass(20 * SECOND);
+        const raft_t *one = far_leader();
+        raft_term_t term = one->term;
+        for (uint32_t turn = 0; turn < 20; turn++) {
+            far.delay_ns = delays_ms[random_below(&far.random, sizeof delays_ms / sizeof *delays_ms)] * MS;
+            int64_t then = far.now, for_ns = (1 + (int64_t)random_below(&far.random, 30)) * SECOND;
+            while (far.now < then + for_ns) {
+                far_step();
+                CHECK(far_leader() == one);
+                CHECK_EQ_U64(term, one->term);
+                CHECK(raft_leased(one, far.now) || far.now < then + 10 * SECOND);
+            }
+        }
+    }
+}
+
+/* Who has lost the others leads no longer than that, and they have another leader as soon as ever. */
+static void a_leader_without_a_majority_is_one_no_longer(void) {
+    for (uint64_t seed = 1; seed <= 50; seed++) {
+        far_start(5 * MS, seed);
+        far_pass(20 * SECOND);
+        uint32_t one = (uint32_t)far_leader()->self.peer - 1;
+        int64_t then = far.now;
+        far.cut[one] = true;
+        while (far.raft[one].role == RAFT_LEADER) {
+            far_step();
+            CHECK(far.now - then < 6500 * MS);
+            CHECK(far.now - then < 1500 * MS || !raft_leased(&far.raft[one], far.now));
+            CHECK(far.now - then < 5 * SECOND || far_leader() != &far.raft[one]);
+        }
+        CHECK(far.now - then >= 5500 * MS);
+        far.cut[one] = false;
+        far_pass(2 * SECOND);
+        see_serving(10 * SECOND);
+    }
+}
+
 /* Nothing is written there, and one beat stands for those of many groups: its answers tell how long the way is. */
 static void a_group_at_rest_is_quick_again_when_the_way_is_short(void) {
     for (uint64_t seed = 1; seed <= 20; seed++) {
@@ -275,6 +322,35 @@ static void a_way_that_ends_alone_changes_nothing(void) {
         CHECK_EQ_U64(term, one->term);
         CHECK(far_leader() == one);
     }
+}
+
+/* A probe's entries fill a slow line if each beat has them again before the first answer can be there. */
+static void entries_go_once_to_who_is_far(void) {
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        raft_index_t index = 0;
+        far_start(1000 * MS, seed);
+        far_pass(30 * SECOND);
+        uint32_t one = (uint32_t)far_leader()->self.peer - 1, other = (one + 1) % THREE;
+        far.cut[other] = true;
+        far_pass(2 * SECOND);
+        CHECK(raft_propose(&far.raft[one], &outputs, 10, &index)); /* on their way to both, and lost on one */
+        far_drain(one);
+        far_pass(5 * SECOND);
+        far.entries = 0;
+        far.cut[other] = false;
+        far_pass(20 * SECOND);
+        CHECK(far_leader() == &far.raft[one]);
+        CHECK_EQ_U64(index + 9, far.raft[one].progress[other].match);
+        CHECK_EQ_U64(10, far.entries);
+    }
+    uint64_t founding = 0;
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        far_start(1000 * MS, seed);
+        far_pass(30 * SECOND);
+        founding += far.entries;
+        CHECK(far.raft[0].term < 10);
+    }
+    CHECK(founding <= 20 * 2 * 4); /* an empty one of each leader, of which there are few, to both others */
 }
 
 /* .. and by whom no vote is given before its promise is over. */
@@ -481,6 +557,8 @@ int main(void) {
     RUN("members up to two seconds one way elect one that stays, serves and has a lease",
         far_members_elect_one_that_stays);
     RUN("and when the way becomes long, and short again", the_way_becomes_long_and_short);
+    RUN("a leader stays one when the way jumps", a_leader_stays_when_the_way_jumps);
+    RUN("and is one no longer when it hears no majority", a_leader_without_a_majority_is_one_no_longer);
     RUN("also at rest", a_group_at_rest_is_quick_again_when_the_way_is_short);
     RUN("one that is beyond the majority stands in for who is gone", one_beyond_the_majority_stands_in_for_who_is_gone);
     RUN("and keeps its leader over a loss", one_beyond_keeps_its_leader_over_a_loss);
@@ -488,6 +566,7 @@ int main(void) {
     RUN("and less where the ways to the leader have ended", another_leads_soon_where_the_ways_to_the_leader_have_ended);
     RUN("one of which alone changes nothing", a_way_that_ends_alone_changes_nothing);
     RUN("and ends no promise", a_way_that_ends_ends_no_promise);
+    RUN("entries go once to who is far", entries_go_once_to_who_is_far);
     RUN("a promise holds behind a start", a_promise_holds_behind_a_start);
     RUN("and on the disk", a_promise_stays_on_the_disk_while_it_holds);
     RUN("and towards oneself", a_promise_is_kept_towards_oneself);
