@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from typing import Any, Final
 
@@ -34,6 +35,11 @@ class MetaMember:
     voter: int
     copies: int
     trip_ns: int = 0
+
+    def rank(self) -> tuple[int, float]:
+        """The lower, the sooner it inherits a lead: who lacks least, and of those the nearest. With a leader that is
+        far each message takes its way there and back."""
+        return self.lag, self.trip_ns or math.inf
 
 
 @dataclass(frozen=True, slots=True)

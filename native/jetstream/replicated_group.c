@@ -53,6 +53,12 @@ static bool may_inherit(const group_member_t *member, moment_t now) {
            && now.mono_ns - member->heard_ns < HEIR_HEARD_NS;
 }
 
+/* Of two that lack as much the nearer one: with a leader that is far each message takes its way there and back. */
+static bool inherits_before(const group_member_t *one, const group_member_t *other) {
+    if (one->lag != other->lag) return one->lag < other->lag;
+    return one->trip_ns != 0 && (other->trip_ns == 0 || one->trip_ns < other->trip_ns);
+}
+
 /* The member that is to lead: the one that is asked for, or another voter, of those the one that lacks least. */
 static bool heir_of(const group_look_t *look, uint64_t peer, moment_t now, raft_disk_t *to) {
     const group_member_t *best = NULL;
@@ -61,7 +67,7 @@ static bool heir_of(const group_look_t *look, uint64_t peer, moment_t now, raft_
         if (!may_inherit(member, now)) {
             continue;
         }
-        bool better = best == NULL || (best->member.id.peer != peer && member->lag < best->lag);
+        bool better = best == NULL || (best->member.id.peer != peer && inherits_before(member, best));
         if (better || member->member.id.peer == peer) {
             best = member;
         }

@@ -84,7 +84,7 @@ class Refusals:
 def _heir(members: Iterable[MetaMember], own: int, fits: Callable[[int], bool]) -> int:
     """The voter besides this server that lacks least, among those that fit; 0: none does."""
     fitting = [one for one in members if one.voter and one.peer != own and fits(one.peer)]
-    return min(fitting, key=lambda one: one.lag).peer if fitting else 0
+    return min(fitting, key=lambda one: one.rank()).peer if fitting else 0
 
 
 async def _hand_over_group(plane: Plane, meta: MetaGroup) -> None:

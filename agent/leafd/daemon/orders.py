@@ -97,7 +97,7 @@ class Orders:
             fitting = [one for one in fitting if self._meta.named(one.peer) == preferred]
         if not fitting:
             raise errors.NO_SUITABLE_PEERS_FOR.error(why="no replacement peer connected")
-        await self._plane.meta_transfer(min(fitting, key=lambda one: one.lag).peer)
+        await self._plane.meta_transfer(min(fitting, key=lambda one: one.rank()).peer)
         with trio.move_on_after(
             self._meta.patience(STEPPED_S)
         ):  # who is told so asks for the leader at once, and hears of one

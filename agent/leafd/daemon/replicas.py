@@ -242,7 +242,7 @@ class Replicas:
             fitting = [one for one in others if self._fits(one.peer, wanted)]
             if not fitting:
                 raise errors.NO_SUITABLE_PEERS_FOR.error(why="no replacement peer connected")
-            heir = min(fitting, key=lambda one: one.lag).peer
+            heir = min(fitting, key=lambda one: one.rank()).peer
         try:
             await self._plane.stream_group_transfer(stream.id, heir)
         except t.PlaneError:

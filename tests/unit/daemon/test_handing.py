@@ -11,23 +11,20 @@ import trio
 import trio.testing
 from leafd import native_types as t
 from leafd.daemon.handing import AGAIN_MAX_S, HANDED_S, SETTLED_S, Refusals, hand_over
-from leafd.native_meta import LEADER
+from leafd.native_meta import LEADER, MetaMember
 
 OWN = 1
 
 
-@dataclass
-class Member:
-    peer: int
-    lag: int = 0
-    voter: int = 1
+def member(peer: int, lag: int = 0, voter: int = 1, trip_ns: int = 0) -> MetaMember:
+    return MetaMember(peer, 100 + peer, lag, 0, voter, 0, trip_ns)
 
 
 @dataclass
 class Group:
     """The group of all servers, and streams by number, with who leads each."""
 
-    members: list[Member]
+    members: list[MetaMember]
     there: set[int]
     streams: dict[int, int] = field(default_factory=dict)
     leader: int = OWN
@@ -108,22 +105,29 @@ def run(group: Group) -> tuple[list[tuple[str, int]], float]:
 
 def test_the_member_that_lacks_least_leads_all_servers() -> None:
     """Of those that are there and have a vote. Streams that others lead are theirs."""
-    members = [Member(OWN), Member(2, lag=9), Member(3, lag=1), Member(4, voter=0), Member(5)]
+    members = [member(OWN), member(2, lag=9), member(3, lag=1), member(4, voter=0), member(5)]
     said, took = run(Group(members, {2, 3, 4}, {7: OWN, 8: 3, 9: OWN}))
     assert said == [("group", 3), ("stream", 7), ("stream", 9)]
     assert took < HANDED_S
 
 
+def test_of_those_that_lack_as_much_the_nearest_leads() -> None:
+    """With a leader that is far each message takes its way there and back. One whose way is not known comes last."""
+    members = [member(OWN), member(2), member(3, trip_ns=10**9), member(4, trip_ns=10**6), member(5, 1, trip_ns=1)]
+    said, _ = run(Group(members, {2, 3, 4, 5}))
+    assert said == [("group", 4)]
+
+
 @pytest.mark.parametrize("there", [set(), {4}])
 def test_a_server_that_is_alone_ends_at_once(there: set[int]) -> None:
     """Nobody who could lead is there."""
-    said, took = run(Group([Member(OWN), Member(2), Member(4, voter=0)], there))
+    said, took = run(Group([member(OWN), member(2), member(4, voter=0)], there))
     assert (said, took) == ([], 0)
 
 
 def test_a_server_does_not_wait_for_long_for_those_who_do_not_take_it() -> None:
     """They elect somebody when it is gone."""
-    said, took = run(Group([Member(OWN), Member(2)], {2}, {7: OWN}, stubborn=True))
+    said, took = run(Group([member(OWN), member(2)], {2}, {7: OWN}, stubborn=True))
     assert (said, took) == ([("group", 2)], HANDED_S)
 
 
@@ -148,7 +152,7 @@ def refusing(group: Group, *changes: tuple[float, set[int]]) -> list[tuple[str, 
 
 def test_a_server_whose_disk_is_full_hands_over_to_those_that_have_room() -> None:
     """Not at once: the others tell first whether they are as full."""
-    members = [Member(OWN), Member(2), Member(3, lag=9), Member(4, voter=0)]
+    members = [member(OWN), member(2), member(3, lag=9), member(4, voter=0)]
     group = Group(members, {2, 3, 4}, {7: OWN, 8: 2}, full={OWN})
     assert refusing(group, (SETTLED_S / 2, {OWN, 2})) == [("group", 3), ("stream", 7)]
     assert (group.streams, group.leader) == ({7: 3, 8: 2}, 3)
@@ -156,7 +160,7 @@ def test_a_server_whose_disk_is_full_hands_over_to_those_that_have_room() -> Non
 
 def test_where_all_are_full_the_leads_stay_until_one_has_room() -> None:
     """A member that cannot write could not be elected either."""
-    members, all_full = [Member(OWN), Member(2), Member(3)], {OWN, 2, 3}
+    members, all_full = [member(OWN), member(2), member(3)], {OWN, 2, 3}
     assert refusing(Group(members, {2, 3}, {7: OWN}, full=all_full)) == []
     group = Group(members, {2, 3}, {7: OWN}, full=all_full)
     assert refusing(group, (SETTLED_S, {OWN, 3})) == [("group", 2), ("stream", 7)]
@@ -164,4 +168,4 @@ def test_where_all_are_full_the_leads_stay_until_one_has_room() -> None:
 
 def test_a_disk_that_was_full_for_a_moment_keeps_its_leads() -> None:
     """Room was made before the others had told of theirs."""
-    assert refusing(Group([Member(OWN), Member(2)], {2}, {7: OWN}, full={OWN}), (SETTLED_S / 2, set())) == []
+    assert refusing(Group([member(OWN), member(2)], {2}, {7: OWN}, full={OWN}), (SETTLED_S / 2, set())) == []
