@@ -9,6 +9,9 @@ A letter is small, so a message travels in parts, of which WINDOW are on their w
 have come. What is lost is lost whole: the asker hears after a while that there is no answer, and asks again or says so.
 A server that sends halves without end fills no memory: those of one server are bounded, and the oldest one goes.
 
+How long an answer may take follows how long answers took. A line that has just become slow, or that a copy fills, has
+them late, and a server that gives up before they come never hears one. So one that is too late counts, too.
+
 Not here: what is asked (daemon/placing.py), who is reached (the plane).
 """
 
@@ -16,6 +19,7 @@ from __future__ import annotations
 
 import secrets
 import struct
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from dataclasses import field
 from typing import Final
@@ -36,6 +40,12 @@ HALVES_MAX: Final = 256
 SERVED_MAX: Final = 256
 """Questions of one server that are being answered; further ones are not heard."""
 PART_S: Final = 10.0
+TIMES: Final = 3
+"""An answer is waited for as many times as long as the last ones took, or as long as the asker says."""
+TOOK_MAX_S: Final = 20.0
+"""An answer that took longer is one of a server that stood still."""
+LATE_MAX: Final = 1024
+"""Questions without an answer that are remembered, of all servers."""
 _HEAD: Final = struct.Struct(">4sBBHQI")
 
 
@@ -52,6 +62,7 @@ class _Asked:
     """A question that waits for its answer."""
 
     peer: int
+    at_s: float
     done: trio.Event = field(default_factory=trio.Event)
     answer: bytes | None = None
 
@@ -69,6 +80,9 @@ class Letters:
         self._send, self._serve, self._heard, self._guard = send, serve, heard, guard
         self._number = secrets.randbits(63)
         self._asked: dict[int, _Asked] = {}
+        self._late: OrderedDict[int, _Asked] = OrderedDict()
+        self._took: dict[int, float] = {}
+        """By server: how long its answers take, of late."""
         self._halves: dict[int, dict[tuple[int, int], _Half]] = {}
         self._serving: dict[int, int] = {}
         self._come: dict[tuple[int, int, int], trio.Semaphore] = {}
@@ -85,17 +99,21 @@ class Letters:
     # ---- sending
 
     async def ask(self, peer: int, question: bytes, seconds: float) -> bytes | None:
-        """The answer; None: none has come."""
+        """The answer; None: none has come. seconds: so long is waited for it at least."""
         self._number += 1
         number = self._number
-        asked = self._asked[number] = _Asked(peer)
+        asked = self._asked[number] = _Asked(peer, trio.current_time())
         try:
-            with trio.move_on_after(seconds):
+            with trio.move_on_after(max(seconds, TIMES * self._took.get(peer, 0.0))) as waiting:
                 await self._say(peer, QUESTION, number, question)
                 await asked.done.wait()
             return asked.answer
         finally:
             del self._asked[number]
+            if waiting.cancelled_caught:
+                self._late[number] = asked
+            while len(self._late) > LATE_MAX:
+                self._late.popitem(last=False)
 
     async def tell(self, peer: int, news: bytes) -> None:
         """To whom it may concern: nobody answers."""
@@ -104,6 +122,7 @@ class Letters:
 
     def lost(self, peer: int) -> None:
         """There is no way to that server any more: what it was asked stays without an answer."""
+        self._took.pop(peer, None)
         for asked in self._asked.values():
             if asked.peer == peer:
                 asked.done.set()
@@ -169,8 +188,9 @@ class Letters:
 
     def _take(self, peer: int, kind: int, number: int, message: bytes) -> None:
         if kind == ANSWER:
-            asked = self._asked.get(number)
+            asked = self._asked.get(number) or self._late.pop(number, None)
             if asked is not None and asked.peer == peer:
+                self._note(asked)
                 asked.answer = message
                 asked.done.set()
         elif kind == NEWS:
@@ -179,6 +199,11 @@ class Letters:
         elif self._nursery is not None and self._serving.get(peer, 0) < SERVED_MAX:
             self._serving[peer] = self._serving.get(peer, 0) + 1
             self._nursery.start_soon(self._answer, peer, number, message)
+
+    def _note(self, asked: _Asked) -> None:
+        """An answer has come, perhaps too late for its asker. A quick one halves what is expected."""
+        took_s = trio.current_time() - asked.at_s
+        self._took[asked.peer] = min(max(took_s, self._took.get(asked.peer, 0.0) / 2), TOOK_MAX_S)
 
     async def _answer(self, peer: int, number: int, question: bytes) -> None:
         try:

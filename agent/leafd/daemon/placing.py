@@ -387,7 +387,8 @@ class Placing:
             if self._meta.leader == self.own:
                 found = await self._decide(wish)
             elif leader := self.leader:
-                said = await self.ask(leader, "table", wish, b"", self._meta.patience(DECIDED_S))
+                # Where the way to it is full, the answer comes late: each try waits longer.
+                said = await self.ask(leader, "table", wish, b"", self._meta.patience(DECIDED_S) * (1 + tried))
                 found = said[0] if said is not None else NOT_LEADER
             if "error" in found:
                 error = found["error"]

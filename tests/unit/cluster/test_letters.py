@@ -23,6 +23,8 @@ class Two:
         self.heard: list[tuple[int, bytes]] = []
         self.lose: Callable[[bytes], bool] = lambda letter: False
         self.guard = Guard()
+        self.takes_s = 0.0
+        """Until the other end answers."""
         self.one, self.two = self._made(1), self._made(2)
 
     def _made(self, own: int) -> Letters:
@@ -35,6 +37,7 @@ class Two:
         async def serve(peer: int, question: bytes) -> bytes:
             if question == b"fails":
                 raise ValueError("it does")
+            await trio.sleep(self.takes_s)
             return b"%d:" % peer + question
 
         return Letters(send, serve, lambda peer, news: self.heard.append((peer, news)), self.guard)
@@ -64,6 +67,23 @@ def test_a_question_is_answered_whole_however_long_it_is(question: bytes) -> Non
         unanswered += 1 if letter[4] != COME else -1
         most = max(most, unanswered)
     assert most <= 2 * WINDOW
+
+
+def test_an_answer_that_comes_too_late_tells_how_long_the_next_one_takes() -> None:
+    """A line becomes slow: the first question is in vain, the second waits long enough, and quick ones shorten that."""
+
+    async def walk(two: Two) -> None:
+        two.takes_s = 7.0
+        assert await two.one.ask(2, b"a", 5) is None
+        await trio.sleep(7)
+        assert await two.one.ask(2, b"b", 5) == b"1:b"
+        two.takes_s = 0.0
+        for _ in range(4):
+            assert await two.one.ask(2, b"c", 5) == b"1:c"
+        two.takes_s = 7.0
+        assert await two.one.ask(2, b"d", 5) is None
+
+    trio.run(among_two, walk, clock=trio.testing.MockClock(autojump_threshold=0))
 
 
 def test_what_is_lost_is_no_answer_and_what_fails_is_none() -> None:
