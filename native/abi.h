@@ -12,7 +12,7 @@
  * Packed strings ("strings" below): for each string a 4-byte little-endian length and its bytes, one after the other.
  */
 
-#define PLANE_ABI 47
+#define PLANE_ABI 48
 #define PLANE_REASON_SIZE 512 /* bytes of the text that plane_open fills in when it fails */
 #define TLS_REASON_SIZE 512   /* likewise plane_tls_context */
 
@@ -309,7 +309,7 @@ const plane_event_row_t *plane_event_row(uint32_t index);
  * is at or below max(last_sequence, stored progress) is dropped */
 #define COMMAND_INGEST_START 80
 #define COMMAND_INGEST_STOP 81   /* payload = ingest_state_t at its end; no EVENT_INGEST of this slot comes after it */
-#define COMMAND_INGEST_STATE 82  /* completion's payload = ingest_state_t */
+#define COMMAND_INGESTS_STATE 82 /* body = uint64_t[]: stream << 32 | slot, ascending; payload = ingest_state_t[] */
 #define COMMAND_INGEST_FORGET 83 /* drop the stored progress of that slot's key (extra = strings: key) */
 
 /* Commands: small durable records of the control side (node identity, next ids). */

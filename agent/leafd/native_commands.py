@@ -10,15 +10,17 @@ One class for each subject, each in a file of its own but the copies of streams 
 
 from __future__ import annotations
 
+import struct
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 
 from leafd import native_types as t
 from leafd.holding import Contested, Holding
+from leafd.native import abi as lib
 from leafd.native_accounts import Accounts
 from leafd.native_connections import Connections
 from leafd.native_consumers import Consumers
-from leafd.native_packing import Strings, decoded, encoded
+from leafd.native_packing import Strings, decoded, encoded, records_in
 from leafd.native_servers import Servers
 from leafd.native_streams import Streams
 from leafd.native_submits import Completion as Completion
@@ -109,14 +111,14 @@ class Commands(Connections, Accounts, Streams, Consumers, Usage, Servers):
 
     async def ingest_states(self, slots: Sequence[tuple[int, int]]) -> list[t.IngestState | None]:
         """Progress and lag of each, by stream and slot. None: it does not run."""
-        found: list[t.IngestState | None] = []
-        what, streams, numbers = "reading ingests' states", [one[0] for one in slots], [one[1] for one in slots]
-        for done in await self._each("INGEST_STATE", what, streams, numbers):
-            if done.status not in (t.Status.OK, t.Status.NOT_FOUND):
-                raise t.PlaneError(done.status, f"{what} failed")
-            there = done.status == t.Status.OK
-            found.append(decoded("ingest_state_t", done.payload, t.IngestState) if there else None)
-        return found
+        found, ordered = dict[tuple[int, int], t.IngestState](), sorted(set(slots))
+        for begin in range(0, len(ordered), lib.USAGE_STATES_MAX):
+            some = ordered[begin : begin + lib.USAGE_STATES_MAX]
+            body = struct.pack(f"={len(some)}Q", *[stream << 32 | slot for stream, slot in some])
+            done = await self._request("INGESTS_STATE", "reading ingests' states", body=body)
+            states = records_in("ingest_state_t", done.payload, t.IngestState)
+            found |= {key: state for key, state in zip(some, states, strict=True) if state.running != lib.STATE_UNKNOWN}
+        return [found.get(key) for key in slots]
 
     async def ingest_forget(self, stream: int, key: str) -> None:
         """Drops the stored progress of a source key."""

@@ -38,7 +38,7 @@ from leafd.native_packing import (
 from leafd.native_types import STATUS_NAMES, PlaneError, Status
 from leafd.turns import ITEM_WEIGHT, SLICE_S, aside
 
-PLANE_ABI: Final = 47
+PLANE_ABI: Final = 48
 """The abi.h that this code was written for: an extension of another version is refused."""
 MEMORY_SHARES: Final = (
     "ring",

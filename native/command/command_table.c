@@ -109,7 +109,7 @@ static const command_row_t command_rows[] = {
     STREAM(INGEST_START,    ingest_start,           BODY_OF(ingest_config_t),
         "deliver_subject consumer name filters destinations identity key origin transforms..."),
     STREAM(INGEST_STOP,     ingest_stop,            BODY_NONE,                    ""),
-    STREAM(INGEST_STATE,    ingest_state,           BODY_NONE,                    ""),
+    JETSTREAM(INGESTS_STATE, ingests_state,         ROWS_OF(uint64_t),       ""),
     STREAM(INGEST_FORGET,   ingest_forget,          BODY_NONE,                    "key"),
     ACCOUNT(META_OPEN,      command_meta_open,      BODY_NONE,                    ""),
     PLANE(META_FOUND,       command_meta_found,     ROWS_OF(meta_disk_t),         ""),

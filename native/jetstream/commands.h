@@ -64,7 +64,7 @@ void consumers_stored(js_t *js, const plane_command_t *command, stream_t *stream
 /* ingest.c */
 void ingest_start(js_t *js, const plane_command_t *command, stream_t *stream);
 void ingest_stop(js_t *js, const plane_command_t *command, stream_t *stream);
-void ingest_state(js_t *js, const plane_command_t *command, stream_t *stream);
+void ingests_state(js_t *js, const plane_command_t *command);
 void ingest_forget(js_t *js, const plane_command_t *command, stream_t *stream);
 
 #endif

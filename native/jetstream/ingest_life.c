@@ -9,6 +9,7 @@
  * Not here: messages (ingest.c), what its stream refuses (ingest_refused.c), consumers and retries (control, links/).
  */
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/abi_types.h"
 #include "base/bytes.h"
@@ -276,11 +277,7 @@ static status_t ingest_make(js_t *js, stream_t *stream, const plane_command_t *c
     return STATUS_OK;
 }
 
-static void ingest_answer(js_t *js, const plane_command_t *command, const ingest_t *ingest) {
-    if (ingest == NULL) {
-        js_done(js, command, STATUS_NOT_FOUND);
-        return;
-    }
+static ingest_state_t ingest_state(js_t *js, const ingest_t *ingest) {
     /* An empty stream sends nothing: its answer when the consumer was made counts as heard, too. */
     bool answered = ingest->last_frame_ns != 0 || ingest->behind.known;
     bool spared = ingest->spared && ingest->running && answered;
@@ -300,11 +297,49 @@ static void ingest_answer(js_t *js, const plane_command_t *command, const ingest
     if (spared && state.lag == 0 && state.known_ns > state.active_ns) {
         state.known_ns = state.level_ns = state.active_ns; /* it would have been sent what came since */
     }
-    js_answer(js, command, STATUS_OK, 0, 0, bytes_of(&state, sizeof(state)));
+    return state;
 }
 
-void ingest_state(js_t *js, const plane_command_t *command, stream_t *stream) {
-    ingest_answer(js, command, *ingest_place(js, stream, command->arg));
+static int slot_order(const void *left, const void *right) {
+    uint64_t one, other;
+    memcpy(&one, left, sizeof(one));
+    memcpy(&other, right, sizeof(other));
+    return one == other ? 0 : one < other ? -1 : 1;
+}
+
+/* The list is gone through once for all that are asked for: a search for each would be a thousand long. One that does
+ * not run has running = STATE_UNKNOWN. */
+static void ingests_look(js_t *js, const uint64_t *slots, uint32_t count, ingest_state_t *states) {
+    for (uint32_t i = 0; i < count; i++) {
+        states[i] = (ingest_state_t){.running = STATE_UNKNOWN};
+    }
+    for (const ingest_t *ingest = js->ingests; ingest != NULL; ingest = ingest->next) {
+        uint64_t own = (uint64_t)ingest->stream->id << 32 | ingest->slot;
+        const uint64_t *found = bsearch(&own, slots, count, sizeof(own), slot_order);
+        if (found != NULL) {
+            states[found - slots] = ingest_state(js, ingest);
+        }
+    }
+}
+
+void ingests_state(js_t *js, const plane_command_t *command) {
+    uint64_t slots[USAGE_STATES_MAX];
+    uint32_t count = command->body_size / (uint32_t)sizeof(*slots);
+    bool right = count > 0 && count <= USAGE_STATES_MAX;
+    if (right) {
+        memcpy(slots, command->body, count * sizeof(*slots));
+    }
+    for (uint32_t i = 1; right && i < count; i++) {
+        right = slots[i - 1] < slots[i];
+    }
+    ingest_state_t *states = right ? malloc(count * sizeof(*states)) : NULL;
+    if (states == NULL) {
+        js_done(js, command, right ? STATUS_NO_MEMORY : STATUS_INVALID);
+        return;
+    }
+    ingests_look(js, slots, count, states);
+    js_answer(js, command, STATUS_OK, 0, 0, bytes_of(states, count * (uint32_t)sizeof(*states)));
+    free(states);
 }
 
 void ingest_forget(js_t *js, const plane_command_t *command, stream_t *stream) {
@@ -329,6 +364,11 @@ void ingest_start(js_t *js, const plane_command_t *command, stream_t *stream) {
 
 void ingest_stop(js_t *js, const plane_command_t *command, stream_t *stream) {
     ingest_t **place = ingest_place(js, stream, command->arg);
-    ingest_answer(js, command, *place);
-    if (*place != NULL) ingest_free(js, place);
+    if (*place == NULL) {
+        js_done(js, command, STATUS_NOT_FOUND);
+        return;
+    }
+    ingest_state_t state = ingest_state(js, *place);
+    js_answer(js, command, STATUS_OK, 0, 0, bytes_of(&state, sizeof(state)));
+    ingest_free(js, place);
 }

@@ -55,6 +55,7 @@ static const ingest_config_t an_ingest = {.silence_ns = NS_PER_SECOND};
 static const message_query_t a_query = {.sequence = 1};
 static const uint32_t some_streams[3] = {1, 2, 1};
 static const consumer_place_t some_consumers[] = {{1, 1}, {1, 2}, {2, 1}};
+static const uint64_t some_ingests[] = {UINT64_C(1) << 32, UINT64_C(1) << 32 | 1, UINT64_C(2) << 32 | 1};
 static const import_row_t some_imports[2] = {{2, IMPORT_STREAM, 0, 0, 0, 0, 0},
                                              {2, IMPORT_SERVICE, 0, IMPORT_MEASURED, NS_PER_SECOND, 100, 0}};
 static const conn_verdict_t a_verdict = {.flags = RIG_FLAGS};
@@ -107,7 +108,6 @@ static const struct {
     {COMMAND_CONSUMER_RESET, 0, NULL},
     {COMMAND_CONSUMER_SPARE, 0, NULL},
     {COMMAND_INGEST_STOP, 0, NULL},
-    {COMMAND_INGEST_STATE, 0, NULL},
     {COMMAND_INGEST_FORGET, 0, NULL},
     {COMMAND_RECORD_PUT, 0, NULL},
     {COMMAND_STREAM_EXPORT, 0, NULL},
@@ -116,6 +116,7 @@ static const struct {
     {COMMAND_INTEREST, 0, NULL},
     {999, 0, NULL},
     {COMMAND_CONSUMERS_STATE, sizeof(some_consumers), some_consumers},
+    {COMMAND_INGESTS_STATE, sizeof(some_ingests), some_ingests},
 };
 
 /* The right body as it is, with numbers written into it, longer or shorter by a byte; or any bytes. */

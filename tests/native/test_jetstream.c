@@ -242,8 +242,11 @@ static void silence_of_often_heard(void) {
 }
 
 static int64_t heard_ago(js_rig_t *rig) {
-    plane_command_t command = {.op = COMMAND_INGEST_STATE, .target = 1, .arg = 1, .token = 7};
-    ingest_state(&rig->js, &command, stream_find(&rig->js, 1));
+    const uint64_t slot = UINT64_C(1) << 32 | 1;
+    plane_command_t command = {.op = COMMAND_INGESTS_STATE, .token = 7};
+    command.body = (const uint8_t *)&slot;
+    command.body_size = sizeof slot;
+    ingests_state(&rig->js, &command);
     plane_event_t event;
     ingest_state_t state = {.active_ns = -2};
     while (exchange_poll(&rig->exchange, &event, 1) == 1) {

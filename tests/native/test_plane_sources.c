@@ -87,17 +87,21 @@ static void start(bool mirror) {
     CHECK_EQ_I64(STATUS_OK, started(mirror));
 }
 
-static ingest_state_t told_by(uint32_t op) {
+static ingest_state_t state_in(plane_event_t event) {
     ingest_state_t found;
-    plane_event_t event = asked((plane_command_t){.op = op, .target = 1, .arg = 1}, NULL, 0, NULL, 0);
     CHECK_EQ_I64(STATUS_OK, event.status);
     CHECK_EQ_U64(sizeof found, event.payload_size);
     memcpy(&found, event.payload, sizeof found);
     return found;
 }
 
+static ingest_state_t taken(void) {
+    const uint64_t slot = UINT64_C(1) << 32 | 1;
+    return state_in(asked((plane_command_t){.op = COMMAND_INGESTS_STATE}, &slot, sizeof slot, NULL, 0));
+}
+
 static ingest_state_t stopped(void) {
-    return told_by(COMMAND_INGEST_STOP);
+    return state_in(asked((plane_command_t){.op = COMMAND_INGEST_STOP, .target = 1, .arg = 1}, NULL, 0, NULL, 0));
 }
 
 static bytes_t text_of(const char *text) {
@@ -217,6 +221,29 @@ static void too_large(void) {
     }
 }
 
+/* One that does not run is said to be none, wherever it stands; an order that is not ascending is refused. */
+static void states_of_some(void) {
+    begin(false, -1, -1);
+    start(false);
+    deliver(5, 1, 8);
+    until_stored(1);
+    const uint64_t slots[] = {1, UINT64_C(1) << 32, UINT64_C(1) << 32 | 1, UINT64_C(1) << 32 | 2,
+                              UINT64_C(2) << 32 | 1};
+    ingest_state_t states[5];
+    plane_event_t event = asked((plane_command_t){.op = COMMAND_INGESTS_STATE}, slots, sizeof slots, NULL, 0);
+    CHECK_EQ_I64(STATUS_OK, event.status);
+    CHECK_EQ_U64(sizeof states, event.payload_size);
+    memcpy(states, event.payload, sizeof states);
+    for (uint32_t i = 0; i < 5; i++) CHECK_EQ_U64(i == 2 ? 1 : STATE_UNKNOWN, states[i].running);
+    CHECK_EQ_U64(5, states[2].last_sequence);
+    const uint64_t twice[] = {slots[2], slots[2]}, back[] = {slots[3], slots[2]};
+    event = asked((plane_command_t){.op = COMMAND_INGESTS_STATE}, twice, sizeof twice, NULL, 0);
+    CHECK_EQ_I64(STATUS_INVALID, event.status);
+    event = asked((plane_command_t){.op = COMMAND_INGESTS_STATE}, back, sizeof back, NULL, 0);
+    CHECK_EQ_I64(STATUS_INVALID, event.status);
+    rig_close_and_remove(plane);
+}
+
 /* ---- how far it had come, while it cannot be read ---------------------------------------------------------------- */
 
 /* It is not told to be at its begin: no less than when it began, and all of it when reads work. */
@@ -237,11 +264,11 @@ static void what_cannot_be_read_is_not_nothing(void) {
         usleep(500);
         rig_turn(plane);
         failing_reads((failing_reads_t){.from = 1, .times = UINT32_MAX / 2, .error = EIO});
-        meanwhile = told_by(COMMAND_INGEST_STATE).last_sequence;
+        meanwhile = taken().last_sequence;
         failing_reads((failing_reads_t){0});
     }
     CHECK_EQ_U64(7, meanwhile);
-    CHECK_EQ_U64(8, told_by(COMMAND_INGEST_STATE).last_sequence);
+    CHECK_EQ_U64(8, taken().last_sequence);
     rig_close_and_remove(plane);
 }
 
@@ -305,6 +332,7 @@ int main(void) {
     RUN("a full stream's copy waits for room, and goes on behind what it has", alone_waits);
     RUN("so does that of a stream of several servers, though more was on its way", several_wait);
     RUN("what is too large for a stream of several servers does not stop its copy", too_large);
+    RUN("the states of several sources are told together", states_of_some);
     RUN("how far a source has come is never told as nothing while it cannot be read",
         what_cannot_be_read_is_not_nothing);
     RUN("a source whose progress is damaged goes on behind its last message here", messages_tell);

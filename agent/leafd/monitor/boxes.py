@@ -7,7 +7,7 @@ detail (reports.py).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from heapq import nsmallest
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
@@ -38,11 +38,17 @@ class BoxRow:
     doubled: Mapping[str, Any] | None
 
 
-async def boxz(facts: Facts, options: Options, jsz: Mapping[str, Any] | None = None) -> dict[str, Any]:
+async def boxz(
+    facts: Facts,
+    options: Options,
+    jsz: Mapping[str, Any] | None = None,
+    connections: Sequence[t.ConnectionRow] | None = None,
+) -> dict[str, Any]:
     """All boxes, or those of a pattern (boxes=); away=1: only those that have no link; disk=1: linked ones are asked
-    how much they store. jsz: a report with all streams, where there is one that tells how far all are behind."""
+    how much they store. jsz: a report with all streams, where there is one that tells how far all are behind;
+    connections: as the plane has told them, where it has."""
     assert facts.boxes is not None
-    rows = {row.connection: row for row in await facts.plane.connections()}
+    rows = {row.connection: row for row in connections or await facts.plane.connections()}
     behind = await facts.boxes.behind() if jsz is None else _behind(facts, jsz)
     pattern, away = text(options, "boxes") or "*", flag(options, "away")
     offset, limit = number(options, "offset", 0), number(options, "limit", 0) or BOXES_LISTED

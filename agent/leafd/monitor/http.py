@@ -393,12 +393,12 @@ async def answer(facts: Facts, base: str, method: str, target: str, accept: str)
     return 200, JSON, pieces(report, indent=2)
 
 
-async def _boxz_of(facts: Facts, streams: dict[str, Any]) -> dict[str, Any] | None:
+async def _boxz_of(facts: Facts, streams: dict[str, Any], connections: reports.Connections) -> dict[str, Any] | None:
     if facts.boxes is None:
         return None
     from leafd.monitor.boxes import boxz
 
-    return await boxz(facts, {}, streams)
+    return await boxz(facts, {}, streams, connections)
 
 
 def _boxz(facts: Facts) -> Report | None:
@@ -417,15 +417,16 @@ async def _metrics(facts: Facts, accept: str) -> tuple[int, str, AsyncGenerator[
     every = dict.fromkeys(("accounts", "streams", "config"), "1")
     plain, consumers = await plain_streams(facts)
     streams = await jsz(facts, every, but=plain)
+    connections = await facts.plane.connections()
     found = metrics.Reports(
         varz=await reports.varz(facts, {}, sums=False),  # jsz has them
-        leafz=await reports.leafz(facts, {}),
-        accstatz=await reports.accstatz(facts, {"unused": "1"}),
+        leafz=await reports.leafz(facts, {}, connections),
+        accstatz=await reports.accstatz(facts, {"unused": "1"}, connections),
         jsz=streams,
         disk=facts.plane.disk_took(),
         plain=plain,
         consumers=consumers,
-        boxz=await _boxz_of(facts, streams),
+        boxz=await _boxz_of(facts, streams, connections),
     )
     rows = len(found.boxz["boxes"]) if found.boxz is not None else 0
     rows += found.leafz["leafnodes"] + len(found.accstatz["account_statz"])

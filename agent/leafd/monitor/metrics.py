@@ -23,6 +23,8 @@ from leafd.gotime import parse_time
 from leafd.monitor.consumer_rows import Consumed, ConsumerLines
 from leafd.monitor.encoding import in_label
 from leafd.monitor.plain_rows import Counted, MetricLines
+from leafd.monitor.sample_lines import SampleLines
+from leafd.native_rows import RowKind
 from leafd.records import dataclass
 
 OPENMETRICS: Final = "application/openmetrics-text"
@@ -30,6 +32,7 @@ OPENMETRICS_TYPE: Final = f"{OPENMETRICS}; version=1.0.0; charset=utf-8"
 PROMETHEUS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 Report = Mapping[str, Any]
 Labels = Mapping[str, object]
+_Values = Sequence[int | None]
 
 _VARZ: Final = {
     "connections": "Clients that are connected",
@@ -150,6 +153,17 @@ class _Families:
     def gauges(self, name: str, text: str, lines: Callable[[str], Iterator[str]]) -> None:
         self._family("gauge", name, text).plain.append(partial(lines, name))
 
+    def each(self, name: str, text: str, lines: SampleLines, values: _Values, kind: RowKind = RowKind.NUMBER) -> None:
+        """A gauge of each of many things, as far as it has a value."""
+        if any(value is not None for value in values):
+            self._family("gauge", name, text).plain.append(partial(lines.of, values, kind, name))
+
+    def count_each(self, name: str, text: str, lines: SampleLines, values: _Values) -> None:
+        """The same as a counter."""
+        if any(value is not None for value in values):
+            total = partial(lines.of, values, RowKind.NUMBER, f"{name}_total")
+            self._family("counter", name, text).plain.append(total)
+
     def _family(self, kind: str, name: str, text: str) -> Family:
         family = self.by_name.get(name)
         if family is None:
@@ -212,17 +226,7 @@ def _accounts(found: _Families, server: Labels, accstatz: Report) -> None:
 
 def _links(found: _Families, server: Labels, varz: Report, leafz: Report) -> None:
     found.gauge("gnatsd_leafz_conn_nodes_total", "Leaf links that are up", server, leafz["leafnodes"])
-    for one in leafz["leafs"]:
-        labels = {**server, "account": one["account"], "account_id": one["account"]}
-        labels |= {"ip": one["ip"], "port": one["port"], "name": one["name"]}
-        if one.get("rtt"):
-            rtt = parse_duration(one["rtt"]) / SECOND
-            found.gauge("gnatsd_leafz_conn_rtt", "Round-trip time in seconds", labels, rtt)
-        for name in ("in_msgs", "out_msgs", "in_bytes", "out_bytes"):
-            found.gauge(f"gnatsd_leafz_conn_{name}", f"{name} of the link", labels, one.get(name, 0))
-        subscriptions = one.get("subscriptions", 0)
-        found.gauge("gnatsd_leafz_conn_subscriptions_total", "Subscriptions of the link", labels, subscriptions)
-        _line(found, labels, one.get("leafd") or {})
+    _each_link(found, server, leafz["leafs"])
     for one in varz["leafd"]["remotes"]:
         labels = {"account": one["account"], "url": ", ".join(one["urls"])}
         found.gauge("leafd_remote_up", "Whether the link to the hub is up", labels, int(one["connected"]))
@@ -230,6 +234,51 @@ def _links(found: _Families, server: Labels, varz: Report, leafz: Report) -> Non
     _servers(found, varz["leafd"].get("servers", ()))
     if "group" in varz["leafd"]:
         _group(found, varz["leafd"]["group"])
+
+
+def _each_link(found: _Families, server: Labels, leafs: Sequence[Report]) -> None:
+    """The samples of the links; what is not known of one is left out."""
+    of_account = {
+        one: f"{_inner({**server, 'account': one, 'account_id': one})},ip="
+        for one in {leaf["account"] for leaf in leafs}
+    }
+    lines = SampleLines(
+        [
+            f'{of_account[one["account"]]}"{in_label(one["ip"])}",port="{one["port"]}",name="{in_label(one["name"])}"'
+            for one in leafs
+        ]
+    )
+    trips = [parse_duration(one["rtt"]) if one.get("rtt") else None for one in leafs]
+    found.each("gnatsd_leafz_conn_rtt", "Round-trip time in seconds", lines, trips, RowKind.SECONDS)
+    for name in ("in_msgs", "out_msgs", "in_bytes", "out_bytes"):
+        values = [one.get(name, 0) for one in leafs]
+        found.each(f"gnatsd_leafz_conn_{name}", f"{name} of the link", lines, values)
+    subscriptions = [one.get("subscriptions", 0) for one in leafs]
+    found.each("gnatsd_leafz_conn_subscriptions_total", "Subscriptions of the link", lines, subscriptions)
+    measured = [one.get("leafd") or {} for one in leafs]
+    for one, own in zip(leafs, measured, strict=True):
+        if own.get("budget"):
+            labels = {**server, "account": one["account"], "account_id": one["account"]}
+            labels |= {"ip": one["ip"], "port": one["port"], "name": one["name"]}
+            _budget(found, "leafd_link", labels, own["budget"])
+            text = "Bytes of messages that wait for the budget"
+            found.gauge("leafd_link_budget_waiting_bytes", text, labels, own["budget"]["waiting"])
+    _members(found, "leafd_link", lines, _LINE, measured)
+    for member, (name, text) in _LINE_COUNTS.items():
+        found.count_each(f"leafd_link_{name}", text, lines, [own.get(member) for own in measured])
+
+
+def _members(
+    found: _Families,
+    name: str,
+    lines: SampleLines,
+    members: Mapping[str, tuple[str, str, int]],
+    rows: Sequence[Report],
+) -> None:
+    """A gauge for each of these members of the rows: times are ns, and seconds in metrics."""
+    for member, (ending, text, unit) in members.items():
+        kind = RowKind.SECONDS if unit == SECOND else RowKind.NUMBER
+        found.each(f"{name}_{ending}", text, lines, [one.get(member) for one in rows], kind)
 
 
 def _servers(found: _Families, servers: Iterable[Report]) -> None:
@@ -261,16 +310,16 @@ def _boxes(found: _Families, boxz: Report) -> None:
     """A series a box for what is asked of each of a thousand: is it here, how far is it behind, is there another."""
     found.gauge("leafd_boxes_enrolled", "Boxes that are enrolled", {}, boxz["total"])
     found.gauge("leafd_boxes_linked", "Boxes whose link is up", {}, boxz["linked"])
-    for one in boxz["boxes"]:
-        labels = {"box": one["name"]}
-        found.gauge("leafd_box_up", "Whether the box's link is up", labels, int(one["linked"]))
-        if one["behind"] is not None:
-            text = "Messages of the box that streams here have not taken yet"
-            found.gauge("leafd_box_behind_messages", text, labels, one["behind"])
+    boxes = boxz["boxes"]
+    lines = SampleLines([f'box="{in_label(one["name"])}"' for one in boxes])
+    found.each("leafd_box_up", "Whether the box's link is up", lines, [int(one["linked"]) for one in boxes])
+    text = "Messages of the box that streams here have not taken yet"
+    found.each("leafd_box_behind_messages", text, lines, [one["behind"] for one in boxes])
+    for one in boxes:
         if "doubled" in one:
             text = "Logins refused of another machine that has the box's key, since the start"
             hosts = {"linked": one.get("address", "").rpartition(":")[0], "refused": one["doubled"]["address"]}
-            found.gauge("leafd_box_doubled_logins", text, labels | hosts, one["doubled"]["count"])
+            found.gauge("leafd_box_doubled_logins", text, {"box": one["name"]} | hosts, one["doubled"]["count"])
 
 
 def _jetstream(found: _Families, server: Labels, reports: Reports) -> None:
@@ -340,14 +389,10 @@ def _stream(found: _Families, labels: Labels, stream: Report) -> None:
         found.gauge(f"jetstream_stream_{name}", text, labels, state.get(member, 0))
     for name, member in _LIMITS.items():
         found.gauge(f"jetstream_stream_{name}", _LIMIT.format(member), labels, config.get(member, -1))
-    for kind, one in _copies(stream):
-        copied = {**labels, f"{kind}_name": one["name"], f"{kind}_api": (one.get("external") or {}).get("api", "")}
-        _how_far(found, kind, copied, one.get("leafd") or {"behind": one.get("lag", 0)})
-        text = "Nanoseconds since the origin was heard of, -1: never"
-        found.gauge(f"jetstream_stream_{kind}_active_duration_ns", text, copied, one.get("active", -1))
-        if one.get("error"):
-            text = "1: it gets nothing, or comes no nearer; the API's info of the stream says why"
-            found.gauge(f"leafd_{kind}_unfollowed", text, copied, 1)
+    if stream.get("mirror"):
+        _copies(found, labels, "mirror", [stream["mirror"]])
+    if stream.get("sources"):
+        _copies(found, labels, "source", stream["sources"])
     for one in (stream.get("leafd") or {}).get("copiers", ()):
         taken = {**labels, "kind": one["kind"], "copy": one["copy"], "copy_domain": one["domain"]}
         if one["behind"] is not None:
@@ -374,13 +419,26 @@ _FAR: Final = {
 }
 
 
-def _how_far(found: _Families, kind: str, labels: Labels, far: Report) -> None:
-    """Adds the samples of a copy's distance from its origin."""
-    if far["behind"] is not None:
-        found.gauge(f"jetstream_stream_{kind}_lag", "Messages behind the origin", labels, far["behind"])
-    for member, (name, text, unit) in _FAR.items():
-        if far.get(member) is not None:
-            found.gauge(f"leafd_{kind}_{name}", text, labels, far[member] / unit)
+def _copies(found: _Families, labels: Labels, kind: str, copies: Sequence[Report]) -> None:
+    """The samples of a stream's mirror or sources: how far each is from its origin."""
+    around = _inner(labels)
+    apis = [(one.get("external") or {}).get("api", "") for one in copies]
+    lines = SampleLines(
+        [
+            f'{around},{kind}_name="{in_label(one["name"])}",{kind}_api="{in_label(api)}"'
+            for one, api in zip(copies, apis, strict=True)
+        ]
+    )
+    far = [one.get("leafd") or {"behind": one.get("lag", 0)} for one in copies]
+    behind = [one["behind"] for one in far]
+    found.each(f"jetstream_stream_{kind}_lag", "Messages behind the origin", lines, behind)
+    _members(found, f"leafd_{kind}", lines, _FAR, far)
+    text = "Nanoseconds since the origin was heard of, -1: never"
+    active = [one.get("active", -1) for one in copies]
+    found.each(f"jetstream_stream_{kind}_active_duration_ns", text, lines, active, RowKind.SIGNED)
+    text = "1: it gets nothing, or comes no nearer; the API's info of the stream says why"
+    unfollowed = [1 if one.get("error") else None for one in copies]
+    found.each(f"leafd_{kind}_unfollowed", text, lines, unfollowed)
 
 
 _GOES: Final = ("all", "normal", "high", "none")
@@ -411,26 +469,6 @@ def _budget(found: _Families, name: str, labels: Labels, budget: Report) -> None
     if budget:
         text = "What waits for the budget or the time of the day: 0 nothing, 1 bulk, 2 all but urgent or high, 3 all"
         found.gauge(f"{name}_held", text, labels, _GOES.index(budget["goes"]))
-
-
-def _line(found: _Families, labels: Labels, measured: Report) -> None:
-    _budget(found, "leafd_link", labels, measured.get("budget") or {})
-    if measured.get("budget"):
-        text = "Bytes of messages that wait for the budget"
-        found.gauge("leafd_link_budget_waiting_bytes", text, labels, measured["budget"]["waiting"])
-    for member, (name, text, unit) in _LINE.items():
-        if measured.get(member) is not None:
-            found.gauge(f"leafd_link_{name}", text, labels, measured[member] / unit)
-    for member, (name, text) in _LINE_COUNTS.items():
-        if measured.get(member) is not None:
-            found.counter(f"leafd_link_{name}", text, labels, measured[member])
-
-
-def _copies(stream: Report) -> Iterator[tuple[str, Report]]:
-    if stream.get("mirror"):
-        yield "mirror", stream["mirror"]
-    for one in stream.get("sources") or ():
-        yield "source", one
 
 
 def _store(found: _Families, varz: Report, disk: Mapping[str, t.Histogram]) -> None:

@@ -283,10 +283,13 @@ def _store(stats: t.Stats) -> dict[str, Any]:
     return {name: getattr(stats, name) for name in names} | {"refusing": stats.refused_storage()}
 
 
-async def leafz(facts: Facts, options: Options) -> dict[str, Any]:
-    """Leaf links."""
+Connections = list[t.ConnectionRow]
+
+
+async def leafz(facts: Facts, options: Options, connections: Connections | None = None) -> dict[str, Any]:
+    """Leaf links. connections: as the plane has told them; None: it is asked."""
     account, listed = text(options, "acc", "account"), flag(options, "subs", "subscriptions")
-    rows = {row.connection: row for row in await facts.plane.connections()}
+    rows = {row.connection: row for row in connections or await facts.plane.connections()}
     found, pause = [], Pause()
     links = [link for link in facts.leafs.links() if account in ("", link.account)]
     counts = {link.connection: rows[link.connection].subscriptions for link in links if link.connection in rows}
@@ -449,13 +452,13 @@ def decoded(token: str) -> Any:
     return json.loads(base64.urlsafe_b64decode(part + "=" * (-len(part) % 4)))
 
 
-async def accstatz(facts: Facts, options: Options) -> dict[str, Any]:
-    """Traffic by account. Without "unused" only accounts that have connections."""
+async def accstatz(facts: Facts, options: Options, connections: Connections | None = None) -> dict[str, Any]:
+    """Traffic by account. Without "unused" only accounts that have connections. connections: as leafz()."""
     names = options.get("accounts")
     wanted = {str(name) for name in names} if isinstance(names, list) and names else None
     rows: dict[int, list[t.ConnectionRow]] = {}
     pause = Pause()
-    for row in await facts.plane.connections():
+    for row in connections or await facts.plane.connections():
         rows.setdefault(row.account, []).append(row)
         await pause()
     stats = []
