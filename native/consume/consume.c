@@ -91,11 +91,11 @@ static group_t *consumers_group_make(consume_t *consume, store_stream_t *stream)
     group->consume = consume;
     group->stream = stream;
     group->stream_id = stream_id;
-    if (table_put(&consume->groups, stream_id, group) != STATUS_OK) {
+    if (retention_load(group) != STATUS_OK || table_put(&consume->groups, stream_id, group) != STATUS_OK) {
+        retention_forget(group);
         free(group);
         return NULL;
     }
-    retention_load(group);
     return group;
 }
 

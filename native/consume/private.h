@@ -64,7 +64,7 @@ typedef struct group {
     consume_t *consume;
     store_stream_t *stream;
     uint32_t stream_id, count, owed_count;
-    uint64_t capacity;
+    uint64_t capacity, owed_capacity;
     consumer_t **consumers;
     consumer_list_t later; /* those that go on when the visible end has moved */
     concern_t *concern;
@@ -74,7 +74,7 @@ typedef struct group {
     bool sweep_stored, sweep_changed; /* a sweep record is in the store; and the range grew since */
     int64_t sweep_after_ns;
     uint64_t sweep_from, sweep_upto;
-    uint64_t owed[16]; /* in the range, acknowledged, and matched by no filter any more, see retention.c */
+    uint64_t *owed; /* in the range, acknowledged, and matched by no filter any more, ascending, see retention.c */
 } group_t;
 
 /* Last per subject: the selected sequences, ascending, then everything above `resume`. */

@@ -8,17 +8,23 @@
  * every RETRY_NS. What a flush writes of the group's acks waits until the range is written (retention_recorded): a
  * crash finds either the range, or a message that was never acknowledged. A work queue keeps what no consumer's filter
  * matches, since none took it; one that was taken before its consumer's filter was narrowed goes all the same. So a
- * range has such messages by their names, as long as the daemon runs.
+ * range has such messages by their sequences, OWED_MAX at most, and is written down with them. Beyond that one stays.
  *
  * Of a stream that several servers keep a removal is asked of its log, before what the same flush writes of the
  * consumers. The message is there until the log has it. What is on its way while a consumer goes was asked for before
  * that, and comes after it: a sweep waits for it. A server that begins to lead removes nothing by interest before it
  * has all consumers.
  */
+#include <stdlib.h>
+
+#include "base/array.h"
+#include "base/bytes.h"
 #include "consume/private.h"
 #include "consume/retention.h"
 #include "consume/state.h"
 #include "store/retention.h"
+
+#define OWED_MIN 16
 
 static const retention_traits_t *retention_of(const group_t *group) {
     return retention_traits(store_stream_config(group->stream));
@@ -68,14 +74,24 @@ static bool needs_none(void *context, consumer_t *other) {
 /* Does anybody else want a message? */
 typedef enum wanted { WANTED, WANTED_NOT, WANTED_UNKNOWN } wanted_t;
 
+/* Of a damaged message the subject is not known, so the filters of any consumer may match it. */
+static wanted_t damaged_is_wanted(const consumer_t *consumer, uint64_t seq) {
+    const group_t *group = consumer->group;
+    others_t others = {.consumer = consumer, .seq = seq};
+    for (uint32_t i = 0; i < group->count; i++) {
+        if (!needs_none(&others, group->consumers[i])) return WANTED;
+    }
+    return WANTED_NOT;
+}
+
 /* The subject finds the consumers whose filters match. */
 static wanted_t wanted_by_many(consumer_t *consumer, uint64_t seq) {
     group_t *group = consumer->group;
     stored_message_t message;
     switch (store_read(group->stream, seq, &message)) {
     case ENTRY_UNKNOWN: return WANTED_UNKNOWN;
-    case ENTRY_NONE:
-    case ENTRY_DAMAGED: return WANTED_NOT;
+    case ENTRY_NONE: return WANTED_NOT;
+    case ENTRY_DAMAGED: return damaged_is_wanted(consumer, seq);
     case ENTRY_FOUND: break;
     }
     others_t others = {.consumer = consumer, .seq = seq};
@@ -95,8 +111,8 @@ static wanted_t wanted_by_others(consumer_t *consumer, uint64_t seq) {
         entry_outcome_t outcome = message.seq == 0 ? store_read(group->stream, seq, &message) : ENTRY_FOUND;
         switch (outcome) {
         case ENTRY_UNKNOWN: return WANTED_UNKNOWN;
-        case ENTRY_NONE:
-        case ENTRY_DAMAGED: return WANTED_NOT;
+        case ENTRY_NONE: return WANTED_NOT;
+        case ENTRY_DAMAGED: return WANTED;
         case ENTRY_FOUND: break;
         }
         if (consumer_matches(other, message.subject)) return WANTED;
@@ -119,6 +135,20 @@ static bool anybody_matches(const group_t *group, bytes_t subject) {
     return false;
 }
 
+/* Where it stands among those that are owed, or would. */
+static uint32_t owed_place(const group_t *group, uint64_t seq) {
+    uint32_t place = 0;
+    for (uint32_t end = group->owed_count; place < end;) {
+        uint32_t middle = place + (end - place) / 2;
+        if (group->owed[middle] < seq) {
+            place = middle + 1;
+        } else {
+            end = middle;
+        }
+    }
+    return place;
+}
+
 /* A work queue's message that was acknowledged is to go later. */
 static void message_owe(group_t *group, uint64_t seq) {
     stored_message_t message;
@@ -130,15 +160,22 @@ static void message_owe(group_t *group, uint64_t seq) {
     case ENTRY_DAMAGED:
     case ENTRY_UNKNOWN: break;
     }
-    bool room = group->owed_count < sizeof group->owed / sizeof *group->owed; /* else it stays in its queue */
-    if (room) group->owed[group->owed_count++] = seq;
+    uint32_t place = owed_place(group, seq);
+    if (place < group->owed_count && group->owed[place] == seq) return;
+    if (group->owed_count == OWED_MAX
+        || array_reserve(&group->owed, &group->owed_capacity, group->owed_count + 1u, OWED_MIN, sizeof seq)
+               != STATUS_OK) {
+        return; /* it stays in its queue */
+    }
+    memmove(group->owed + place + 1, group->owed + place, (group->owed_count - place) * sizeof seq);
+    group->owed[place] = seq;
+    group->owed_count++;
+    group->sweep_changed = true;
 }
 
 static bool message_is_owed(const group_t *group, uint64_t seq) {
-    for (uint32_t i = 0; i < group->owed_count; i++) {
-        if (group->owed[i] == seq) return true;
-    }
-    return false;
+    uint32_t place = owed_place(group, seq);
+    return place < group->owed_count && group->owed[place] == seq;
 }
 
 void retention_release(consumer_t *consumer, uint64_t seq) {
@@ -266,7 +303,10 @@ static void group_unlist(group_t *group) {
         break;
     }
     group->sweeping = false;
+    free(group->owed);
+    group->owed = NULL;
     group->owed_count = 0;
+    group->owed_capacity = 0;
 }
 
 void retention_tick(consume_t *consume, bool *again) {
@@ -293,22 +333,36 @@ int64_t retention_deadline(const consume_t *consume) {
     return due;
 }
 
-void retention_load(group_t *group) {
+static status_t owed_load(group_t *group, bytes_t owed) {
+    uint32_t count = owed.size / 8;
+    if (array_reserve(&group->owed, &group->owed_capacity, count, OWED_MIN, sizeof *group->owed) != STATUS_OK) {
+        return STATUS_NO_MEMORY;
+    }
+    for (uint32_t i = 0; i < count; i++) group->owed[i] = load_be64(owed.at + (size_t)i * 8);
+    group->owed_count = count;
+    return STATUS_OK;
+}
+
+status_t retention_load(group_t *group) {
     uint64_t from, upto;
+    bytes_t owed = BYTES_NONE;
     stream_state_t state;
-    switch (sweep_read(group, &from, &upto)) {
-    case ENTRY_NONE: return;
-    case ENTRY_FOUND: break;
+    switch (sweep_read(group, &from, &upto, &owed)) {
+    case ENTRY_NONE: return STATUS_OK;
+    case ENTRY_FOUND:
+        if (owed_load(group, owed) != STATUS_OK) return STATUS_NO_MEMORY;
+        break;
     case ENTRY_UNKNOWN:
     case ENTRY_DAMAGED: /* where one stood is not known: over all that is there, which takes only what may go */
         store_stream_state(group->stream, &state);
         from = state.first_seq;
         upto = state.last_seq;
-        if (upto == 0) return;
+        if (upto == 0) return STATUS_OK;
         break;
     }
     /* Consumers that are still to be loaded may need what it would remove. */
     retention_sweep(group, from, upto, time_after(group->consume->now.mono_ns, SWEEP_HOLD_NS));
+    return STATUS_OK;
 }
 
 void retention_flush(group_t *group) {
@@ -322,4 +376,6 @@ bool retention_recorded(const group_t *group) {
 
 void retention_forget(group_t *group) {
     if (group->sweeping) group_unlist(group);
+    free(group->owed);
+    group->owed = NULL;
 }

@@ -17,7 +17,8 @@ void retention_sweep(group_t *group, uint64_t from, uint64_t upto, int64_t after
 void retention_judge(group_t *group, uint64_t from);
 void retention_tick(consume_t *consume, bool *again);
 int64_t retention_deadline(const consume_t *consume);
-void retention_load(group_t *group);
+/* Takes up what an earlier run left. On STATUS_NO_MEMORY the group is of no use. */
+LEAF_MUST_USE status_t retention_load(group_t *group);
 void retention_flush(group_t *group);
 /* After a crash the removals that are left would still be known, so acknowledgements may become durable. */
 bool retention_recorded(const group_t *group);

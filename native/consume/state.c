@@ -406,7 +406,7 @@ static void sweep_key(uint8_t key[8], const group_t *group) {
     store_be32(key + 4, SWEEP_ID);
 }
 
-entry_outcome_t sweep_read(group_t *group, uint64_t *from, uint64_t *upto) {
+entry_outcome_t sweep_read(group_t *group, uint64_t *from, uint64_t *upto, bytes_t *owed) {
     uint8_t key[8];
     bytes_t value;
     sweep_key(key, group);
@@ -418,7 +418,8 @@ entry_outcome_t sweep_read(group_t *group, uint64_t *from, uint64_t *upto) {
     case ENTRY_DAMAGED: return outcome;
     case ENTRY_FOUND: break;
     }
-    if (value.size != SWEEP_SIZE) return ENTRY_DAMAGED;
+    if (value.size < SWEEP_SIZE || value.size % 8 != 0 || value.size > SWEEP_SIZE + 8 * OWED_MAX) return ENTRY_DAMAGED;
+    *owed = bytes_after(value, SWEEP_SIZE);
     *from = load_be64(value.at);
     *upto = load_be64(value.at + 8);
     group->sweep_stored = true;
@@ -427,14 +428,15 @@ entry_outcome_t sweep_read(group_t *group, uint64_t *from, uint64_t *upto) {
 
 void sweep_write(group_t *group) {
     if (!state_lasts(group->stream)) return;
-    uint8_t key[8], value[SWEEP_SIZE];
+    uint8_t key[8], value[SWEEP_SIZE + 8 * OWED_MAX];
     sweep_key(key, group);
     store_be64(value, group->sweep_from);
     store_be64(value + 8, group->sweep_upto);
+    for (uint32_t i = 0; i < group->owed_count; i++) store_be64(value + SWEEP_SIZE + (size_t)i * 8, group->owed[i]);
     const record_change_t change = {.act = RECORD_PUT,
                                     .kind = RECORD_CONSUMER_STATE,
                                     .key = bytes_of(key, sizeof key),
-                                    .value = bytes_of(value, sizeof value)};
+                                    .value = bytes_of(value, SWEEP_SIZE + 8 * group->owed_count)};
     status_t status = change_record(group->consume, group->stream, &change);
     if (status != STATUS_OK) return; /* the next flush tries again */
     group->sweep_stored = true;

@@ -32,7 +32,8 @@
  *
  * The wall clock may step between two runs: the wait that is left is cut to [0, length of the wait].
  *
- * A sweep that was not finished (retention.c) is a RECORD_CONSUMER_STATE with consumer id SWEEP_ID: from (8), upto (8).
+ * A sweep that was not finished (retention.c) is a RECORD_CONSUMER_STATE with consumer id SWEEP_ID: from (8), upto (8),
+ * then the sequences of those in it that go although no filter matches them, ascending (8 each).
  */
 #ifndef LEAFD_CONSUME_STATE_H
 #define LEAFD_CONSUME_STATE_H
@@ -47,6 +48,7 @@
 #define STATE_PENDING_EXHAUSTED 1
 #define SWEEP_ID UINT32_MAX
 #define SWEEP_SIZE 16
+#define OWED_MAX 4096u
 
 bool state_lasts(const store_stream_t *stream); /* a start finds what is written of its consumers */
 bool state_kept(const consumer_t *consumer);
@@ -65,7 +67,7 @@ void state_drop_orphans(consume_t *consume, uint32_t stream_id); /* the next loa
 LEAF_MUST_USE status_t state_load(consumer_t *consumer, bool *found);
 void state_delete(consumer_t *consumer, bool definition_too);
 
-LEAF_MUST_USE entry_outcome_t sweep_read(group_t *group, uint64_t *from, uint64_t *upto);
+LEAF_MUST_USE entry_outcome_t sweep_read(group_t *group, uint64_t *from, uint64_t *upto, bytes_t *owed);
 void sweep_write(group_t *group);
 void sweep_delete(group_t *group);
 

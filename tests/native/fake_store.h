@@ -12,6 +12,7 @@
 
 #include "base/check.h"
 #include "text/subject.h"
+#include "store/alarms.h"
 #include "store/record.h"
 #include "store/store.h"
 
@@ -23,6 +24,7 @@
 
 typedef struct fake_message {
     bool there;
+    bool damaged; /* it is there, and cannot be served */
     int64_t ts;
     char *subject;
     uint8_t *header;
@@ -58,6 +60,7 @@ struct store {
     uint32_t scratch_count;
     uint32_t record_writes; /* puts and deletes so far */
     uint32_t fail_in;       /* the n-th record write from now fails */
+    uint32_t alarms;        /* so far */
     bool full;              /* no room for a deletion */
     bool busy;              /* nor for what publishers bring */
     uint32_t stream_count;
@@ -182,6 +185,14 @@ store_t *store_stream_store(const store_stream_t *stream) {
     return stream->store;
 }
 
+void store_alarm(store_t *store, uint32_t code, uint32_t stream, uint64_t seq, const char *format, ...) {
+    (void)code;
+    (void)stream;
+    (void)seq;
+    check(format[0] != 0);
+    store->alarms++;
+}
+
 void store_note_waiting(store_t *store) {
     (void)store;
 }
@@ -259,6 +270,7 @@ HELPER bool fake_matches(const fake_message_t *message, filters_t filters) {
 
 entry_outcome_t store_read(store_stream_t *stream, uint64_t seq, stored_message_t *out) {
     if (seq == 0 || seq > stream->last || !stream->messages[seq].there) return ENTRY_NONE;
+    if (stream->messages[seq].damaged) return ENTRY_DAMAGED;
     fake_fill(stream, seq, out);
     return ENTRY_FOUND;
 }

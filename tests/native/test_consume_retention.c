@@ -334,6 +334,74 @@ static void full_store_no_record(void) {
     CHECK_EQ_U64(2, stored());
 }
 
+/* Of both consumers that wait for it, with as many others as there are to be. */
+static void damaged_among(uint32_t others) {
+    rig_start(INTEREST);
+    consumer_setup_t setup = rig_setup("o");
+    bytes_t filter = text("other");
+    setup.filters = (filters_t){.patterns = &filter, .count = 1};
+    for (uint32_t i = 0; i < others; i++) {
+        setup.id = 1000 + i;
+        (void)rig_add(&setup);
+    }
+    consumer_t *a = named("a", "s.>", ACK_EXPLICIT), *b = named("b", "s.>", ACK_EXPLICIT);
+    rig_publish_many("s.a", 2);
+    rig_pull(a, "in", "2");
+    rig_pull(b, "in", "2");
+    rig.stream->messages[1].damaged = true;
+    rig_ack(a, 1, 1, "");
+    CHECK_EQ_U64(2, stored());
+    rig_ack(b, 1, 1, "");
+    rig_run();
+    if (others == 0) CHECK_EQ_U64(1, stored());
+    CHECK(rig.stream->messages[2].there);
+}
+
+static void damaged_is_kept_for_others(void) {
+    damaged_among(0);
+    damaged_among(20); /* of which some have not come to it */
+}
+
+/* So many are acknowledged when no filter matches them any more, and the store takes no deletion. */
+static consumer_t *owe(uint32_t count, consumer_setup_t *setup) {
+    static bytes_t filters[2];
+    filters[0] = text("s.a");
+    filters[1] = text("s.b");
+    rig_start(WORK_QUEUE);
+    *setup = rig_setup("a");
+    setup->filters = (filters_t){.patterns = filters, .count = 1};
+    consumer_t *a = rig_add(setup);
+    rig_publish_many("s.a", (int)count + 1);
+    rig_pull(a, "in", "100");
+    rig_pass(2 * SECOND);
+    setup->filters.patterns = filters + 1;
+    CHECK_EQ_I64(STATUS_OK, consumer_configure(a, setup, rig.now));
+    rig.store->full = true;
+    for (uint64_t seq = count; seq > 0; seq--) rig_ack(a, seq, seq, "");
+    CHECK_EQ_U64(count + 1, stored());
+    return a;
+}
+
+static void owed_ones_go(void) {
+    consumer_setup_t setup;
+    (void)owe(50, &setup);
+    rig.store->full = false;
+    rig_pass(SECOND);
+    CHECK_EQ_U64(1, stored()); /* which was not acknowledged */
+    CHECK(rig.stream->messages[51].there);
+}
+
+static void owed_ones_go_after_a_crash(void) {
+    consumer_setup_t setup;
+    (void)owe(50, &setup);
+    rig_restart();
+    rig.store->full = false;
+    (void)rig_load(&setup);
+    rig_pass(10 * SECOND);
+    CHECK_EQ_U64(1, stored());
+    CHECK(rig.stream->messages[51].there);
+}
+
 int main(void) {
     RUN("an interest stream removes a message when every consumer acknowledged it", all_must_ack);
     RUN("a consumer whose filter does not match holds nothing back", filters_share);
@@ -352,6 +420,9 @@ int main(void) {
     RUN("an acknowledged message that a full store kept goes when there is room (work queue)", full_store_work_queue);
     RUN("a sweep that met a full store goes on where it was", full_store_sweep);
     RUN("an acknowledged message that a full store kept goes after a crash, too", full_store_restart);
+    RUN("a damaged message stays while a consumer may want it", damaged_is_kept_for_others);
+    RUN("what was acknowledged under an earlier filter goes when there is room, however many", owed_ones_go);
+    RUN("so it does after a crash", owed_ones_go_after_a_crash);
     RUN("an ack is not written before what it has to remove is, so that a crash repeats it", full_store_no_record);
     rig_end();
     return TEST_RESULT();
