@@ -523,6 +523,7 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 #define ALARM_SHARED 13  /* a stream that other servers have, too, is damaged here: it is to be copied from there */
 #define ALARM_HOLE 14    /* damage took messages, from arg to arg2: RECORD_HOLE; token 1: each was there before */
 #define ALARM_INPUT 15   /* closed for the memory of what it had begun to send: target = connection */
+#define ALARM_MEMORY 16  /* a consumer of the stream gets more than was asked for, for lack of memory */
 
 /* ---- look -------------------------------------------------------------------------------------------------------- */
 

@@ -282,6 +282,7 @@ class AlarmCode(IntEnum):
     SHARED = abi.ALARM_SHARED
     HOLE = abi.ALARM_HOLE
     INPUT = abi.ALARM_INPUT
+    MEMORY = abi.ALARM_MEMORY
 
 
 class Query(IntEnum):

@@ -9,8 +9,9 @@
 #include "consume/retention.h"
 #include "consume/state.h"
 
-/* The message is done with: row, stored row, floor, retention. */
-static void settle_row(consumer_t *consumer, uint32_t row) {
+/* The message is done with: row, stored row, floor, retention. false: not now, so it stays pending. */
+static bool settle_row(consumer_t *consumer, uint32_t row) {
+    if (LEAF_UNLIKELY(!retention_ready(consumer))) return false;
     pending_row_t done = *pending_row(&consumer->pending, row);
     state_row_gone(consumer, row);
     pending_remove(&consumer->pending, row);
@@ -19,6 +20,7 @@ static void settle_row(consumer_t *consumer, uint32_t row) {
     state_dirty(consumer);
     retention_release(consumer, done.seq);
     consumer_ready(consumer); /* max_ack_pending may have stopped its deliveries */
+    return true;
 }
 
 static void raise_floor(consumer_t *consumer, uint64_t consumer_seq) {
@@ -41,7 +43,7 @@ static bool clear_exhausted(consumer_t *consumer) {
         consumer->clear_at = pending->rows_used;
         consumer->clear_exhausted = false;
     }
-    while (consumer->clear_at > 0 && leftover_pay(&consumer->consume->ends_left, 1)) {
+    while (consumer->clear_at > 0 && retention_ready(consumer) && leftover_pay(&consumer->consume->ends_left, 1)) {
         uint32_t row = --consumer->clear_at;
         pending_row_t *here = pending_row(pending, row);
         visits_add(1);
@@ -58,12 +60,13 @@ void clear_acked(consumer_t *consumer) {
             consumer->clear_order = false;
             break;
         }
-        if (!leftover_pay(&consumer->consume->ends_left, 1)) break;
+        if (!retention_ready(consumer) || !leftover_pay(&consumer->consume->ends_left, 1)) break;
         raise_floor(consumer, pending_row(pending, row)->consumer_seq);
         clear_row(consumer, row);
     }
     if (consumer->clear_order || !clear_exhausted(consumer)) {
-        consumer_arm(consumer, time_after(consumer->consume->now.mono_ns, 1)); /* in the next turn */
+        int64_t wait_ns = retention_ready(consumer) ? 1 : RETRY_NS; /* 1: in the next turn */
+        consumer_arm(consumer, time_after(consumer->consume->now.mono_ns, wait_ns));
         return;
     }
     state_dirty(consumer);
@@ -94,17 +97,19 @@ static void ack_sample(consumer_t *consumer, uint32_t row) {
                     consumer->consume->now.mono_ns - sent_ns, BYTES_NONE);
 }
 
-static void ack_one(consumer_t *consumer, uint64_t seq, uint64_t consumer_seq) {
+/* false: not now, so its client hears nothing and says it again. */
+static bool ack_one(consumer_t *consumer, uint64_t seq, uint64_t consumer_seq) {
     consumer->last_acked_wall_ns = consumer->consume->now.wall_ns;
     uint32_t row = pending_find(&consumer->pending, seq);
     if (consumer->setup.config.ack_policy == ACK_ALL) {
-        if (seq <= consumer->floor_stream || consumer_seq <= consumer->floor_consumer) return;
+        if (seq <= consumer->floor_stream || consumer_seq <= consumer->floor_consumer) return true;
         if (row != PENDING_NONE) ack_sample(consumer, row);
         acknowledge_upto(consumer, seq, consumer_seq);
     } else if (row != PENDING_NONE) {
         ack_sample(consumer, row);
-        settle_row(consumer, row);
+        return settle_row(consumer, row);
     }
+    return true;
 }
 
 /* "1.5s" or {"delay":ns}. false: none was given, or one that cannot be read: a plain NAK. */
@@ -157,17 +162,19 @@ static void in_progress(consumer_t *consumer, uint64_t seq) {
     state_row_changed(consumer, row);
 }
 
-static void ack_terminate(consumer_t *consumer, uint64_t seq, uint64_t consumer_seq, bytes_t reason) {
+/* As ack_one. */
+static bool ack_terminate(consumer_t *consumer, uint64_t seq, uint64_t consumer_seq, bytes_t reason) {
     uint32_t row = pending_find(&consumer->pending, seq);
-    if (row == PENDING_NONE) return;
+    if (row == PENDING_NONE) return true;
     uint64_t deliveries = pending_row(&consumer->pending, row)->deliveries;
     consumer->last_acked_wall_ns = consumer->consume->now.wall_ns;
     if (consumer->setup.config.ack_policy == ACK_ALL) {
         acknowledge_upto(consumer, seq, consumer_seq);
-    } else {
-        settle_row(consumer, row);
+    } else if (!settle_row(consumer, row)) {
+        return false;
     }
     consumer_advise(consumer, ADVISORY_TERMINATED, seq, consumer_seq, deliveries, 0, trim_white(reason));
+    return true;
 }
 
 static bytes_t text_behind(bytes_t body, uint32_t size) {
@@ -185,18 +192,19 @@ void consumer_ack(consumer_t *consumer, uint64_t stream_seq, uint64_t consumer_s
     bool known = stream_seq > 0 && stream_seq <= consumer->delivered_stream;
     bool ack = body.size == 0 || bytes_equal(body, BYTES_LITERAL("+ACK")) || bytes_equal(body, BYTES_LITERAL("+OK"));
     if (bytes_starts(body, BYTES_LITERAL("+NXT"))) {
-        if (known) ack_one(consumer, stream_seq, consumer_seq);
+        if (known) (void)ack_one(consumer, stream_seq, consumer_seq); /* it is delivered again */
         consumer_pull(consumer, reply, text_behind(body, 4), now);
         return;
     }
+    bool taken = true;
     if (known && ack) {
-        ack_one(consumer, stream_seq, consumer_seq);
+        taken = ack_one(consumer, stream_seq, consumer_seq);
     } else if (known && bytes_starts(body, BYTES_LITERAL("-NAK"))) {
         refuse_message(consumer, stream_seq, consumer_seq, text_behind(body, 4));
     } else if (known && bytes_equal(body, BYTES_LITERAL("+WPI"))) {
         in_progress(consumer, stream_seq);
     } else if (known && bytes_starts(body, BYTES_LITERAL("+TERM"))) {
-        ack_terminate(consumer, stream_seq, consumer_seq, text_behind(body, 5));
+        taken = ack_terminate(consumer, stream_seq, consumer_seq, text_behind(body, 5));
     }
-    *answer = reply.size > 0 && known;
+    *answer = reply.size > 0 && known && taken;
 }

@@ -8,7 +8,8 @@
  * every RETRY_NS. What a flush writes of the group's acks waits until the range is written (retention_recorded): a
  * crash finds either the range, or a message that was never acknowledged. A work queue keeps what no consumer's filter
  * matches, since none took it; one that was taken before its consumer's filter was narrowed goes all the same. So a
- * range has such messages by their sequences, OWED_MAX at most, and is written down with them. Beyond that one stays.
+ * range has such messages by their sequences, OWED_MAX at most, and is written down with them. Where there is no room
+ * for one more, an acknowledgement is not taken (retention_ready), and comes again.
  *
  * Of a stream that several servers keep a removal is asked of its log, before what the same flush writes of the
  * consumers. The message is there until the log has it. What is on its way while a consumer goes was asked for before
@@ -149,6 +150,17 @@ static uint32_t owed_place(const group_t *group, uint64_t seq) {
     return place;
 }
 
+static bool owed_has_room(group_t *group) {
+    return group->owed_count < OWED_MAX
+           && array_reserve(&group->owed, &group->owed_capacity, group->owed_count + 1u, OWED_MIN, sizeof *group->owed)
+                  == STATUS_OK;
+}
+
+bool retention_ready(const consumer_t *consumer) {
+    const retention_traits_t *retention = retention_of(consumer->group);
+    return !retention->acks_remove || retention->only_wanted || consumer->filter_all || owed_has_room(consumer->group);
+}
+
 /* A work queue's message that was acknowledged is to go later. */
 static void message_owe(group_t *group, uint64_t seq) {
     stored_message_t message;
@@ -162,11 +174,7 @@ static void message_owe(group_t *group, uint64_t seq) {
     }
     uint32_t place = owed_place(group, seq);
     if (place < group->owed_count && group->owed[place] == seq) return;
-    if (group->owed_count == OWED_MAX
-        || array_reserve(&group->owed, &group->owed_capacity, group->owed_count + 1u, OWED_MIN, sizeof seq)
-               != STATUS_OK) {
-        return; /* it stays in its queue */
-    }
+    if (!owed_has_room(group)) return; /* a filter matched it a moment ago, so it is gone over with the range */
     memmove(group->owed + place + 1, group->owed + place, (group->owed_count - place) * sizeof seq);
     group->owed[place] = seq;
     group->owed_count++;

@@ -7,6 +7,8 @@
 #include "consume/private.h"
 
 bool retention_by_interest(const group_t *group);
+/* Can one more message be acknowledged, also if its removal has to wait? Before each of those below. */
+bool retention_ready(const consumer_t *consumer);
 /* Tells that the consumer is done with the message: remove it if no other consumer needs it. Writes to the store. */
 void retention_acked_range(consumer_t *consumer, uint64_t from, uint64_t upto);
 void retention_release(consumer_t *consumer, uint64_t seq);

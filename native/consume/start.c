@@ -16,6 +16,7 @@
 #include "base/array.h"
 #include "consume/private.h"
 #include "consume/state.h"
+#include "store/alarms.h"
 
 #define SURVEY_STEP 3328 /* subjects looked at, or messages verified, in one step */
 #define SORT_RUN 4096
@@ -80,12 +81,20 @@ void survey_end(consumer_t *consumer) {
     consumer->survey = NULL;
 }
 
-/* Without memory for the list the consumer gets every message: more than was asked for, never less. */
+/* Without memory for what it takes, the consumer gets every message: more than was asked for, never less. */
+static void say_every_message(const consumer_t *consumer) {
+    store_alarm(store_stream_store(consumer->stream), ALARM_MEMORY, consumer->group->stream_id, 0,
+                "there is no memory to look for what a deliver policy asks for, so the consumer gets every message "
+                "that its filters match: %.*s",
+                (int)consumer->setup.name.size, (const char *)consumer->setup.name.at);
+}
+
 static void selection_finish(consumer_t *consumer) {
     survey_t *survey = consumer->survey;
     selection_t *selection = &consumer->selection;
     uint64_t start = survey->found;
     if (survey->failed) {
+        say_every_message(consumer);
         selection->count = selection->next = selection->lost = 0;
         selection->resume = survey->loading ? selection->resume : 0;
         start = survey->first;
@@ -328,7 +337,8 @@ static void survey_begin(consumer_t *consumer, survey_t begin) {
     consumer->survey = malloc(sizeof begin);
     if (!consumer->survey) {
         consumer->selection.resume = begin.loading ? consumer->selection.resume : 0;
-        return; /* without memory everything is delivered, as in selection_finish() */
+        say_every_message(consumer);
+        return;
     }
     *consumer->survey = begin;
     consumer->group->strays = true;

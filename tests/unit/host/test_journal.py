@@ -159,6 +159,7 @@ def test_other_outputs_are_as_they_were(
     [
         (t.AlarmCode.CORRUPT, "store_corrupt", "S"),
         (t.AlarmCode.DISK_FULL, "store_disk_full", "S"),
+        (t.AlarmCode.MEMORY, "store_memory", "S"),
         (t.AlarmCode.SLOW, "slow_consumer", None),
         (t.AlarmCode.INPUT, "input_refused", None),
         (t.AlarmCode.COMMAND, "command_failed", None),
