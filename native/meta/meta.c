@@ -35,6 +35,7 @@ typedef struct meta {
     group_t *group;  /* NULL: not founded, or not here */
     uint32_t number; /* of its ledger, or of the last one */
     bool stale;      /* that number's ledger is of before this disk lost something */
+    bool leaves;     /* .. which it finds now: the disk gives up its id, and the daemon begins again */
     uint64_t peer;
     ways_t ways;
     buffer_t entry;         /* scratch */
@@ -214,8 +215,12 @@ status_t meta_open(plane_t *plane, account_t *account, uint64_t peer, uint64_t *
     }
     if (status == STATUS_OK) {
         status = groups_load(meta->groups, meta_options(meta, 0, NULL), plane->now, &meta->group);
+        meta->leaves = status == STATUS_CORRUPT;
     }
-    meta->stale = status == STATUS_INVALID; /* its promise is another disk's */
+    if (meta->leaves) {
+        groups_damaged(meta->groups, meta->number);
+    }
+    meta->stale = meta->leaves || status == STATUS_INVALID; /* INVALID: its promise is another disk's */
     *there = meta->group != NULL ? 1 : meta->stale ? 2 : 0;
     if (status != STATUS_OK && !meta->stale) {
         groups_close(meta->groups);
@@ -258,6 +263,9 @@ status_t meta_found(plane_t *plane, uint64_t name, const meta_disk_t *disks, uin
     }
     for (uint32_t i = 0; i < count; i++) {
         founders.at[i] = (raft_member_t){.id = {.peer = disks[i].peer, .disk = disks[i].disk}, .voter = true};
+    }
+    if (meta->leaves) {
+        return STATUS_FULL; /* until that start */
     }
     if (meta->group != NULL || (meta->stale && count > 0)) {
         return STATUS_EXISTS; /* rows are there, so it founds nothing */

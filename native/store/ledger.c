@@ -10,7 +10,6 @@
 #include "store/record.h"
 
 #define LEDGERS_MIN 16
-#define APPLIED_SIZE 8
 #define APPLIED_OP (OP_HEADER_SIZE + 5 + VALUE_CRC_SIZE + APPLIED_SIZE + LEDGER_NOTE_MAX)
 #define APPLIED_PROMISE (3 * NOTE_BYTES_MIN) /* more than the op takes, so that its note finds room, too */
 #define LEDGER_OP_SIZE (OP_HEADER_SIZE + LEDGER_KEY_SIZE + LEDGER_FIXED_SIZE)
@@ -45,21 +44,11 @@ static void promise_rewrite(ledger_t *ledger, const ledger_promise_t *promise) {
     value_seal(key_bytes(&key), to, VALUE_CRC_SIZE + size);
 }
 
-static read_outcome_t applied_read(ledger_t *ledger) {
-    uint8_t at[4];
-    bytes_t value = BYTES_NONE;
-    switch (store_record_get(ledger->store, RECORD_APPLIED, group_key(ledger->group, at), &value)) {
-    case ENTRY_NONE: return READ_NONE;
-    case ENTRY_DAMAGED:
-    case ENTRY_UNKNOWN: return READ_UNKNOWN;
-    case ENTRY_FOUND: break;
-    }
-    if (value.size < APPLIED_SIZE || value.size > APPLIED_SIZE + LEDGER_NOTE_MAX) {
-        return READ_UNKNOWN;
-    }
-    ledger->applied = load_be64(value.at);
-    store_ledger_note(ledger, bytes_after(value, APPLIED_SIZE));
-    return READ_FOUND;
+static entry_outcome_t applied_read(ledger_t *ledger) {
+    bytes_t note = BYTES_NONE;
+    entry_outcome_t outcome = applied_get(ledger->store, ledger->group, &ledger->applied, &note);
+    store_ledger_note(ledger, note);
+    return outcome;
 }
 
 static void applied_write(const ledger_t *ledger) { /* the caller has room for it */
@@ -147,14 +136,15 @@ static void promise_keep(ledger_t *ledger, const ledger_promise_t *promise) {
 }
 
 /* A promise that is missing beside what belongs to it went with a damaged page. The disk has another id for that. */
-static status_t load_unpromised(ledger_t *ledger, read_outcome_t applied, bool *there) {
+static status_t load_unpromised(ledger_t *ledger, entry_outcome_t applied, bool *there) {
     store_key_t from;
     bytes_t key = BYTES_NONE;
     bytes_t value = BYTES_NONE;
     switch (applied) {
-    case READ_UNKNOWN: return STATUS_CORRUPT;
-    case READ_FOUND: ledger->foreign = true; return STATUS_OK;
-    case READ_NONE: break;
+    case ENTRY_UNKNOWN:
+    case ENTRY_DAMAGED: return entry_status(applied);
+    case ENTRY_FOUND: ledger->foreign = true; return STATUS_OK;
+    case ENTRY_NONE: break;
     }
     key_ledger(&from, ledger->group, 0);
     switch (env_seek(ledger->store->env, DB_LEDGER, key_bytes(&from), &key, &value)) {
@@ -165,18 +155,20 @@ static status_t load_unpromised(ledger_t *ledger, read_outcome_t applied, bool *
     return STATUS_OK;
 }
 
-/* Of another disk's nothing is asked but that it goes: damage of its log is in nobody's way. */
+/* Of another disk's nothing is asked but that it goes: damage of its log is in nobody's way. STATUS_CORRUPT is for what
+ * is known to be damaged, since the disk then gives up its id (group/marks.h); what could not be read is STATUS_IO. */
 static status_t ledger_load(ledger_t *ledger, ledger_visit_t visit, void *context, bool *there) {
     store_t *store = ledger->store;
     ledger_promise_t promise = {0};
     uint64_t disk;
-    read_outcome_t applied = applied_read(ledger);
-    read_outcome_t promised =
-        store_ledger_disk(store, &disk) ? promise_get(store, ledger->group, &promise) : READ_UNKNOWN;
+    entry_outcome_t applied = applied_read(ledger);
+    entry_outcome_t promised =
+        store_ledger_disk(store, &disk) ? promise_get(store, ledger->group, &promise) : ENTRY_UNKNOWN;
     switch (promised) {
-    case READ_UNKNOWN: return STATUS_CORRUPT;
-    case READ_NONE: return load_unpromised(ledger, applied, there);
-    case READ_FOUND: break;
+    case ENTRY_UNKNOWN:
+    case ENTRY_DAMAGED: return entry_status(promised);
+    case ENTRY_NONE: return load_unpromised(ledger, applied, there);
+    case ENTRY_FOUND: break;
     }
     promise_keep(ledger, &promise);
     ledger->foreign = promise.disk != disk;
@@ -186,9 +178,10 @@ static status_t ledger_load(ledger_t *ledger, ledger_visit_t visit, void *contex
         return STATUS_OK;
     }
     switch (applied) {
-    case READ_UNKNOWN:
-    case READ_NONE: return STATUS_CORRUPT;
-    case READ_FOUND: break;
+    case ENTRY_UNKNOWN: return STATUS_IO;
+    case ENTRY_DAMAGED:
+    case ENTRY_NONE: return STATUS_CORRUPT;
+    case ENTRY_FOUND: break;
     }
     status_t status = entries_load(ledger, visit, context);
     if (status != STATUS_OK) {

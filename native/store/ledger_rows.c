@@ -26,23 +26,43 @@ bool promise_unpack(bytes_t value, ledger_promise_t *promise) {
     return true;
 }
 
-read_outcome_t promise_get(store_t *store, uint32_t group, ledger_promise_t *promise) {
+entry_outcome_t applied_get(store_t *store, uint32_t group, uint64_t *applied, bytes_t *note) {
     uint8_t at[4];
     bytes_t value = BYTES_NONE;
-    switch (store_record_get(store, RECORD_PROMISE, group_key(group, at), &value)) {
-    case ENTRY_NONE: return READ_NONE;
+    entry_outcome_t outcome = store_record_get(store, RECORD_APPLIED, group_key(group, at), &value);
+    switch (outcome) {
+    case ENTRY_NONE:
     case ENTRY_DAMAGED:
-    case ENTRY_UNKNOWN: return READ_UNKNOWN;
+    case ENTRY_UNKNOWN: return outcome;
     case ENTRY_FOUND: break;
     }
-    return promise_unpack(value, promise) ? READ_FOUND : READ_UNKNOWN;
+    if (value.size < APPLIED_SIZE || value.size > APPLIED_SIZE + LEDGER_NOTE_MAX) {
+        return ENTRY_DAMAGED;
+    }
+    *applied = load_be64(value.at);
+    *note = bytes_after(value, APPLIED_SIZE);
+    return ENTRY_FOUND;
+}
+
+entry_outcome_t promise_get(store_t *store, uint32_t group, ledger_promise_t *promise) {
+    uint8_t at[4];
+    bytes_t value = BYTES_NONE;
+    entry_outcome_t outcome = store_record_get(store, RECORD_PROMISE, group_key(group, at), &value);
+    switch (outcome) {
+    case ENTRY_NONE:
+    case ENTRY_DAMAGED:
+    case ENTRY_UNKNOWN: return outcome;
+    case ENTRY_FOUND: break;
+    }
+    return promise_unpack(value, promise) ? ENTRY_FOUND : ENTRY_DAMAGED;
 }
 
 read_outcome_t store_ledger_promised(ledger_t *ledger, ledger_promise_t *promise) {
     switch (promise_get(ledger->store, ledger->group, promise)) {
-    case READ_UNKNOWN:
-    case READ_NONE: break;
-    case READ_FOUND: return READ_FOUND;
+    case ENTRY_UNKNOWN:
+    case ENTRY_DAMAGED:
+    case ENTRY_NONE: break;
+    case ENTRY_FOUND: return READ_FOUND;
     }
     return READ_UNKNOWN;
 }

@@ -5,14 +5,16 @@
 
 #include "store/ledger.h"
 
+#define APPLIED_SIZE 8
 #define PROMISE_FIXED_SIZE 56
 #define PROMISE_SIZE_MAX (PROMISE_FIXED_SIZE + LEDGER_MEMBERS_MAX)
 
 bytes_t group_key(uint32_t group, uint8_t at[4]);
 /* false: the bytes are no row. Its members are bytes of the value. */
 bool promise_unpack(bytes_t value, ledger_promise_t *promise);
-/* Its members are bytes of what was read. READ_UNKNOWN: or it is damaged. */
-LEAF_MUST_USE read_outcome_t promise_get(store_t *store, uint32_t group, ledger_promise_t *promise);
+/* Its note, or members, are bytes of what was read. */
+LEAF_MUST_USE entry_outcome_t applied_get(store_t *store, uint32_t group, uint64_t *applied, bytes_t *note);
+LEAF_MUST_USE entry_outcome_t promise_get(store_t *store, uint32_t group, ledger_promise_t *promise);
 /* How many bytes. */
 uint32_t promise_pack(const ledger_promise_t *promise, uint64_t disk, uint8_t value[PROMISE_SIZE_MAX]);
 /* false: damaged. */

@@ -96,6 +96,7 @@ static unsigned open_with(unsigned n, unsigned times) {
     status_t status = store_ledger_open(rig.store, 7, take, &last, &ledger);
     unsigned places = counted();
     CHECK_EQ_I64(status == STATUS_OK, ledger != NULL);
+    CHECK(status != STATUS_CORRUPT); /* at which the disk gives up its id */
     if (status != STATUS_OK) {
         status = store_ledger_make(rig.store, 7, 77, text("new"), &ledger);
         CHECK(status != STATUS_OK);

@@ -4,6 +4,8 @@
  */
 #include "route_rig.h"
 
+#include "disk/env.h"
+#include "disk/keys.h"
 #include "meta/meta.h"
 #include "meta/meta_rows.h"
 #include "raft/frame.h"
@@ -136,6 +138,62 @@ static void rows_are_compared_and_set(void) {
 
 static void rows_and_restart(void) {
     in_a_directory(rows_are_compared_and_set);
+}
+
+/* One entry of the log, whose page and key are sound. */
+static void spoil_log(void) {
+    char reason[PLANE_REASON_SIZE];
+    store_key_t from;
+    bytes_t key = BYTES_NONE, value = BYTES_NONE;
+    env_t *env;
+    key_ledger(&from, 1, 0);
+    CHECK_EQ_I64(STATUS_OK, env_open(directory, 64 << 20, false, &env, reason, sizeof reason));
+    CHECK_EQ_I64(READ_FOUND, env_seek(env, DB_LEDGER, key_bytes(&from), &key, &value));
+    key_ledger(&from, 1, load_be64(key.at + 5));
+    CHECK_EQ_I64(STATUS_OK, env_write_begin(env));
+    CHECK_EQ_I64(STATUS_OK, env_write_raw(env, DB_LEDGER, key_bytes(&from), BYTES_LITERAL("spoiled, and long enough")));
+    CHECK_EQ_I64(STATUS_OK, env_write_commit(env));
+    env_close(env);
+}
+
+static void until_it_leaves(void) {
+    for (int i = 0; i < 2000; i++) {
+        plane_event_t event;
+        while (rig_event(plane, EVENT_ALARM, &event)) {
+            if (event.code == ALARM_MEND) return;
+        }
+        plane->now.mono_ns += 10 * NS_PER_MS;
+        usleep(500);
+        rig_turn(plane);
+    }
+    FAIL("the disk keeps its id");
+}
+
+static void a_damaged_log_is_left(void) {
+    found_alone();
+    CHECK_EQ_I64(STATUS_OK, put("s/A/one", "1", 0).status);
+    core_shutdown(plane);
+    rig_close(plane);
+    spoil_log();
+    open_plane();
+    plane_command_t command = {.op = COMMAND_META_OPEN, .account = SYSTEM, .arg = OWN};
+    plane_event_t opened = asked(command, NULL);
+    CHECK_EQ_I64(STATUS_OK, opened.status);
+    CHECK_EQ_U64(2, opened.arg2);
+    until_it_leaves();
+    CHECK_EQ_I64(STATUS_FULL, asked((plane_command_t){.op = COMMAND_META_FOUND, .arg = 9}, NULL).status);
+    core_shutdown(plane);
+    rig_close(plane);
+    open_plane();
+    plane_event_t again = asked(command, NULL);
+    CHECK_EQ_I64(STATUS_OK, again.status);
+    CHECK_EQ_U64(2, again.arg2);
+    CHECK(again.arg != opened.arg);
+    CHECK_EQ_I64(STATUS_OK, asked((plane_command_t){.op = COMMAND_META_FOUND, .arg = 9}, NULL).status);
+}
+
+static void damaged(void) {
+    in_a_directory(a_damaged_log_is_left);
 }
 
 /* ---- who is believed --------------------------------------------------------------------------------------------- */
@@ -506,6 +564,7 @@ static void handed_on(void) {
 
 int main(void) {
     RUN("rows are written when they have the revision that is named, and are there after a start", rows_and_restart);
+    RUN("a disk whose log is damaged becomes another one, which waits for its leader", damaged);
     RUN("a disk that is left behind goes on alone, with all that its log has", alone);
     RUN("a group that is in the place of another begins empty, and waits for its leader", waits);
     RUN("a member asks for votes as soon as it may when the last link to its leader ends", lost_leaders);

@@ -21,6 +21,7 @@ from leafd.cluster.letters import MAGIC as LETTERS
 from leafd.cluster.neighbours import MAGIC as NEIGHBOURS
 from leafd.cluster.presence import AWAY_S
 from leafd.daemon import rescue
+from leafd.jetstream.asides import insisted
 from leafd.links.origin import peer_number
 from leafd.native_meta import LEADER, MetaLook, MetaMember, is_heard, look_in, member_info, rows_in, shown_peer
 from leafd.quoting import quoted
@@ -150,7 +151,7 @@ class MetaGroup:
         system = self._current.account(self._current.compiled.graph.system_name)
         assert system is not None
         try:
-            disk, there, stale = await self._plane.meta_open(system.id, self.peer)
+            disk, there, stale = await insisted(self._plane.meta_open, system.id, self.peer)
             if stale:
                 await self._go_on_as_another(Disk(self.peer, disk))
             there = await self._rescue(Disk(self.peer, disk), there=there)

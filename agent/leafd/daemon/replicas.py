@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 FOREIGN: Final = t.Status.INVALID
 """The status of joining a group in which this disk made promises before it lost something."""
+WAITS: Final = (t.Status.AGAIN, t.Status.FULL, t.Status.NOT_FOUND, t.Status.IO, t.Status.NO_MEMORY)
+"""The statuses of a group that cannot be joined now."""
 JOIN_S: Final = 0.3
 """A group that cannot be joined now is tried again."""
 LED_S: Final = 5.0
@@ -79,7 +81,7 @@ class Replicas:
                 except t.PlaneError as error:
                     if error.status in (FOREIGN, t.Status.EXISTS, t.Status.CORRUPT):
                         lost.add(stream.id)
-                    elif error.status not in (t.Status.AGAIN, t.Status.FULL, t.Status.NOT_FOUND):
+                    elif error.status not in WAITS:
                         raise
             waiting = [
                 one for one in waiting if one.id not in self._joined | lost and self._catalogue.stream(one.id) is one
