@@ -395,6 +395,15 @@ status_t binding_parts(const plane_command_t *command, const stream_t *stream, c
     return binding_filters(&strings, parts);
 }
 
+/* One that is stored is loaded again, so nothing of it may go from the disk. */
+static void binding_give_up(js_t *js, const consumer_binding_t *binding, bool loading) {
+    if (loading) {
+        consumer_unload(binding->consumer);
+    } else {
+        consumer_remove(binding->consumer, *js->now);
+    }
+}
+
 status_t binding_new(js_t *js, stream_t *stream, const consumer_setup_t *setup, bool loading,
                      consumer_binding_t **out) {
     consumer_binding_t *binding = calloc(1, sizeof(*binding));
@@ -414,7 +423,7 @@ status_t binding_new(js_t *js, stream_t *stream, const consumer_setup_t *setup, 
     if (status == STATUS_OK) {
         status = binding_link(js, stream, binding);
         if (status != STATUS_OK) {
-            consumer_remove(binding->consumer, *js->now);
+            binding_give_up(js, binding, loading);
         }
     }
     if (status != STATUS_OK) {
@@ -428,7 +437,7 @@ status_t binding_new(js_t *js, stream_t *stream, const consumer_setup_t *setup, 
         status = binding_listen(js, binding, setup->name, &setup->config);
     }
     if (status != STATUS_OK) {
-        consumer_remove(binding->consumer, *js->now);
+        binding_give_up(js, binding, loading);
         binding_free(js, binding);
         return status;
     }

@@ -324,6 +324,70 @@ static void load_again(void) {
     CHECK(nftw(rig_directory, remove_one, 8, FTW_DEPTH | FTW_PHYS) == 0);
 }
 
+static void open_again(void) {
+    static const char *const account[] = {"A", "edge"};
+    next_token = opened = closed = 0;
+    memset(taken, 0, sizeof(taken));
+    memset(answers, 0, sizeof(answers));
+    plane = open_plane(true);
+    CHECK(plane != NULL);
+    CHECK(COMMAND(account, .op = COMMAND_ACCOUNT, .account = 1, .arg = ACCOUNT_JETSTREAM));
+}
+
+/* What the only consumer of a stream of interest has in flight, and where it stands; and its definition on the disk. */
+static void check_consumer(void) {
+    static const uint8_t key[8] = {0, 0, 0, 1, 0, 0, 0, 1};
+    bytes_t definition;
+    stream_state_t state;
+    consumer_state_t stands;
+    stream_state_of(stream_find(&plane->js, 1), &state);
+    CHECK_EQ_U64(2, state.messages);
+    consumer_snapshot(binding_find(&plane->js, stream_find(&plane->js, 1), 1)->consumer, plane->now, &stands);
+    CHECK_EQ_U64(1, stands.floor_stream);
+    CHECK_EQ_I64(ENTRY_FOUND, store_record_get(plane->js.stores[STORE_FILE], RECORD_CONSUMER,
+                                               bytes_of(key, sizeof key), &definition));
+}
+
+/* A consumer is loaded while the n-th allocation fails, for every n: it is loaded in the end, as it was. */
+static void load_consumer_again(void) {
+    static const char *const stream[] = {"S", "{}", "edge", "", "", "", "", "s.>"},
+                             *const durable[] = {"C", "{}", "", "", "", ""};
+    stream_config_t config = rig_stream;
+    config.retention = 1;
+    plane_command_t put = {.op = COMMAND_STREAM_PUT, .account = 1, .target = 1};
+    put.body = (const uint8_t *)&config;
+    put.body_size = sizeof(config);
+    plane_command_t consume = {.op = COMMAND_CONSUMER_PUT, .account = 1, .target = 1, .arg = 1};
+    consume.body = (const uint8_t *)&rig_consumer;
+    consume.body_size = sizeof(rig_consumer);
+    (void)rig_new_directory();
+    open_again();
+    CHECK(command(put, stream, 8) && command(consume, durable, 6));
+    uint64_t client = join(CONN_CLIENT, 1, RIG_FLAGS);
+    say(client, "SUB _I.> 1\r\nPUB s.a 1\r\nx\r\nPUB s.b 1\r\ny\r\nPUB s.c 1\r\nz\r\n");
+    say(client, "PUB $JS.API.CONSUMER.MSG.NEXT.S.C _I.p 1\r\n2\r\n");
+    say(client, "PUB $JS.ACK.S.C.1.1.1.0.0 0\r\n\r\n");
+    check_consumer();
+    put.arg = consume.arg2 = 1;
+    bool loaded = false;
+    for (uint64_t n = 1; !loaded; n++) {
+        core_shutdown(plane);
+        rig_close(plane);
+        open_again();
+        CHECK(command(put, stream, 8));
+        failing = true;
+        failing_allocations((failing_allocations_t){.from = n, .times = 1});
+        bool put_now = command(consume, durable, 6);
+        loaded = failing_allocations_count() < n;
+        failing = false;
+        failing_allocations((failing_allocations_t){0});
+        if (!put_now) CHECK(command(consume, durable, 6));
+        check_consumer();
+    }
+    rig_close(plane);
+    CHECK(nftw(rig_directory, remove_one, 8, FTW_DEPTH | FTW_PHYS) == 0);
+}
+
 /* LEAFD_MEMORY_STEP: of the runs with a store, every so many; 1 = all. */
 static uint64_t step(void) {
     const char *text = getenv("LEAFD_MEMORY_STEP");
@@ -356,5 +420,6 @@ int main(void) {
     RUN("clients, links, imports: twenty allocations in a row fail", some_of_peers);
     RUN("streams, consumers, acknowledgements, purge: each allocation fails once", each_of_streams);
     RUN("a stream that cannot be loaded keeps its messages", load_again);
+    RUN("a consumer that cannot be loaded keeps what is stored of it", load_consumer_again);
     return TEST_RESULT();
 }
