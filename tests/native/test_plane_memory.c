@@ -344,14 +344,14 @@ static void check_consumer(void) {
     CHECK_EQ_U64(2, state.messages);
     consumer_snapshot(binding_find(&plane->js, stream_find(&plane->js, 1), 1)->consumer, plane->now, &stands);
     CHECK_EQ_U64(1, stands.floor_stream);
-    CHECK_EQ_I64(ENTRY_FOUND, store_record_get(plane->js.stores[STORE_FILE], RECORD_CONSUMER,
-                                               bytes_of(key, sizeof key), &definition));
+    CHECK_EQ_I64(ENTRY_FOUND, store_record_get(plane->js.stores[STORE_FILE], RECORD_CONSUMER, bytes_of(key, sizeof key),
+                                               &definition));
 }
 
 /* A consumer is loaded while the n-th allocation fails, for every n: it is loaded in the end, as it was. */
 static void load_consumer_again(void) {
-    static const char *const stream[] = {"S", "{}", "edge", "", "", "", "", "s.>"},
-                             *const durable[] = {"C", "{}", "", "", "", ""};
+    static const char *const stream[] = {"S", "{}", "edge", "", "", "", "", "s.>"}, *const durable[] = {"C", "{}", "",
+                                                                                                        "",  "",   ""};
     stream_config_t config = rig_stream;
     config.retention = 1;
     plane_command_t put = {.op = COMMAND_STREAM_PUT, .account = 1, .target = 1};
