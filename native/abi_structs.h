@@ -183,6 +183,7 @@ typedef struct stream_config {
 #define STREAM_GRANTS_SCHEDULES 32768 /* a schedule's publisher may name all subjects of the stream in it */
 #define STREAM_COUNTER 16384          /* its messages are counters: Nats-Incr */
 #define STREAM_REPLICATED 65536       /* several servers keep it: COMMAND_STREAM_GROUP follows */
+#define STREAM_LACKS_CONSUMERS 131072 /* stored ones are not served: what they want is not known, so all is wanted */
 
 typedef struct stream_state {
     uint64_t messages;

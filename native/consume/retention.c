@@ -42,7 +42,9 @@ static bool is_shared(const group_t *group) {
 /* Are consumers missing that may need what the others do not? */
 static bool lacks_consumers(const group_t *group) {
     const consume_out_t *out = &group->consume->out;
-    return is_shared(group) && retention_by_interest(group) && !out->complete(out->context, group->stream_id);
+    bool lacks = (store_stream_config(group->stream)->flags & STREAM_LACKS_CONSUMERS) != 0;
+    return LEAF_UNLIKELY(lacks || is_shared(group)) && retention_by_interest(group)
+           && (lacks || !out->complete(out->context, group->stream_id));
 }
 
 static uint64_t messages_coming(const group_t *group) {

@@ -157,6 +157,7 @@ static appended_t append_and_republish(js_t *js, stream_t *stream, const append_
 
 bool js_nobody_wants(js_t *js, const stream_t *stream, const append_t *append) {
     return retention_traits(&stream->config)->only_wanted && append->force_seq == 0
+           && (stream->config.flags & STREAM_LACKS_CONSUMERS) == 0
            && (stream->replicated == NULL || replicated_complete_stream(js, stream->id))
            && !consume_wanted(js->consume, stream->id, append->subject);
 }

@@ -306,7 +306,11 @@ static void put_shown(js_t *js, const definition_t *definition, stream_t *stream
     } else {
         store_stream_configure(stream->store, &definition->config, *js->now);
     }
+    bool has_all = (stream->config.flags & ~definition->config.flags & STREAM_LACKS_CONSUMERS) != 0;
     stream->config = definition->config;
+    if (has_all) {
+        consume_judge(js->consume, stream->id, 1);
+    }
     js_charge(stream);
     ingest_stream_redefined(stream);
     if ((stream->config.flags & STREAM_ALLOW_BATCHED) == 0) {

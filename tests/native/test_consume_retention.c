@@ -402,6 +402,22 @@ static void owed_ones_go_after_a_crash(void) {
     CHECK(rig.stream->messages[51].there);
 }
 
+static void wants_of_the_missing(void) {
+    rig_start(INTEREST);
+    consumer_t *a = named("a", "", ACK_EXPLICIT);
+    rig_publish_many("s", 2);
+    rig_pull(a, "in", "2");
+    rig.stream->config.flags |= STREAM_LACKS_CONSUMERS;
+    rig_ack(a, 1, 1, "");
+    rig_pass(SECOND);
+    CHECK_EQ_U64(2, stored());
+    rig.stream->config.flags = 0;
+    consume_judge(rig.consume, STREAM_ID, 1);
+    rig_pass(SECOND);
+    CHECK_EQ_U64(1, stored());
+    CHECK(rig.stream->messages[2].there);
+}
+
 int main(void) {
     RUN("an interest stream removes a message when every consumer acknowledged it", all_must_ack);
     RUN("a consumer whose filter does not match holds nothing back", filters_share);
@@ -420,6 +436,7 @@ int main(void) {
     RUN("an acknowledged message that a full store kept goes when there is room (work queue)", full_store_work_queue);
     RUN("a sweep that met a full store goes on where it was", full_store_sweep);
     RUN("an acknowledged message that a full store kept goes after a crash, too", full_store_restart);
+    RUN("nothing is removed by interest while stored consumers are not served", wants_of_the_missing);
     RUN("a damaged message stays while a consumer may want it", damaged_is_kept_for_others);
     RUN("what was acknowledged under an earlier filter goes when there is room, however many", owed_ones_go);
     RUN("so it does after a crash", owed_ones_go_after_a_crash);

@@ -91,6 +91,7 @@ class Leads:
                 await self._load(records[at : at + TOGETHER], set())
             stream.led = stream.lead == lead
             if stream.led:
-                await self._made(stream.id, number)
+                if not stream.aside:  # else nobody knows what those that are aside want
+                    await self._made(stream.id, number)
                 await self._source(stream, positions)
                 await group_events.elected(self._context, stream)

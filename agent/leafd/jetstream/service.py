@@ -191,7 +191,7 @@ class JetStream:
         known = {name for name, one in self.catalogue.by_name.items() if one.enabled} if self._waiting else set()
         ready = [one for one in self._waiting if names_in(one[1])[0] in known]
         if not ready:
-            self._asides.settle()
+            await self._settle_asides()
             self._load_templates(self._waiting_templates)
             return
         streams_ready = {number for number, _ in ready}
@@ -207,11 +207,19 @@ class JetStream:
             await self._load_streams(some, removed)
         for consumers_some in _chunks(self._consumer_records):
             await self._load_consumers(consumers_some, removed)
-        self._asides.settle()
+        await self._settle_asides()
         self._stream_records.clear()
         self._consumer_records.clear()
         self._load_templates([*self._template_records, *self._waiting_templates])
         self._template_records.clear()
+
+    async def _settle_asides(self) -> None:
+        """What is lost is put aside, too; a stream removes nothing that consumers which are aside may want."""
+        self._asides.settle()
+        for stream in self.catalogue.streams():
+            if stream.aside and streams.is_kept_for_asides(stream):
+                with self._guard.around("keeping what consumers that are aside may want"):
+                    await insisted(streams.put, self._context, stream)
 
     async def _load_streams(self, records: list[tuple[int, bytes]], removed: set[int]) -> None:
         """Some streams, for which the plane is asked together. removed: gets what is there no more. What is wrong comes

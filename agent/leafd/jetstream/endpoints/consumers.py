@@ -22,7 +22,16 @@ from leafd.jetstream.context import Context
 from leafd.jetstream.copiers import is_of_a_copy
 from leafd.jetstream.endpoints.infos import consumer_info, group_of
 from leafd.jetstream.endpoints.pages import cut, page_of, texts_size
-from leafd.jetstream.endpoints.streams import LIST_LIMIT, LISTED_WEIGHT, NAMES_LIMIT, check_led, gathered, refused
+from leafd.jetstream.endpoints.streams import (
+    LIST_LIMIT,
+    LISTED_WEIGHT,
+    NAMES_LIMIT,
+    check_led,
+    gathered,
+    is_kept_for_asides,
+    refused,
+)
+from leafd.jetstream.endpoints.streams import put as put_stream
 from leafd.jetstream.flat import flat_consumer
 from leafd.jetstream.models.consumer import (
     ACK_EXPLICIT,
@@ -487,6 +496,9 @@ async def _delete_aside(call: Call, stream: Stream, name: str) -> dict[str, Any]
     except t.PlaneError as error:
         raise refused(error, errors.STREAM_GENERAL) from None
     stream.aside.pop(name, None)
+    if is_kept_for_asides(stream):
+        with suppress(t.PlaneError):  # it goes on keeping all until it is changed, or until the next start
+            await put_stream(call.context, stream)
     return {"success": True}
 
 
