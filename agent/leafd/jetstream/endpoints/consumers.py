@@ -29,9 +29,9 @@ from leafd.jetstream.endpoints.streams import (
     check_led,
     gathered,
     is_kept_for_asides,
+    put as put_stream,
     refused,
 )
-from leafd.jetstream.endpoints.streams import put as put_stream
 from leafd.jetstream.flat import flat_consumer
 from leafd.jetstream.models.consumer import (
     ACK_EXPLICIT,
