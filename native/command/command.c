@@ -41,6 +41,8 @@
 #include "store/store.h"
 #include "text/text.h"
 
+#define SUBSCRIBE_TRIES 4u
+
 /* ---- completions ------------------------------------------------------------------------------------------------- */
 
 void command_answer(plane_t *plane, const plane_command_t *command, status_t status, uint64_t arg, uint64_t arg2,
@@ -349,18 +351,8 @@ void command_imports(plane_t *plane, const plane_command_t *command, account_t *
     }
 }
 
-void command_subscribe(plane_t *plane, const plane_command_t *command, account_t *account) {
-    strings_t strings = strings_of(command);
-    bytes_t subject = strings_next(&strings);
-    bytes_t queue = strings_next(&strings);
-    if (table_find(&plane->controls, command->target) != NULL) {
-        command_done(plane, command, STATUS_EXISTS);
-        return;
-    }
-    target_kind_t kind = (command->arg & SUBSCRIBE_API) != 0        ? TARGET_API
-                         : (command->arg & SUBSCRIBE_GUESTS) != 0   ? TARGET_GUESTS
-                         : (command->arg & SUBSCRIBE_TEMPLATE) != 0 ? TARGET_TEMPLATE
-                                                                    : TARGET_CONTROL;
+static status_t subscribe_control(plane_t *plane, const plane_command_t *command, account_t *account,
+                                  target_kind_t kind, bytes_t subject, bytes_t queue) {
     subscription_t *one;
     uint32_t flags = (command->arg & SUBSCRIBE_ALONE) != 0 ? SUBSCRIPTION_ALONE : 0;
     status_t status =
@@ -373,6 +365,26 @@ void command_subscribe(plane_t *plane, const plane_command_t *command, account_t
         if (status != STATUS_OK) {
             subscription_kill(plane, one);
         }
+    }
+    return status;
+}
+
+/* Control hears nothing of the subject without it, until the next start: so memory is asked for more than once. */
+void command_subscribe(plane_t *plane, const plane_command_t *command, account_t *account) {
+    strings_t strings = strings_of(command);
+    bytes_t subject = strings_next(&strings);
+    bytes_t queue = strings_next(&strings);
+    if (table_find(&plane->controls, command->target) != NULL) {
+        command_done(plane, command, STATUS_EXISTS);
+        return;
+    }
+    target_kind_t kind = (command->arg & SUBSCRIBE_API) != 0        ? TARGET_API
+                         : (command->arg & SUBSCRIBE_GUESTS) != 0   ? TARGET_GUESTS
+                         : (command->arg & SUBSCRIBE_TEMPLATE) != 0 ? TARGET_TEMPLATE
+                                                                    : TARGET_CONTROL;
+    status_t status = STATUS_NO_MEMORY;
+    for (uint32_t tries = 0; status == STATUS_NO_MEMORY && tries < SUBSCRIBE_TRIES; tries++) {
+        status = subscribe_control(plane, command, account, kind, subject, queue);
     }
     command_done(plane, command, status);
 }

@@ -388,6 +388,25 @@ static void load_consumer_again(void) {
     CHECK(nftw(rig_directory, remove_one, 8, FTW_DEPTH | FTW_PHYS) == 0);
 }
 
+/* One that fails is none that control has to hear of: it is asked for again. */
+static void subscribe_anyhow(void) {
+    static const char *const subject[] = {"$JS.API.>", ""};
+    (void)rig_new_directory();
+    bool reached = true;
+    for (uint64_t n = 1; reached; n++) {
+        open_again();
+        failing = true;
+        failing_allocations((failing_allocations_t){.from = n, .times = 1});
+        bool done = COMMAND(subject, .op = COMMAND_SUBSCRIBE, .account = 1, .target = 77);
+        reached = failing_allocations_count() >= n;
+        failing = false;
+        failing_allocations((failing_allocations_t){0});
+        CHECK(done || taken[next_token] != 1 || answers[next_token] == 0);
+        rig_close(plane);
+    }
+    CHECK(nftw(rig_directory, remove_one, 8, FTW_DEPTH | FTW_PHYS) == 0);
+}
+
 /* LEAFD_MEMORY_STEP: of the runs with a store, every so many; 1 = all. */
 static uint64_t step(void) {
     const char *text = getenv("LEAFD_MEMORY_STEP");
@@ -420,6 +439,7 @@ int main(void) {
     RUN("clients, links, imports: twenty allocations in a row fail", some_of_peers);
     RUN("streams, consumers, acknowledgements, purge: each allocation fails once", each_of_streams);
     RUN("a stream that cannot be loaded keeps its messages", load_again);
+    RUN("a subscription of control is made, whichever allocation failed", subscribe_anyhow);
     RUN("a consumer that cannot be loaded keeps what is stored of it", load_consumer_again);
     return TEST_RESULT();
 }
