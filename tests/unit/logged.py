@@ -145,7 +145,7 @@ def c_lines() -> dict[str, str]:
     for path in sorted((ROOT / "native").rglob("*.c")):
         for call in C_CALL.finditer(path.read_text()):
             for text in joined(call["rest"]):
-                shown = re.sub("…+", "…", re.sub(r"%[a-z]+", "…", text.replace('\\"', '"')))
+                shown = re.sub("…+", "…", re.sub(r"%(?:\.\*)?[a-z]+", "…", text.replace('\\"', '"')))
                 if len(shown.replace("…", "")) >= CONSTANT_MIN and shown not in PIECES:
                     found[shown] = path.relative_to(ROOT).as_posix()
     return found
