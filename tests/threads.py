@@ -34,7 +34,7 @@ NEVER: Final = (
     # The threads of test_groups, of test_replicas_disk where the disk fails, and of test_store_faults_memory.
     *("test_replicas", "test_replicas_faults_memory", "test_replicas_powercut"),
     *("test_groups_faults_memory", "test_groups_pairs", "test_groups_powercut"),
-    *("test_store_fill_faults_memory", "test_store_mending_faults_memory"),
+    *("test_store_fill_faults_memory", "test_store_limits_faults_memory", "test_store_mending_faults_memory"),
 )
 # Left to nightly runs: the linker takes in what could start a thread, and these start none.
 ALONE: Final = (
