@@ -282,8 +282,7 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 /* extra = strings: filter; arg = sequence (0 = none), arg2 = keep (0 = none); completion's arg = how many went */
 #define COMMAND_STREAM_PURGE 43
 #define COMMAND_STREAM_FILL 47 /* body = payload; strings: subject header upto (8 BE) origin; arg, arg2: seq, ts */
-/* body = message_query_t, extra = strings: subject; completion: arg = sequence, arg2 = stamp ns, subject, header,
- * payload */
+/* body = message_query_t, extra = strings: subject; done: arg = sequence, arg2 = stamp ns, subject, header, payload */
 #define COMMAND_MESSAGE_GET 44
 #define COMMAND_MESSAGE_DELETE 45 /* arg = sequence */
 

@@ -166,7 +166,6 @@ typedef struct stream_config {
     uint64_t first_seq;          /* only on create; 0 and 1 are the same */
     int64_t marker_ttl_ns;       /* of subject delete markers; 0 = none are made */
 } stream_config_t;
-
 #define STREAM_NO_ACK 1
 #define STREAM_DISCARD_NEW_PER_SUBJECT 2
 #define STREAM_SEALED 4

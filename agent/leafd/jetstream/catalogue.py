@@ -15,10 +15,11 @@ from typing import Final
 
 import trio
 
+from leafd import native_types as t
 from leafd.gojson import JsonError, decode, dump, loose, written
 from leafd.gotime import format_time, parse_time
 from leafd.jetstream.models.consumer import ConsumerConfig
-from leafd.jetstream.models.stream import WORKQUEUE, StreamConfig
+from leafd.jetstream.models.stream import INTEREST, WORKQUEUE, StreamConfig
 from leafd.jetstream.subject_index import SubjectIndex
 from leafd.jetstream.taken import Reserved, Taken
 from leafd.records import dataclass
@@ -258,6 +259,17 @@ class Stream:
         self.unfiltered += by * (consumer.counted and not consumer.config.filters)
         if self.account.streams.get(self.name) is self:
             self.account.consumers += by * (not consumer.hidden)
+
+    @property
+    def lacks_consumers(self) -> bool:
+        """Whether what nobody else wants is kept, since nobody knows what those that are aside want."""
+        return bool(self.aside) and self.config.retention == INTEREST and self.group is None
+
+    @property
+    def flags(self) -> int:
+        """What the plane has to know beside its configuration."""
+        lacks = t.StreamFlag.LACKS_CONSUMERS if self.lacks_consumers else 0
+        return lacks if self.group is None else t.StreamFlag.REPLICATED
 
     def lose_consumers(self) -> None:
         """Another server has them, or they are taken over anew."""

@@ -217,7 +217,7 @@ class JetStream:
         """What is lost is put aside, too; a stream removes nothing that consumers which are aside may want."""
         self._asides.settle()
         for stream in self.catalogue.streams():
-            if stream.aside and streams.is_kept_for_asides(stream):
+            if stream.lacks_consumers:
                 with self._guard.around("keeping what consumers that are aside may want"):
                     await insisted(streams.put, self._context, stream)
 

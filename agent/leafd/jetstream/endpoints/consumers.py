@@ -20,18 +20,10 @@ from leafd.jetstream import errors, group_events
 from leafd.jetstream.catalogue import Consumer, Settings, Stream, consumer_definition
 from leafd.jetstream.context import Context
 from leafd.jetstream.copiers import is_of_a_copy
+from leafd.jetstream.endpoints import streams
 from leafd.jetstream.endpoints.infos import consumer_info, group_of
 from leafd.jetstream.endpoints.pages import cut, page_of, texts_size
-from leafd.jetstream.endpoints.streams import (
-    LIST_LIMIT,
-    LISTED_WEIGHT,
-    NAMES_LIMIT,
-    check_led,
-    gathered,
-    is_kept_for_asides,
-    put as put_stream,
-    refused,
-)
+from leafd.jetstream.endpoints.streams import LIST_LIMIT, LISTED_WEIGHT, NAMES_LIMIT, check_led, gathered, refused
 from leafd.jetstream.flat import flat_consumer
 from leafd.jetstream.models.consumer import (
     ACK_EXPLICIT,
@@ -495,10 +487,11 @@ async def _delete_aside(call: Call, stream: Stream, name: str) -> dict[str, Any]
         await plane.consumer_remove(stream.id, found.id)
     except t.PlaneError as error:
         raise refused(error, errors.STREAM_GENERAL) from None
+    lacked = stream.lacks_consumers
     stream.aside.pop(name, None)
-    if is_kept_for_asides(stream):
+    if lacked:
         with suppress(t.PlaneError):  # it goes on keeping all until it is changed, or until the next start
-            await put_stream(call.context, stream)
+            await streams.put(call.context, stream)
     return {"success": True}
 
 

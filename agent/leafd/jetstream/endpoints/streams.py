@@ -33,7 +33,7 @@ from leafd.jetstream.endpoints.pages import cut, page_of, stream_size
 from leafd.jetstream.errors import ApiError, Row
 from leafd.jetstream.flat import flat_stream
 from leafd.jetstream.models.requests import PurgeRequest, StreamInfoRequest, StreamListRequest, StreamNamesRequest
-from leafd.jetstream.models.stream import INTEREST, MEMORY, ConsumerLimits, StreamConfig, StreamConfigRequest
+from leafd.jetstream.models.stream import MEMORY, ConsumerLimits, StreamConfig, StreamConfigRequest
 from leafd.jetstream.ports import SERVER, Everywhere
 from leafd.jetstream.publishing import author_for, judge, republishes
 from leafd.jetstream.registry import Among, Body, Call, Lock, endpoint
@@ -77,11 +77,6 @@ def check_led(stream: Stream) -> None:
         raise errors.CLUSTER_NOT_AVAILABLE.error()
 
 
-def is_kept_for_asides(stream: Stream) -> bool:
-    """Whether consumers that are aside keep messages in it: nobody knows what they want."""
-    return stream.config.retention == INTEREST and stream.group is None
-
-
 async def put(context: Context, stream: Stream, *, stored: bytes = b"") -> t.StreamState:
     """Makes the plane hold the stream as it is described; returns when that is durable. stored: its definition, at
     start. Raises PlaneError, ValueError: it is a stream of several servers, and this one is in no group of servers."""
@@ -92,10 +87,7 @@ async def put(context: Context, stream: Stream, *, stored: bytes = b"") -> t.Str
     if republishes(stream.config) in stream.denied:
         republish = None
     flat = flat_stream(stream.account.id, stream.config)
-    if stream.group is not None:
-        flat = replace(flat, flags=flat.flags | t.StreamFlag.REPLICATED)
-    elif stream.aside and is_kept_for_asides(stream):
-        flat = replace(flat, flags=flat.flags | t.StreamFlag.LACKS_CONSUMERS)
+    flat = replace(flat, flags=flat.flags | stream.flags)
     state = await context.plane.stream_put(
         stream.id,
         flat,
