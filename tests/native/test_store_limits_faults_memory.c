@@ -49,7 +49,7 @@ static stream_config_t few_of_each(void) {
     return config;
 }
 
-/* Of s.a the first one, and all others behind those of s.b and s.c. */
+/* Of s.a the first one, and all others behind those of two other subjects. */
 static void put_behind(void) {
     for (unsigned i = 0; i < 3 * OF_EACH - 2; i++) {
         store(i == 0 || i >= 2 * OF_EACH - 1 ? "s.a" : i % 2 == 0 ? "s.b" : "s.c");

@@ -267,7 +267,7 @@ class Stream:
 
     @property
     def flags(self) -> int:
-        """What the plane has to know beside its configuration."""
+        """Flags for the plane beside those of its configuration."""
         lacks = t.StreamFlag.LACKS_CONSUMERS if self.lacks_consumers else 0
         return lacks if self.group is None else t.StreamFlag.REPLICATED
 

@@ -214,7 +214,7 @@ class JetStream:
         self._template_records.clear()
 
     async def _settle_asides(self) -> None:
-        """What is lost is put aside, too; a stream removes nothing that consumers which are aside may want."""
+        """Puts aside what is lost; a stream removes nothing that consumers which are aside may want."""
         self._asides.settle()
         for stream in self.catalogue.streams():
             if stream.lacks_consumers:
