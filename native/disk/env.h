@@ -131,6 +131,7 @@ void env_regrow_end(env_regrow_t *regrow); /* NULL is fine */
 env_view_t *env_regrow_view(const env_regrow_t *regrow);
 bool env_regrow_spans(const env_regrow_t *regrow, uint32_t stream);
 bool env_regrow_holds(const env_regrow_t *regrow, store_db_t db, bytes_t key);
+uint64_t env_regrow_entries(const env_regrow_t *regrow); /* that the page's database has */
 LEAF_MUST_USE status_t env_regrow_give(env_regrow_t *regrow, store_db_t db, bytes_t key, bytes_t value);
 /* A damaged page stands in the way of what is to be written. */
 bool env_blocked(const env_t *env);
@@ -202,6 +203,10 @@ LEAF_MUST_USE status_t env_write_survey(env_t *env, const sealer_t *const *seale
 LEAF_MUST_USE status_t env_twins_level(env_t *env, uint64_t *mended, uint64_t *made);
 /* Gives a name to each definition that has none beside it: so many. */
 LEAF_MUST_USE status_t env_names_level(env_t *env, uint64_t *made);
+/* The entry that a record of a stream or consumer has in NAMES, of the record's value with its checksum. Returns the
+ * size of its value; 0: it has none. */
+#define ENV_NAME_MAX 4096 /* names are short; where escapes make them longer, there is no entry */
+uint32_t env_name_entry(bytes_t key, bytes_t record, store_key_t *name, uint8_t value[ENV_NAME_MAX]);
 /* What META says of the store: whose it is, and what it may have beside what was said before. Inside a write
  * transaction. Where that cannot be read, it may have all. */
 LEAF_MUST_USE status_t env_formats_put(env_t *env, const uint8_t id[STORE_ID_SIZE], bool sealed);

@@ -12,7 +12,6 @@
 
 #include "text/json.h"
 
-#define NAME_MAX_SIZE 4096 /* names are short; where escapes make them longer, there is no entry */
 #define NAME_RECORDS "\x01\x02"
 
 _Static_assert(RECORD_STREAM == 1 && RECORD_CONSUMER == 2, "NAME_RECORDS");
@@ -39,7 +38,7 @@ static uint8_t *name_add(uint8_t *to, const char *text) {
 }
 
 /* The entry's value for a record's (with its checksum); 0: it has none. */
-static uint32_t name_compose(bytes_t key, bytes_t record, uint8_t value[NAME_MAX_SIZE]) {
+static uint32_t name_compose(bytes_t key, bytes_t record, uint8_t value[ENV_NAME_MAX]) {
     json_error_t error;
     bytes_t definition = bytes_after(record, VALUE_CRC_SIZE);
     if (record.size <= VALUE_CRC_SIZE || !json_valid(definition, &error)) {
@@ -49,7 +48,7 @@ static uint32_t name_compose(bytes_t key, bytes_t record, uint8_t value[NAME_MAX
     bytes_t account = member_of(definition, "account", JSON_STRING);
     const char *called = key.at[0] == RECORD_STREAM ? "name" : "durable_name";
     bytes_t name = config.size > 0 ? member_of(config, called, JSON_STRING) : BYTES_NONE;
-    if (name.size == 0 || (uint64_t)account.size + name.size > NAME_MAX_SIZE - 64) {
+    if (name.size == 0 || (uint64_t)account.size + name.size > ENV_NAME_MAX - 64) {
         return 0;
     }
     uint8_t *to = name_add(value + VALUE_CRC_SIZE, "{\"account\":\"");
@@ -60,16 +59,20 @@ static uint32_t name_compose(bytes_t key, bytes_t record, uint8_t value[NAME_MAX
     return (uint32_t)(to - value);
 }
 
-status_t env_name_put(env_t *env, bytes_t key, bytes_t record) {
-    uint8_t value[NAME_MAX_SIZE];
-    store_key_t name;
-    uint32_t size = name_compose(key, record, value);
-    if (size == 0) {
-        return STATUS_OK;
+uint32_t env_name_entry(bytes_t key, bytes_t record, store_key_t *name, uint8_t value[ENV_NAME_MAX]) {
+    uint32_t size = env_is_named(DB_RECORDS, key) ? name_compose(key, record, value) : 0;
+    if (size > 0) {
+        key_name(name, key);
+        value_seal(key_bytes(name), value, size);
     }
-    key_name(&name, key);
-    value_seal(key_bytes(&name), value, size);
-    return env_write_put(env, DB_NAMES, key_bytes(&name), bytes_of(value, size));
+    return size;
+}
+
+status_t env_name_put(env_t *env, bytes_t key, bytes_t record) {
+    uint8_t value[ENV_NAME_MAX];
+    store_key_t name;
+    uint32_t size = env_name_entry(key, record, &name, value);
+    return size == 0 ? STATUS_OK : env_write_put(env, DB_NAMES, key_bytes(&name), bytes_of(value, size));
 }
 
 /* One that does not prove itself is made anew, too; a sealed one proves itself when it is read. */

@@ -5,8 +5,8 @@
  *                 it: their first keys and numbers are what it had
  *     a leaf of   the twin has the same entries under the same keys: those between the keys of the pages above are
  *     records     what it had
- *     .. heads,   follow from the messages, and each of the tables of ids from the other one: store/derive.c gives the
- *     or ids      entries. An entry that stays away had nothing to follow from
+ *     .. heads,   follow from the messages, names from the definitions, and each of the tables of ids from the other
+ *     ids, names  one: store/derive.c gives the entries. An entry that stays away had nothing to follow from
  *     the first   its entry says how large the value is; what the page has of the value stays, and a checksum says
  *     of a value  whether that is still it
  *
@@ -312,6 +312,7 @@ static store_db_t derived_db(const char *name) {
     return strcmp(name, "heads") == 0      ? DB_HEADS
            : strcmp(name, "ids") == 0      ? DB_IDS
            : strcmp(name, "id_order") == 0 ? DB_ID_ORDER
+           : strcmp(name, "names") == 0    ? DB_NAMES
                                            : DB_COUNT;
 }
 
@@ -327,6 +328,10 @@ bool env_regrow_spans(const env_regrow_t *regrow, uint32_t stream) {
 bool env_regrow_holds(const env_regrow_t *regrow, store_db_t db, bytes_t key) {
     store_key_t room;
     return in_bounds(regrow, env_stored_key(regrow->env, db, key, &room));
+}
+
+uint64_t env_regrow_entries(const env_regrow_t *regrow) {
+    return regrow->place.entries;
 }
 
 /* LMDB lays a larger entry on pages of its own. */
@@ -462,7 +467,7 @@ static status_t step_supply(env_regrow_t *regrow, int64_t until_ns) {
     if (db == DB_COUNT) {
         return STATUS_OK;
     }
-    if (!env_view_whole(regrow->view)) {
+    if (db != DB_NAMES && !env_view_whole(regrow->view)) { /* a name is written in one transaction with its record */
         return STATUS_EXISTS;
     }
     status_t status = regrow->supply.step(regrow->supply.context, regrow, db, until_ns);

@@ -166,7 +166,9 @@ static void place_database(reach_t *reach, bytes_t name, const uint8_t *db) {
     if (reach->placed) {
         return;
     }
-    *place = (reach_place_t){.branches = page_word(db + 8), .leaves = page_word(db + 8 + PAGE_WORD)};
+    *place = (reach_place_t){.branches = page_word(db + 8),
+                             .leaves = page_word(db + 8 + PAGE_WORD),
+                             .entries = page_word(db + 8 + 3 * PAGE_WORD)};
     if (name.size < REACH_NAME_MAX) {
         memcpy(place->name, name.at, name.size);
     }

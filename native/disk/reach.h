@@ -36,6 +36,7 @@ typedef struct reach_place {
     uint32_t low_size, high_size; /* bounds of its keys; 0: none */
     uint8_t low[REACH_KEY_MAX], high[REACH_KEY_MAX];
     uint64_t branches, leaves;           /* as the database says .. */
+    uint64_t entries;                    /* likewise, in all of it */
     uint64_t seen_branches, seen_leaves; /* .. and as they were reached, with the page itself */
 } reach_place_t;
 /* That page is known to be damaged: it is no doubt, and its place is noted. */

@@ -34,6 +34,7 @@ struct derive {
     uint64_t capacity;
     uint8_t *value; /* room for one */
     uint64_t value_size;
+    uint64_t named; /* names that definitions have */
 };
 
 derive_t *derive_new(const store_t *store) {
@@ -253,8 +254,67 @@ static status_t derive_some(derive_t *derive, env_regrow_t *regrow, store_db_t d
                           : derive_order(derive, regrow, stream, key, value);
 }
 
+/* ---- names ------------------------------------------------------------------------------------------------------- */
+
+_Static_assert(RECORD_CONSUMER == RECORD_STREAM + 1, "definitions lie side by side");
+
+/* The next definition of the commit. */
+static read_outcome_t definition_next(derive_t *derive, const env_regrow_t *regrow, bytes_t *key, bytes_t *value) {
+    static const uint8_t first[] = {RECORD_STREAM};
+    env_view_t *view = env_regrow_view(regrow);
+    read_outcome_t outcome = derive->stands
+                                 ? env_view_next(view, DB_RECORDS, key, value)
+                                 : env_view_seek(view, DB_RECORDS, bytes_of(first, sizeof first), key, value);
+    switch (outcome) {
+    case READ_UNKNOWN:
+    case READ_NONE: return outcome;
+    case READ_FOUND: break;
+    }
+    derive->stands = true;
+    return key->size > 0 && key->at[0] <= RECORD_CONSUMER ? READ_FOUND : READ_NONE;
+}
+
+static status_t derive_name(derive_t *derive, env_regrow_t *regrow, bytes_t key, bytes_t record) {
+    uint8_t value[ENV_NAME_MAX];
+    store_key_t name;
+    if (!value_sound(key, record)) {
+        return STATUS_CORRUPT; /* its copy may have it: a start makes both alike */
+    }
+    uint32_t size = env_name_entry(key, record, &name, value);
+    derive->named += size > 0;
+    return size > 0 && env_regrow_holds(regrow, DB_NAMES, key_bytes(&name))
+               ? env_regrow_give(regrow, DB_NAMES, key_bytes(&name), bytes_of(value, size))
+               : STATUS_OK;
+}
+
+static status_t derive_names(derive_t *derive, env_regrow_t *regrow, int64_t until_ns) {
+    bytes_t key = BYTES_NONE, record = BYTES_NONE;
+    read_outcome_t outcome;
+    uint32_t done = 0;
+    while (read_goes_on(outcome = definition_next(derive, regrow, &key, &record))) {
+        status_t status = derive_name(derive, regrow, key, record);
+        if (status != STATUS_OK) {
+            return status;
+        }
+        if (++done % ROWS_AT_ONCE == 0 && thread_elapsed_ns() >= until_ns) {
+            return STATUS_AGAIN;
+        }
+    }
+    switch (outcome) {
+    case READ_UNKNOWN: return STATUS_IO;
+    case READ_NONE:
+    case READ_FOUND: break;
+    }
+    return derive->named == env_regrow_entries(regrow) ? STATUS_OK : STATUS_CORRUPT;
+}
+
+/* ---- steps ------------------------------------------------------------------------------------------------------- */
+
 static status_t derive_step(void *context, env_regrow_t *regrow, store_db_t db, int64_t until_ns) {
     derive_t *derive = context;
+    if (db == DB_NAMES) {
+        return derive_names(derive, regrow, until_ns);
+    }
     for (uint32_t i = 1;; i++) {
         uint32_t stream = derive->stream != 0 ? derive->stream : derive_next_stream(derive, regrow);
         if (stream == 0) {

@@ -1,9 +1,12 @@
-/* derive.h: the entries of a damaged leaf of heads or message ids, from what they follow from, in steps. Knows the
- * commit in which it was met, by a view; changes nothing.
+/* derive.h: the entries of a damaged leaf of heads, message ids or names, from what they follow from, in steps. Knows
+ * the commit in which it was met, by a view; changes nothing.
  *
  *     heads        of the messages of that commit: first, last and how many of each subject
  *     ids          of the order of ids, which has each of them, too
  *     id order     of the ids. Of an id that came twice the older row stays away: nobody looks for it
+ *
+ *     names        of the definitions of that commit. The page is left to a start where a definition does not prove
+ *                  itself, or where other names are missing: those are of definitions that are lost
  *
  * A message whose checksum fails counts for no subject, as in a recount (recount.h).
  */

@@ -5,7 +5,8 @@
  *       .. that has each of its sequences   each other one is a damaged message from then on
  *       .. with messages removed            the others are lost, or had been removed: nobody knows which
  *     a branch, and a leaf of records       made anew of other pages, and nothing is lost (disk/env_regrow.c)
- *     a leaf of heads, or of message ids    made anew of the entries that they follow from (derive.h), likewise
+ *     a leaf of heads, of message ids, or   made anew of the entries that they follow from (derive.h), likewise
+ *     of names
  *     the first page of a large value       made anew of its entry; where the value does not prove itself any more its
  *                                           message is damaged from then on
  *     lists of pages and of databases       put right by the keeper, which has them in memory (disk/env_judge.c)

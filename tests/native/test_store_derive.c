@@ -3,7 +3,7 @@
  * pages and of databases (disk/env_judge.c). It is made anew without a start, and what cannot be read until then is
  * told as such.
  */
-#include "patch_rig.h"
+#include "durables.h"
 
 #define SUBJECTS 900u
 #define LARGE 9000u /* bytes of a payload */
@@ -220,6 +220,82 @@ static void ids(void) {
     }
 }
 
+/* ---- names ------------------------------------------------------------------------------------------------------- */
+
+static void begin_with_names(void) {
+    begin(rig_config());
+    for (unsigned i = 1; i <= DURABLES; i++) {
+        put_durable(i);
+        if (i % 50 == 0) {
+            rig_sync(&rig);
+        }
+    }
+    rig_checkpoint(&rig);
+    start_again();
+}
+
+static void names(void) {
+    for (how_t how = 0; how < HOWS; how++) {
+        begin_with_names();
+        spoil(page_below("names", 1), how);
+        rig_pass(&rig, NS_PER_SECOND);
+        store_tick(rig.store, rig.now);
+        CHECK_EQ_I64(LIST_LACKS, store_lost_each(rig.store, BYTES_NONE, no_lost, NULL));
+        CHECK(is_lost_page("made anew of what its entries follow from, and nothing is lost"));
+        CHECK(!is_marked());
+        all_pages_are_sound();
+        CHECK_EQ_I64(LIST_WHOLE, store_lost_each(rig.store, BYTES_NONE, no_lost, NULL));
+        put_durable(DURABLES + 1);
+        rig_checkpoint(&rig);
+        all_pages_are_sound();
+        names_are(DURABLES + 1, 0);
+        rig_close(&rig);
+    }
+}
+
+/* A new definition is on its way when the keeper meets the page. */
+static void names_that_are_written(void) {
+    begin_with_names();
+    for (unsigned i = 1; i <= DURABLES; i += 10) put_durable(i);
+    rig_sync(&rig);
+    spoil(page_below("names", 1), GARBAGE);
+    rig_pass(&rig, 30 * NS_PER_SECOND);
+    bool made = false;
+    for (int64_t until = 0; !made && patient(&until);) {
+        rig_sync(&rig);
+        made = rig_alarmed(&rig, "made anew of what its entries follow from");
+    }
+    CHECK(made);
+    CHECK(!is_marked());
+    rig_checkpoint(&rig);
+    all_pages_are_sound();
+    names_are(DURABLES, 0);
+    rig_close(&rig);
+}
+
+static bool one_lost(void *context, bytes_t key, bytes_t name) {
+    (void)key;
+    (void)name;
+    ++*(unsigned *)context;
+    return true;
+}
+
+/* Of a lost definition the name is all that is left, and nobody else has it. */
+static void names_of_what_is_lost(void) {
+    begin_with_names();
+    names_are(DURABLES, 7);
+    unsigned lost = 0;
+    CHECK_EQ_I64(LIST_WHOLE, store_lost_each(rig.store, BYTES_NONE, one_lost, &lost));
+    CHECK_EQ_U64(1, lost);
+    spoil(page_below("names", 1), GARBAGE);
+    rig_pass(&rig, NS_PER_SECOND);
+    store_tick(rig.store, rig.now);
+    CHECK_EQ_I64(LIST_LACKS, store_lost_each(rig.store, BYTES_NONE, one_lost, &lost));
+    CHECK(is_lost_page("cannot be read until a start mends it"));
+    CHECK(is_marked());
+    rig_close(&rig);
+}
+
 /* ---- large values ------------------------------------------------------------------------------------------------ */
 
 static void fill_large(uint8_t payload[LARGE], unsigned i) {
@@ -325,6 +401,9 @@ int main(void) {
     RUN("a leaf of heads is made anew of the messages", heads);
     RUN("so it is while messages come to its subjects", heads_that_are_written);
     RUN("leaves of message ids are made anew of each other", ids);
+    RUN("a leaf of names is made anew of the definitions", names);
+    RUN("so it is while definitions are written", names_that_are_written);
+    RUN("but not where it may have the name of a definition that is lost", names_of_what_is_lost);
     RUN("the first page of a large value is made anew of its entry", large_values);
     RUN("pages of the lists, and the first two, are put right", lists);
     return TEST_RESULT();

@@ -1,15 +1,15 @@
 /* test_store_mending_faults_memory.c: a page of data.mdb is damaged while the store runs, and a read of LMDB fails, or
- * an allocation, at each place of what mends it: heads of subjects are made anew of the messages (store/derive.h), and
- * a stream that lost messages is counted again (store/reckon.h). What cannot be read meanwhile is not known, and said.
- * After a start, if not before, all of it is as the messages are. Without a fault: test_store_derive.c and
- * test_store_patch.c.
+ * an allocation, at each place of what mends it: heads of subjects are made anew of the messages (store/derive.h),
+ * names of the definitions, and a stream that lost messages is counted again (store/reckon.h). What cannot be read
+ * meanwhile is not known, and said. After a start, if not before, all of it is as the messages are. Without a fault:
+ * test_store_derive.c and test_store_patch.c.
  *
  * Each run has some of the places, from a drawn one on; LEAFD_TEST_STRIDE=1 has all.
  */
+#include "durables.h"
 #include "failing_allocator.h"
 #include "failing_reads.h"
 #include "kept_store.h"
-#include "patch_rig.h"
 #include "unreserved.h"
 
 #define SUBJECTS 700u
@@ -133,6 +133,35 @@ static bool heads_while(unsigned n) {
     return reached;
 }
 
+/* ---- names ------------------------------------------------------------------------------------------------------- */
+
+static void put_durables(void) {
+    for (unsigned i = 1; i <= DURABLES; i++) put_durable(i);
+}
+
+static bool names_while(unsigned n) {
+    copy_kept_store(&rig);
+    rig_start(&rig);
+    open_streams();
+    spoil(page_below("names", 1), GARBAGE);
+    fail_from(n);
+    ticks();
+    list_outcome_t listed = store_lost_each(rig.store, BYTES_NONE, no_lost, NULL);
+    ticks();
+    bool reached = counted() >= n;
+    heal();
+    MEND_CHECK(listed == LIST_LACKS);
+    ticks();
+    if (store_lost_each(rig.store, BYTES_NONE, no_lost, NULL) != LIST_WHOLE) {
+        MEND_CHECK(rig_alarmed(&rig, "data.mdb"));
+    }
+    store_close(rig.store);
+    rig_start(&rig); /* makes names that are missing */
+    names_are(DURABLES, 0);
+    drop_copy(&rig);
+    return reached;
+}
+
 /* ---- counted again ----------------------------------------------------------------------------------------------- */
 
 /* Which ones had been removed is not known without their page. */
@@ -232,12 +261,17 @@ static void heads_are_made_anew(void) {
     at_each_place("heads", NULL, heads_while);
 }
 
+static void names_are_made_anew(void) {
+    at_each_place("names", put_durables, names_while);
+}
+
 static void what_is_left_is_counted(void) {
     at_each_place("messages", make_gaps, counted_while);
 }
 
 int main(void) {
     RUN("heads that are made anew are the messages', whichever read or allocation failed", heads_are_made_anew);
+    RUN("and names those of the definitions", names_are_made_anew);
     RUN("a stream that lost messages is counted again, at once or later", what_is_left_is_counted);
     return TEST_RESULT();
 }
