@@ -420,7 +420,7 @@ async def _metrics(facts: Facts, accept: str) -> tuple[int, str, AsyncGenerator[
     connections = await facts.plane.connections()
     found = metrics.Reports(
         varz=await reports.varz(facts, {}, sums=False),  # jsz has them
-        leafz=await reports.leafz(facts, {}, connections),
+        links=await reports.linked(facts, connections),
         accstatz=await reports.accstatz(facts, {"unused": "1"}, connections),
         jsz=streams,
         disk=facts.plane.disk_took(),
@@ -429,7 +429,7 @@ async def _metrics(facts: Facts, accept: str) -> tuple[int, str, AsyncGenerator[
         boxz=await _boxz_of(facts, streams, connections),
     )
     rows = len(found.boxz["boxes"]) if found.boxz is not None else 0
-    rows += found.leafz["leafnodes"] + len(found.accstatz["account_statz"])
+    rows += len(found.links) + len(found.accstatz["account_statz"])
     rows += found.jsz["streams"] - sum(len(run.streams) for runs in plain.values() for run in runs)
     families = await aside(METRICS_ROW * rows, metrics.families, found)
     return 200, metrics.content_type(accept), texts(metrics.page(families, accept))

@@ -15,10 +15,10 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from functools import partial
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from leafd import native_types as t
-from leafd.config.schema.base import SECOND, parse_duration
+from leafd.config.schema.base import SECOND
 from leafd.gotime import parse_time
 from leafd.monitor.consumer_rows import Consumed, ConsumerLines
 from leafd.monitor.encoding import in_label
@@ -26,6 +26,9 @@ from leafd.monitor.plain_rows import Counted, MetricLines
 from leafd.monitor.sample_lines import SampleLines
 from leafd.native_rows import RowKind
 from leafd.records import dataclass
+
+if TYPE_CHECKING:
+    from leafd.monitor.reports import Linked
 
 OPENMETRICS: Final = "application/openmetrics-text"
 OPENMETRICS_TYPE: Final = f"{OPENMETRICS}; version=1.0.0; charset=utf-8"
@@ -176,7 +179,7 @@ class Reports:
     """The reports that the metrics are made of; jsz with accounts, streams and their configurations."""
 
     varz: Report
-    leafz: Report
+    links: Sequence[Linked]
     accstatz: Report
     jsz: Report
     disk: Mapping[str, t.Histogram]
@@ -201,7 +204,7 @@ def families(reports: Reports) -> Iterable[Family]:
     found.gauge("gnatsd_varz_start", "Start, as milliseconds since 1970", server, started_ns // 10**6)
     found.gauge("process_start_time_seconds", "Start, as seconds since 1970", {}, started_ns / SECOND)
     _accounts(found, server, reports.accstatz)
-    _links(found, server, varz, reports.leafz)
+    _links(found, server, varz, reports.links)
     _jetstream(found, {**server, "server_name": varz["server_name"], "domain": _domain(varz)}, reports)
     _store(found, varz, reports.disk)
     _own(found, varz)
@@ -224,9 +227,9 @@ def _accounts(found: _Families, server: Labels, accstatz: Report) -> None:
                 found.gauge(f"gnatsd_accstatz_{way}_{name}", f"{name} of the account", labels, one[way][member])
 
 
-def _links(found: _Families, server: Labels, varz: Report, leafz: Report) -> None:
-    found.gauge("gnatsd_leafz_conn_nodes_total", "Leaf links that are up", server, leafz["leafnodes"])
-    _each_link(found, server, leafz["leafs"])
+def _links(found: _Families, server: Labels, varz: Report, links: Sequence[Linked]) -> None:
+    found.gauge("gnatsd_leafz_conn_nodes_total", "Leaf links that are up", server, len(links))
+    _each_link(found, server, links)
     for one in varz["leafd"]["remotes"]:
         labels = {"account": one["account"], "url": ", ".join(one["urls"])}
         found.gauge("leafd_remote_up", "Whether the link to the hub is up", labels, int(one["connected"]))
@@ -236,36 +239,46 @@ def _links(found: _Families, server: Labels, varz: Report, leafz: Report) -> Non
         _group(found, varz["leafd"]["group"])
 
 
-def _each_link(found: _Families, server: Labels, leafs: Sequence[Report]) -> None:
+def _each_link(found: _Families, server: Labels, links: Sequence[Linked]) -> None:
     """The samples of the links; what is not known of one is left out."""
-    of_account = {
-        one: f"{_inner({**server, 'account': one, 'account_id': one})},ip="
-        for one in {leaf["account"] for leaf in leafs}
+    accounts = {
+        one.link.account: {**server, "account": one.link.account, "account_id": one.link.account} for one in links
     }
+    heads = {name: _inner(labels) for name, labels in accounts.items()}
+    places = [one.address() for one in links]
     lines = SampleLines(
         [
-            f'{of_account[one["account"]]}"{in_label(one["ip"])}",port="{one["port"]}",name="{in_label(one["name"])}"'
-            for one in leafs
+            f'{heads[one.link.account]},ip="{in_label(ip)}",port="{port}",name="{in_label(one.link.name)}"'
+            for one, (ip, port) in zip(links, places, strict=True)
         ]
     )
-    trips = [parse_duration(one["rtt"]) if one.get("rtt") else None for one in leafs]
+    rows = [one.row for one in links]
+    trips = [row.rtt_ns if row is not None and row.rtt_ns > 0 else None for row in rows]
     found.each("gnatsd_leafz_conn_rtt", "Round-trip time in seconds", lines, trips, RowKind.SECONDS)
     for name in ("in_msgs", "out_msgs", "in_bytes", "out_bytes"):
-        values = [one.get(name, 0) for one in leafs]
+        values = [getattr(row, name, 0) for row in rows]
         found.each(f"gnatsd_leafz_conn_{name}", f"{name} of the link", lines, values)
-    subscriptions = [one.get("subscriptions", 0) for one in leafs]
+    subscriptions = [getattr(row, "subscriptions", 0) for row in rows]
     found.each("gnatsd_leafz_conn_subscriptions_total", "Subscriptions of the link", lines, subscriptions)
-    measured = [one.get("leafd") or {} for one in leafs]
-    for one, own in zip(leafs, measured, strict=True):
-        if own.get("budget"):
-            labels = {**server, "account": one["account"], "account_id": one["account"]}
-            labels |= {"ip": one["ip"], "port": one["port"], "name": one["name"]}
-            _budget(found, "leafd_link", labels, own["budget"])
+    for one, (ip, port) in zip(links, places, strict=True):
+        if one.budget:
+            labels = accounts[one.link.account] | {"ip": ip, "port": port, "name": one.link.name}
+            _budget(found, "leafd_link", labels, one.budget)
             text = "Bytes of messages that wait for the budget"
-            found.gauge("leafd_link_budget_waiting_bytes", text, labels, own["budget"]["waiting"])
-    _members(found, "leafd_link", lines, _LINE, measured)
+            found.gauge("leafd_link_budget_waiting_bytes", text, labels, one.budget["waiting"])
+    for member, (name, text, unit) in _LINE.items():
+        kind = RowKind.SECONDS if unit == SECOND else RowKind.NUMBER
+        found.each(f"leafd_link_{name}", text, lines, [_known(row, member) for row in rows], kind)
     for member, (name, text) in _LINE_COUNTS.items():
-        found.count_each(f"leafd_link_{name}", text, lines, [own.get(member) for own in measured])
+        # Where the kernel has counted nothing as sent it does not count.
+        values = [getattr(row, member) if row is not None and row.sent > 0 else None for row in rows]
+        found.count_each(f"leafd_link_{name}", text, lines, values)
+
+
+def _known(row: t.ConnectionRow | None, member: str) -> int | None:
+    """A measurement; None where the kernel has none: 0 of those in _MEASURED."""
+    value: int | None = getattr(row, member) if row is not None else None
+    return None if value == 0 and member in _MEASURED else value
 
 
 def _members(
@@ -444,16 +457,17 @@ def _copies(found: _Families, labels: Labels, kind: str, copies: Sequence[Report
 _GOES: Final = ("all", "normal", "high", "none")
 _LINE: Final = {
     "rate": ("rate_bytes", "Bytes a second that the link has carried while more waited", 1),
-    "round_trip": ("round_trip_seconds", "Round-trip time as the kernel sees it now", SECOND),
-    "round_trip_least": ("round_trip_least_seconds", "Least round-trip time of late: without queues", SECOND),
+    "trip_ns": ("round_trip_seconds", "Round-trip time as the kernel sees it now", SECOND),
+    "trip_min_ns": ("round_trip_least_seconds", "Least round-trip time of late: without queues", SECOND),
     "window": ("window_bytes", "Bytes that the link may have under way", 1),
-    "heard": ("heard_seconds", "Seconds since anything came by the link", SECOND),
-    "waiting": ("waiting_bytes", "Bytes that wait to be sent", 1),
-    "unacknowledged": ("unacknowledged_bytes", "Bytes that were sent and are not acknowledged", 1),
+    "heard_ns": ("heard_seconds", "Seconds since anything came by the link", SECOND),
+    "pending_bytes": ("waiting_bytes", "Bytes that wait to be sent", 1),
+    "held": ("unacknowledged_bytes", "Bytes that were sent and are not acknowledged", 1),
 }
+_MEASURED: Final = ("rate", "trip_ns", "trip_min_ns", "window")
 _LINE_COUNTS: Final = {
     "sent": ("sent_bytes", "Bytes on the wire, with those that were sent again"),
-    "sent_again": ("sent_again_bytes", "Bytes that were sent again, since the network lost them"),
+    "resent": ("sent_again_bytes", "Bytes that were sent again, since the network lost them"),
     "received": ("received_bytes", "Bytes that came by the link, as they are on the wire"),
 }
 

@@ -12,7 +12,7 @@ import base64
 import json
 import os
 import time
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from leafd import native_types as t
 from leafd.config.differences import settings
@@ -35,6 +35,7 @@ from leafd.versions import own_version
 if TYPE_CHECKING:
     from leafd.accounts.graph import Account
     from leafd.auth.jwt_claims import AccountBody
+    from leafd.monitor.rooms import LinkFacts
 
 SUBSCRIPTIONS_MAX: Final = 1024
 SECOND: Final = 1_000_000_000
@@ -286,27 +287,52 @@ def _store(stats: t.Stats) -> dict[str, Any]:
 Connections = list[t.ConnectionRow]
 
 
-async def leafz(facts: Facts, options: Options, connections: Connections | None = None) -> dict[str, Any]:
-    """Leaf links. connections: as the plane has told them; None: it is asked."""
-    account, listed = text(options, "acc", "account"), flag(options, "subs", "subscriptions")
-    rows = {row.connection: row for row in connections or await facts.plane.connections()}
-    found, pause = [], Pause()
-    links = [link for link in facts.leafs.links() if account in ("", link.account)]
-    counts = {link.connection: rows[link.connection].subscriptions for link in links if link.connection in rows}
-    heard = await subscriptions.subjects(facts.plane, counts) if listed else {}
-    for link in links:
+class Linked(NamedTuple):
+    """A leaf link, the plane's figures of it, and its budget, if it has one."""
+
+    link: LinkFacts
+    row: t.ConnectionRow | None
+    budget: dict[str, Any] | None
+
+    def address(self) -> tuple[str, int]:
+        """The other end's address and port."""
+        host, _, port = self.link.peer.rpartition(":")
+        return host.strip("[]"), int(port) if port.isdigit() else 0
+
+
+async def linked(facts: Facts, connections: Connections) -> list[Linked]:
+    """All leaf links, with what the plane has told."""
+    rows, found, pause = {row.connection: row for row in connections}, list[Linked](), Pause()
+    for link in facts.leafs.links():
         await pause()
-        host, _, port = link.peer.rpartition(":")
+        row = rows.get(link.connection)
+        budget = facts.leafs.sending.report(link.connection, row.wire) if row is not None else None
+        if row is not None and budget is not None:
+            budget = budget | {"waiting": row.budgeted}
+        found.append(Linked(link, row, budget))
+    return found
+
+
+async def leafz(facts: Facts, options: Options) -> dict[str, Any]:
+    """Leaf links."""
+    account, listed = text(options, "acc", "account"), flag(options, "subs", "subscriptions")
+    found, pause = [], Pause()
+    links = [one for one in await linked(facts, await facts.plane.connections()) if account in ("", one.link.account)]
+    counts = {one.link.connection: one.row.subscriptions for one in links if one.row is not None}
+    heard = await subscriptions.subjects(facts.plane, counts) if listed else {}
+    for each in links:
+        await pause()
+        link, row, budget = each
+        ip, port = each.address()
         one: dict[str, Any] = {
             "id": link.connection,
             "name": link.name,
             "is_spoke": link.spoke,
             **({"is_isolated": True} if link.isolated else {}),
             "account": link.account,
-            "ip": host.strip("[]"),
-            "port": int(port) if port.isdigit() else 0,
+            "ip": ip,
+            "port": port,
         }
-        row = rows.get(link.connection)
         if row is not None:
             one["rtt"] = round_trip(row.rtt_ns)
             one |= {
@@ -315,9 +341,8 @@ async def leafz(facts: Facts, options: Options, connections: Connections | None 
             one["leafd"] = _measured(row)
             if link.others:
                 one["leafd"]["others"] = list(link.others)
-            budget = facts.leafs.sending.report(link.connection, row.wire)
             if budget is not None:
-                one["leafd"]["budget"] = budget | {"waiting": row.budgeted}
+                one["leafd"]["budget"] = budget
         if listed:
             one["subscriptions_list"] = heard.get(link.connection, [])
         packed = row is not None and row.compressed and link.compression != "off"  # else only its lines are terse
@@ -453,7 +478,8 @@ def decoded(token: str) -> Any:
 
 
 async def accstatz(facts: Facts, options: Options, connections: Connections | None = None) -> dict[str, Any]:
-    """Traffic by account. Without "unused" only accounts that have connections. connections: as leafz()."""
+    """Traffic by account. Without "unused" only accounts that have connections. connections: as the plane has told
+    them; None: it is asked."""
     names = options.get("accounts")
     wanted = {str(name) for name in names} if isinstance(names, list) and names else None
     rows: dict[int, list[t.ConnectionRow]] = {}
