@@ -7,9 +7,9 @@
  * Each run has some of the places, from a drawn one on; LEAFD_TEST_STRIDE=1 has all.
  */
 #include "consume/consume.h"
-#include "failing_allocator.h"
-#include "failing_reads.h"
+#include "failing_place.h"
 #include "kept_store.h"
+#include "quiet_host.h"
 #include "spoiled_heads.h"
 #include "unreserved.h"
 
@@ -48,34 +48,7 @@ static uint64_t consumer_seqs[CONSUMERS_MAX + 1][MESSAGES + 2];
 
 /* ---- what fails -------------------------------------------------------------------------------------------------- */
 
-typedef enum fault { READ, ALLOCATION, FAULTS } fault_t;
-
-static const char *const fault_names[] = {"read", "allocation"};
-static fault_t fault;
-static unsigned failing_at;
-
-#define SCENE_CHECK(condition)                                                                                         \
-    do {                                                                                                               \
-        if (!(condition)) FAIL("%s, %s %u fails: %s", scene->name, fault_names[fault], failing_at, #condition);        \
-    } while (0)
-
-static void fail_from(unsigned n, unsigned times) {
-    failing_at = n;
-    if (fault == READ) {
-        failing_reads((failing_reads_t){.from = n, .times = times, .error = EIO});
-    } else {
-        failing_allocations((failing_allocations_t){.from = n, .times = times});
-    }
-}
-
-static unsigned counted(void) {
-    return fault == READ ? failing_reads_count() : (unsigned)failing_allocations_count();
-}
-
-static void heal(void) {
-    failing_reads((failing_reads_t){0});
-    failing_allocations((failing_allocations_t){0});
-}
+#define SCENE_CHECK(condition) PLACE_CHECK(scene->name, condition)
 
 /* ---- the world of the consumers ---------------------------------------------------------------------------------- */
 
@@ -95,23 +68,6 @@ static delivered_t deliver(void *context, const delivery_t *delivery) {
     delivered[number] |= bit_of(seq);
     consumer_seqs[number][seq] = sequence;
     return DELIVERED;
-}
-
-static void status(void *context, uint32_t account, const flow_t *flow, bytes_t to, bytes_t reply, bytes_t header) {
-    (void)context, (void)account, (void)flow, (void)to, (void)reply, (void)header;
-}
-
-static bool interest(void *context, uint32_t account, bytes_t subject, bytes_t group) {
-    (void)context, (void)account, (void)subject, (void)group;
-    return true;
-}
-
-static void advise(void *context, consumer_t *which, uint32_t advisory, const advisory_t *numbers, bytes_t told) {
-    (void)context, (void)which, (void)advisory, (void)numbers, (void)told;
-}
-
-static void gone(void *context, uint32_t stream_id, uint32_t consumer_id, uint64_t taken) {
-    (void)context, (void)stream_id, (void)consumer_id, (void)taken;
 }
 
 /* With `durable`, until everything is on disk. */
@@ -156,11 +112,11 @@ static void put_consumer(uint32_t number, bool loading) {
 
 static void open_all(bool loading) {
     static const consume_out_t out = {.deliver = deliver,
-                                      .status = status,
-                                      .interest = interest,
-                                      .exact_interest = interest,
-                                      .advise = advise,
-                                      .gone = gone};
+                                      .status = quiet_status,
+                                      .interest = quiet_interest,
+                                      .exact_interest = quiet_interest,
+                                      .advise = quiet_advise,
+                                      .gone = quiet_gone};
     consume = consume_new(&out, &memory);
     CHECK(consume != NULL);
     store_set_hooks(rig.store, consume_store_hooks(consume));

@@ -2,6 +2,7 @@
  * and counts that stay exact whatever leaves the stream. What a consumer does otherwise is tested over the fake store.
  */
 #include "consume/consume.h"
+#include "quiet_host.h"
 #include "store_rig.h"
 
 #define STREAM_ID 1
@@ -36,22 +37,9 @@ static delivered_t deliver(void *context, const delivery_t *delivery) {
     return DELIVERED;
 }
 
-static void status(void *context, uint32_t account, const flow_t *flow, bytes_t to, bytes_t reply, bytes_t header) {
-    (void)context, (void)account, (void)flow, (void)to, (void)reply, (void)header;
-}
-
-static bool interest(void *context, uint32_t account, bytes_t subject, bytes_t group) {
-    (void)context, (void)account, (void)subject, (void)group;
-    return true;
-}
-
 static void advise(void *context, consumer_t *which, uint32_t advisory, const advisory_t *numbers, bytes_t text) {
     (void)context, (void)which, (void)numbers, (void)text;
     terminated += advisory == ADVISORY_TERMINATED;
-}
-
-static void gone(void *context, uint32_t stream_id, uint32_t consumer_id, uint64_t taken) {
-    (void)context, (void)stream_id, (void)consumer_id, (void)taken;
 }
 
 static uint64_t random_below(uint64_t limit) {
@@ -61,11 +49,11 @@ static uint64_t random_below(uint64_t limit) {
 
 static void attach(bool loading) {
     static const consume_out_t out = {.deliver = deliver,
-                                      .status = status,
-                                      .interest = interest,
-                                      .exact_interest = interest,
+                                      .status = quiet_status,
+                                      .interest = quiet_interest,
+                                      .exact_interest = quiet_interest,
                                       .advise = advise,
-                                      .gone = gone};
+                                      .gone = quiet_gone};
     consume = consume_new(&out, &memory);
     CHECK(consume != NULL);
     store_set_hooks(rig.store, consume_store_hooks(consume));

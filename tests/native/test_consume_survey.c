@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "consume/consume.h"
+#include "quiet_host.h"
 #include "store_rig.h"
 
 #define SUBJECTS 20000
@@ -31,23 +32,6 @@ static delivered_t deliver(void *context, const delivery_t *delivery) {
     previous = seq;
     deliveries++;
     return DELIVERED;
-}
-
-static void status(void *context, uint32_t account, const flow_t *flow, bytes_t to, bytes_t reply, bytes_t header) {
-    (void)context, (void)account, (void)flow, (void)to, (void)reply, (void)header;
-}
-
-static bool interest(void *context, uint32_t account, bytes_t subject, bytes_t group) {
-    (void)context, (void)account, (void)subject, (void)group;
-    return true;
-}
-
-static void advise(void *context, consumer_t *which, uint32_t advisory, const advisory_t *numbers, bytes_t text) {
-    (void)context, (void)which, (void)advisory, (void)numbers, (void)text;
-}
-
-static void gone(void *context, uint32_t stream_id, uint32_t consumer_id, uint64_t taken) {
-    (void)context, (void)stream_id, (void)consumer_id, (void)taken;
 }
 
 static void publish(uint32_t subject) {
@@ -80,11 +64,11 @@ static consumer_setup_t setup_of(uint8_t policy, const filters_t filters) {
 
 static void begin(uint8_t policy, const filters_t filters) {
     static const consume_out_t out = {.deliver = deliver,
-                                      .status = status,
-                                      .interest = interest,
-                                      .exact_interest = interest,
-                                      .advise = advise,
-                                      .gone = gone};
+                                      .status = quiet_status,
+                                      .interest = quiet_interest,
+                                      .exact_interest = quiet_interest,
+                                      .advise = quiet_advise,
+                                      .gone = quiet_gone};
     memset(alive, 0, sizeof alive);
     memset(came, 0, sizeof came);
     last_seq = deliveries = previous = 0;
@@ -196,11 +180,11 @@ static void goes_in_the_middle(void) {
     consume_free(consume);
     rig_crash(&rig);
     static const consume_out_t out = {.deliver = deliver,
-                                      .status = status,
-                                      .interest = interest,
-                                      .exact_interest = interest,
-                                      .advise = advise,
-                                      .gone = gone};
+                                      .status = quiet_status,
+                                      .interest = quiet_interest,
+                                      .exact_interest = quiet_interest,
+                                      .advise = quiet_advise,
+                                      .gone = quiet_gone};
     consume = consume_new(&out, &memory);
     store_set_hooks(rig.store, consume_store_hooks(consume));
     stream = rig_stream(&rig, 1, rig_config());

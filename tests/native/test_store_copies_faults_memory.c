@@ -6,8 +6,7 @@
  *
  * Each run has some of the places, from a drawn one on; LEAFD_TEST_STRIDE=1 has all.
  */
-#include "failing_allocator.h"
-#include "failing_reads.h"
+#include "failing_place.h"
 #include "kept_store.h"
 #include "store/copying.h"
 #include "store/ledger.h"
@@ -22,38 +21,12 @@
 #define PLACES_MAX 3000u
 #define CI_STRIDE 5u
 
-typedef enum fault { READ, ALLOCATION, FAULTS } fault_t;
-
-static const char *const fault_names[] = {"read", "allocation"};
-static fault_t fault;
-static unsigned failing_at;
 static rig_t sender;
 static rig_t rig; /* the receiver */
 static store_stream_t *from_stream;
 static store_stream_t *stream;
 
-#define COPY_CHECK(condition)                                                                                          \
-    do {                                                                                                               \
-        if (!(condition)) FAIL("%s %u fails: %s", fault_names[fault], failing_at, #condition);                         \
-    } while (0)
-
-static void fail_from(unsigned n, unsigned times) {
-    failing_at = n;
-    if (fault == READ) {
-        failing_reads((failing_reads_t){.from = n, .times = times, .error = EIO});
-    } else {
-        failing_allocations((failing_allocations_t){.from = n, .times = times});
-    }
-}
-
-static unsigned counted(void) {
-    return fault == READ ? failing_reads_count() : (unsigned)failing_allocations_count();
-}
-
-static void heal(void) {
-    failing_reads((failing_reads_t){0});
-    failing_allocations((failing_allocations_t){0});
-}
+#define COPY_CHECK(condition) PLACE_CHECK("the scene", condition)
 
 /* ---- the two stores ---------------------------------------------------------------------------------------------- */
 

@@ -3,8 +3,7 @@
  * has all that its origin has, under the right subjects, after a kill as well. What is filled without a fault:
  * test_store_fill.c.
  */
-#include "failing_allocator.h"
-#include "failing_reads.h"
+#include "failing_place.h"
 #include "fill_rig.h"
 #include "kept_store.h"
 #include "unreserved.h"
@@ -13,34 +12,7 @@
 #define PLACES_MAX 20000
 #define CI_STRIDE 61 /* every so many places, from a drawn one on, unless LEAFD_TEST_STRIDE says otherwise */
 
-typedef enum fault { READ, ALLOCATION, FAULTS } fault_t;
-
-static const char *const fault_names[] = {"read", "allocation"};
-static fault_t fault;
-static unsigned failing_at;
-
-#define FILL_CHECK(condition)                                                                                          \
-    do {                                                                                                               \
-        if (!(condition)) FAIL("%s %u fails: %s", fault_names[fault], failing_at, #condition);                         \
-    } while (0)
-
-static void fail_from(unsigned n, unsigned times) {
-    failing_at = n;
-    if (fault == READ) {
-        failing_reads((failing_reads_t){.from = n, .times = times, .error = EIO});
-    } else {
-        failing_allocations((failing_allocations_t){.from = n, .times = times});
-    }
-}
-
-static unsigned counted(void) {
-    return fault == READ ? failing_reads_count() : (unsigned)failing_allocations_count();
-}
-
-static void heal(void) {
-    failing_reads((failing_reads_t){0});
-    failing_allocations((failing_allocations_t){0});
-}
+#define FILL_CHECK(condition) PLACE_CHECK("the scene", condition)
 
 static void again(unsigned *tries) {
     FILL_CHECK(++*tries < TRIES);
