@@ -44,7 +44,7 @@ class Browser:
         self._number = 0
         self._session: str | None = None
         self.complaints: list[str] = []
-        """What the console and the network said of errors."""
+        """Errors that the console and the network told of."""
         target = self.order("Target.createTarget", url="about:blank")["targetId"]
         self._session = self.order("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Runtime", "Log", "Network"):
@@ -103,7 +103,7 @@ class Browser:
             time.sleep(0.1)
 
     def text(self) -> str:
-        """What there is to be read."""
+        """The text that can be read."""
         return str(self.evaluate("document.body ? document.body.innerText : ''"))
 
     def resize(self, width: int, height: int = 900, *, dark: bool = False) -> None:

@@ -52,7 +52,7 @@ class Link:
     """Bits a second; 0: as fast as they come."""
     _: KW_ONLY
     rate_up: float = 0.0
-    """Those to HUB, if they are others."""
+    """The lines to HUB, if they are others."""
     delay: float = 0.0
     """Seconds, one way."""
     loss: float = 0.0
@@ -250,7 +250,7 @@ def enter(place: int) -> None:
 
 
 def missing() -> str:
-    """What this machine lacks for it; "": nothing."""
+    """The things that this machine lacks for it; "": nothing."""
     if shutil.which("ip") is None:
         return "the command `ip` is missing (Debian's package iproute2)"
     try:

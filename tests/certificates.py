@@ -83,7 +83,7 @@ class Issued:
 
     @cached_property
     def pin(self) -> str:
-        """What pinned_certs takes."""
+        """The form that pinned_certs takes."""
         public = openssl("x509", "-in", str(self.certificate), "-noout", "-pubkey")
         return hashlib.sha256(openssl("pkey", "-pubin", "-outform", "DER", given=public)).hexdigest()
 

@@ -1,4 +1,4 @@
-"""What all tests have in common: they stay on this machine, and can be dealt out to several processes, test by test
+"""Rules of all tests: they stay on this machine, and can be dealt out to several processes, test by test
 (--share) or file by file as each process becomes free (--deal). A test that hangs ends its process, with the stack of
 each thread, and --record says what was done until then. What a test leaves open is its own fault, and not that of the
 test during which Python's collector finds it.
@@ -32,7 +32,7 @@ STDERR: Final = pytest.StashKey[int]()
 FAILED: Final = pytest.StashKey[bool]()
 LEFT: Final = pytest.StashKey[list[str]]()
 THEIRS: Final = ("failed", servers.REFERENCE)
-"""Of a report: nats-server alone took part in what failed."""
+"""A report's mark: nats-server alone took part in what failed."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -1,4 +1,4 @@
-"""What a stream holds, asked by an official client: for tests of copies, which compare it with what was published.
+"""The content of a stream, asked by an official client: for tests of copies, which compare it with what was published.
 
 Not here: servers (servers.py).
 """

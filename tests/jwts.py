@@ -86,7 +86,7 @@ class User:
     token: str
 
     def connect(self, nonce: str) -> dict[str, str]:
-        """What its CONNECT has."""
+        """The fields of its CONNECT."""
         return {"jwt": self.token, "sig": b64(self.key.sign(nonce.encode()))}
 
     def creds(self, path: Path) -> Path:
@@ -169,7 +169,7 @@ class Operator:
         return encode({"sub": self.key.public, "name": self.name, "nats": body}, self.key)
 
     def configuration(self) -> str:
-        """What nsc generate config --mem-resolver writes."""
+        """The text that `nsc generate config --mem-resolver` writes."""
         preload = "\n".join(f"  {one.public}: {one.token()}" for one in self.accounts)
         return (
             f"operator: {self.token()}\nsystem_account: {self.system.public}\n"

@@ -42,7 +42,7 @@ class Row:
 
 
 def of_shares(prefix: str, file: str, memory: str, streams: str, consumers: str) -> tuple[Row, ...]:
-    """What an account may have of JetStream, as the configuration or a JWT names it."""
+    """An account's limits of JetStream, as the configuration or a JWT names it."""
     return (
         Row(f"{prefix}.{file}", *STORED),
         Row(f"{prefix}.{memory}", *STORED),

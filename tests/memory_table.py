@@ -1,5 +1,5 @@
-"""What peers can make the daemon remember: by which share of `memory_limit` it is bounded, and what becomes of what is
-over it.
+"""The memory that peers can make the daemon use: by which share of `memory_limit` it is bounded, and what
+becomes of what is over it.
 
     python -m tests.memory_table        the table, as promises.md has to have it
 

@@ -139,7 +139,7 @@ def _property(identifier: int, kind: str, value: Any) -> bytes:
 
 @dataclass
 class Will:
-    """What is published when a client is gone."""
+    """The message that is published when a client is gone."""
 
     topic: str
     payload: bytes = b""
@@ -364,7 +364,7 @@ class Peer:
         return self._id
 
     def subscribe(self, *filters: str | tuple[str, int], found: Properties | None = None) -> list[int]:
-        """What SUBACK says to each; QoS 0 where none is given. Only where nothing else comes meanwhile."""
+        """SUBACK's answer to each; QoS 0 where none is given. Only where nothing else comes meanwhile."""
         pairs = [one if isinstance(one, tuple) else (one, 0) for one in filters]
         self.send(subscribe(self.next_id(), *pairs, level=self.level, found=found))
         answer = self.expect(SUBACK)
@@ -372,7 +372,7 @@ class Peer:
         return answer.reasons
 
     def unsubscribe(self, *filters: str) -> list[int]:
-        """What UNSUBACK says to each; nothing with 3.1.1."""
+        """UNSUBACK's answer to each; nothing with 3.1.1."""
         self.send(unsubscribe(self.next_id(), *filters, level=self.level))
         answer = self.expect(UNSUBACK)
         assert answer.id == self._id
@@ -385,7 +385,7 @@ class Peer:
         return id
 
     def round_trip(self) -> list[Packet]:
-        """What came until PINGRESP: all that the server had said before it read this PINGREQ is there."""
+        """The packets until PINGRESP: all that the server had said before it read this PINGREQ is there."""
         self.send(packet(PINGREQ, b""))
         found = []
         while (one := self.packet()).kind != PINGRESP:

@@ -1,4 +1,4 @@
-"""What the object files of a build say of its C tests.
+"""Facts about C tests that the object files of a build tell.
 
 Only the standard library is used here, since tests/run reads this file before there is an environment.
 """

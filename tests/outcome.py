@@ -1,4 +1,4 @@
-"""What programs of tests say that they came to: counts, which tests failed, and with which command those run alone.
+"""Results of test programs, as they tell them: counts, which tests failed, and with which command those run alone.
 
 Not here: running them, and what becomes of a failed test (tests/run). Only the standard library is used, since that
 reads this file before there is an environment.
@@ -16,7 +16,7 @@ from typing import Final
 
 @dataclass
 class Result:
-    """What a part came to."""
+    """The result of a part."""
 
     passed: int = 0
     failed: int = 0
@@ -48,15 +48,15 @@ def closing(output: str) -> str:
 
 @dataclass
 class Recorded:
-    """What pytest's record (tests/conftest.py) says of its tests."""
+    """The results of tests in pytest's record (tests/conftest.py)."""
 
     became: dict[str, str] = field(default_factory=dict)
     """By name: passed, failed, error before or behind it, skipped; chosen, where it did not come to its end."""
     theirs: set[str] = field(default_factory=set)
-    """Of those that failed the ones in which nats-server alone took part."""
+    """The failed ones in which nats-server alone took part."""
 
     def names(self, *words: str) -> list[str]:
-        """Of the tests that became so."""
+        """The names of the tests that became so."""
         return [name for name, word in self.became.items() if word in words]
 
 
@@ -94,7 +94,7 @@ class Failure:
 
 @dataclass
 class Alone:
-    """What became of that when it was tried alone."""
+    """The result of a failure that was tried alone."""
 
     passed: int = 0
     failed: int = 0
@@ -112,7 +112,7 @@ TWICE: Final = "passed only when alone for the second time, nats-server having f
 
 
 def tried_promises(failure: Failure, status: int, output: str) -> Alone:
-    """By what a C test came to then: all of its promises count as kept, or none of those that had failed."""
+    """Judged by the C test's result then: all of its promises count as kept, or none of those that had failed."""
     if status != 0:
         return Alone(failed=failure.count, again=failure.tests())
     kept = counted(output, status).passed - failure.passed
@@ -145,7 +145,7 @@ def tried_tests(failure: Failure, run: Callable[[list[str]], Recorded]) -> Alone
 
 @dataclass
 class Program:
-    """What a C test came to."""
+    """The result of a C test."""
 
     name: str
     passed: int  # of its promises
@@ -175,5 +175,5 @@ def ended(output: str) -> list[str]:
 
 
 def reports(output: str) -> list[str]:
-    """What sanitizers have said, in short."""
+    """The reports of sanitizers, in short."""
     return re.findall(r"^SUMMARY: (.*)$", output, re.MULTILINE)

@@ -217,13 +217,13 @@ class Server:
         return self.process.wait()
 
     def memory_bytes(self, *names: str) -> int:
-        """What the process has, now: the sum of these lines of /proc/PID/status (VmRSS, RssAnon, ...)."""
+        """The memory of the process, now: the sum of these lines of /proc/PID/status (VmRSS, RssAnon, ...)."""
         assert self.process is not None
         status = Path(f"/proc/{self.process.pid}/status").read_text()
         return sum(int(status.split(f"\n{name}:")[1].split()[0]) for name in names) * 1024
 
     def plane_task(self) -> Path:
-        """Where /proc tells of leafd's thread that serves the connections."""
+        """The place in /proc of leafd's thread that serves the connections."""
         assert self.process is not None
         for task in Path(f"/proc/{self.process.pid}/task").iterdir():
             if (task / "comm").read_text() == "leafd-plane\n":
@@ -231,7 +231,8 @@ class Server:
         raise AssertionError("there is no thread of the plane")
 
     def put_plane_first(self) -> None:
-        """Where the system allows it, that thread does not wait for a processor: a turn's time is then its own."""
+        """The thread that serves connections waits for no processor, where the system allows that: a turn's time is
+        then its own."""
         with contextlib.suppress(OSError):
             os.sched_setscheduler(int(self.plane_task().name), os.SCHED_FIFO, os.sched_param(1))
 

@@ -35,7 +35,7 @@ _PACKETS: Final = 64
 
 
 def address(place: int) -> str:
-    """Where the others reach that place."""
+    """The address at which the others reach that place."""
     return f"{PREFIX}{place + 1}"
 
 
@@ -87,20 +87,20 @@ class Switch:
             os.close(before)
 
     def cut(self, sender: int, receiver: int) -> None:
-        """What one sends to the other is lost from now on."""
+        """Packets of one to the other are lost from now on."""
         self._cut |= {(sender, receiver)}
 
     def slow(self, place: int, delay: float, loss: float, rate: float = 0.0) -> None:
-        """What that place sends and receives takes so many seconds more from now on, and that share of it is lost. Of
+        """Packets from and to that place take so many seconds more from now on, and that share of it is lost. Of
         so many bits a second, what does not fit the modem's queue is lost, too."""
         self._slow[place] = (delay, loss, rate)
 
     def mend(self) -> None:
-        """What was cut arrives again, as slowly as before."""
+        """The way that was cut carries again, as slowly as before."""
         self._cut = frozenset()
 
     def heal(self) -> None:
-        """Everything arrives again, at once."""
+        """All packets arrive again, at once."""
         self._cut = frozenset()
         self._slow.clear()
         self._free_at.clear()
@@ -157,7 +157,7 @@ class Switch:
 
 @contextlib.contextmanager
 def switched(places: int) -> Iterator[Switch]:
-    """That many places, joined by a switch."""
+    """So many places, joined by a switch."""
     switch = Switch(places)
     try:
         yield switch

@@ -1,4 +1,4 @@
-"""Which C tests run under the thread sanitizer, and how much of what they do.
+"""The C tests that run under the thread sanitizer, and how much of what they do.
 
 It looks for how two threads meet. So it is of use where a function of one thread runs while another thread runs one of
 its own: for 3.0 million pairs of functions in 124 programs, as of 2026-11-30. (They were counted in a build with GCC's

@@ -355,7 +355,7 @@ def document_columns(tree: list[Source]) -> Iterator[Complaint]:
 
 
 def outcomes(tree: list[Source]) -> Iterator[Complaint]:
-    """What comes of a read is judged by a switch that names all: who compares it may forget the UNKNOWN one."""
+    """The outcome of a read is judged by a switch that names all: a comparison may forget the UNKNOWN one."""
     names = "(READ|ENTRY|SEEK|SEARCH|LIST)_(FOUND|NONE|MORE|DAMAGED|LACKS|WHOLE|UNKNOWN)|STEP_(OVER|MORE|UNKNOWN)"
     for source in (source for source in filter(is_c, tree) if source.path.startswith("native/")):
         for number, line in enumerate(source.lines, 1):
@@ -439,7 +439,7 @@ def stale_ratchet(tree: list[Source]) -> Iterator[Complaint]:
 
 
 def banned_words(tree: list[Source]) -> Iterator[Complaint]:
-    """What is not done is said in the README, not in a note to nobody."""
+    """The README says what is not done, not a note to nobody."""
     for source in tree:
         for number, line in enumerate(source.lines, 1):
             found = BANNED_WORDS.search(line)
@@ -514,7 +514,7 @@ def plain_sentences(tree: list[Source]) -> Iterator[Complaint]:
     for source in tree:
         if source.path in words.PLAIN_PAGES:
             yield from (Complaint(source.path, number, text) for number, text in words.faults(source.text))
-        elif source.path.startswith(("agent/", "deploy/", "packaging/")) and source.path.endswith(".py"):
+        elif source.path.endswith(".py") and words.is_described(source.path):
             yield from (Complaint(source.path, number, text) for number, text in words.hanging(source.text))
         if source.path.startswith(("native/", "agent/")) and not source.path.endswith(".md"):
             for first, text in comments(source):

@@ -1,4 +1,4 @@
-"""What makes a page hard to read, as far as a machine can tell: sentences that are too long, turns that hide the noun.
+"""Marks of a page that is hard to read, as far as a machine can tell: long sentences, turns that hide the noun.
 
 Not here: the rule itself, with all others (tidy.py).
 """
@@ -24,6 +24,8 @@ PLAIN_PAGES: Final = {
         )
     ),
 }
+# Python whose descriptions begin with the thing that they describe: the daemon, and what all tests share.
+DESCRIBED: Final = ("agent/", "deploy/", "packaging/", "tests/packaging/", "tests/rig/", "tests/wire/")
 SENTENCE_WORDS_MAX: Final = 40  # people read 25 at a breath; lists and conditions take some more
 # Words that stand for a thing which the reader has not heard of yet, at the beginning of a description.
 HANGING: Final = re.compile(
@@ -63,6 +65,10 @@ def prose(text: str) -> Iterator[tuple[int, str]]:
         if line.strip() and not indented and not re.match(r"\s*(#|\|)", line):
             first = first if parts else number
             parts.append(line.strip())
+
+
+def is_described(path: str) -> bool:
+    return path.startswith(DESCRIBED) or (path.startswith("tests/") and path.count("/") == 1)
 
 
 def hanging(text: str) -> Iterator[tuple[int, str]]:

@@ -62,8 +62,8 @@ def test_keys_are_made_with_the_libraries_at_hand(box: arm.Box) -> None:
 
 
 def test_daemon_serves_and_keeps_what_it_acknowledged(box: arm.Box, tmp_path: Path) -> None:
-    """It starts with larger limits than 32 bits have addresses for, judges a login, stores a stream, and has it all
-    after kill -9. It ends in an orderly way, and a store of 64 bits goes on on this machine."""
+    """The daemon starts with larger limits than 32 bits have addresses for, judges a login, stores a stream, and has
+    it all after kill -9. It ends in an orderly way, and a store of 64 bits goes on on this machine."""
     with arm.running(box) as first:
         assert 200 == client(first, "publish", "200")
     with arm.running(box) as second:

@@ -57,7 +57,7 @@ def image(packages: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -
 
 
 def test_image_holds_leafd_and_no_tools(image: tuple[Path, dict[str, Any]]) -> None:
-    """It runs leafd as a user of its own and has no shell, no package manager and no program that takes rights."""
+    """The image runs leafd as a user of its own; it has no shell, no package manager, no program that takes rights."""
     root, config = image
     assert ("65532:65532", ["/usr/bin/leafd"]) == (config["User"], config["Entrypoint"])
     programs = {path.name for path in (root / "usr/bin").iterdir()}

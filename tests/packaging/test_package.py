@@ -318,7 +318,7 @@ def test_the_packaged_socket_starts_the_service(clean: machine.Machine) -> None:
 
 
 def test_acknowledged_messages_survive_kill_9(clean: machine.Machine) -> None:
-    """What was acknowledged is there after kill -9, and systemd starts the daemon again."""
+    """Acknowledged messages are there after kill -9, and systemd starts the daemon again."""
     before = client(clean, "publish", "50")
     if not clean.booted:
         assert 50 == before == client(clean, "count")

@@ -158,8 +158,8 @@ def with_rpm(root: Path, package: Path, folder: Path) -> None:
 
 
 def test_a_clean_debian_installs_leafd_and_its_newer_version(published: Published, clean: Path, tmp_path: Path) -> None:
-    """By one file and two commands, as README.txt says. A version that is published later is an upgrade, and the older
-    one can still be had."""
+    """One file and two commands do it, as README.txt says. A version that is published later is an upgrade, and the
+    older one can still be had."""
     assert f"{published.address}/leafd.sources" in (published.folder / "README.txt").read_text()
     knowing(clean, published)
     assert apt(clean, "update", "--error-on=any").returncode == 0
@@ -265,7 +265,7 @@ def test_a_version_that_was_published_keeps_its_bytes(published: Published) -> N
 def test_a_folder_without_one_kind_of_package_is_refused_before_anything_changes(
     tmp_path: Path, there: str, missing: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What packaging/build makes without --all is the deb of this machine, and a repository of rpms would be empty."""
+    """Without --all packaging/build makes the deb of this machine alone, and a repository of rpms would be empty."""
     if there:
         (tmp_path / there.format(VERSION)).touch()
     monkeypatch.syspath_prepend(ROOT / "packaging")

@@ -1,4 +1,4 @@
-"""What takes too long for tests/run: python -m tests.packaging.tour [STEP ...], as root; without a name every step.
+"""Steps that take too long for tests/run: python -m tests.packaging.tour [STEP ...], as root; without a name all.
 
     packages    all six packages, built twice, the second time from nothing in a copy of the sources at another place:
                 the same bytes; their sizes

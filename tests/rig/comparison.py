@@ -21,7 +21,7 @@ from tests.rig.waiting import AGAIN_S
 
 WALKS: Final = 3
 WALKS_S: Final = 150.0
-"""None begins later than that: a test that takes much longer counts as one that hangs."""
+"""The time after which no walk begins: a test that takes much longer counts as one that hangs."""
 EARLY_S: Final = 15.0
 EARLY: Final = (10005, 10008, 10009)
 """No suitable peers, nobody leads or JetStream is not there yet: errors that may be gone a moment later."""
@@ -31,7 +31,7 @@ Walk = Callable[[str, Path], Told]
 
 
 def told_alike(walk: Walk[Told], folder: Path) -> Told:
-    """What both kinds of servers tell."""
+    """The tales of both kinds of servers."""
 
     def place(name: str) -> Path:
         made = folder / name
@@ -64,7 +64,7 @@ class Pair:
     configuration: str
 
     def told_alike(self, walk: Callable[[servers.Server], Told], folder: Path) -> Told:
-        """What both tell. A nats-server that is to walk once more is another one."""
+        """The tales of both. A nats-server that is to walk once more is another one."""
         untried = [self.theirs]
 
         def told(kind: str, _: Path) -> Told:
@@ -103,7 +103,7 @@ def is_early(answer: Any) -> bool:
 
 
 async def asked_again(ask: Callable[[], Awaitable[Any]], agrees: Callable[[Any], bool]) -> Any:
-    """What a nats-server answers: the first answer that agrees with leafd's, or that is not early."""
+    """A nats-server's answer: the first answer that agrees with leafd's, or that is not early."""
     ends_at = time.monotonic() + EARLY_S
     while not agrees(answer := await ask()) and is_early(answer) and time.monotonic() < ends_at:
         await asyncio.sleep(AGAIN_S)

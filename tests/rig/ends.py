@@ -78,7 +78,7 @@ class End(Generic[MachineT]):
         return line
 
     def told(self, verb: bytes) -> dict[str, Any]:
-        """What the next line of that kind says."""
+        """The text of the next line of that kind."""
         found: dict[str, Any] = json.loads(self.until(verb + b" ").removeprefix(verb))
         return found
 

@@ -108,7 +108,7 @@ async def patiently(client: Client, subject: str, body: object = None) -> dict[s
 
 
 async def stored(client: Client, subject: str, payload: bytes = b"x", message_id: str = "") -> dict[str, Any]:
-    """What a publisher is told when its message is in a stream. While nobody takes it, as while its leader changes, it
+    """The answer to a publisher whose message is in a stream. While nobody takes it, as while its leader changes, it
     is published again, which with an id is once."""
     headers = {"Nats-Msg-Id": message_id} if message_id else None
     found: dict[str, Any] = {}
@@ -124,7 +124,7 @@ async def stored(client: Client, subject: str, payload: bytes = b"x", message_id
 
 
 async def ask_all(client: Client, subject: str, body: bytes = b"", answers: int = 3) -> list[dict[str, Any]]:
-    """What so many servers answer, or fewer that answer within a time."""
+    """The answers of so many servers, or fewer that answer within a time."""
     inbox, found = client.new_inbox(), list[dict[str, Any]]()
     subscription = await client.subscribe(inbox)
     await client.publish(subject, body, reply=inbox)
@@ -245,7 +245,7 @@ class QueueGroup:
         await until_heard(self._clients, "ready")
 
     async def leave(self, number: int) -> None:
-        """That client is no member any more."""
+        """The client is no member any more."""
         await self._members[number].unsubscribe()
         await self._clients[number].flush(30)
 

@@ -62,7 +62,7 @@ def message_frame(
 
 
 class Announced(NamedTuple):
-    """What the line of a message says of it."""
+    """The parts of a message's line."""
 
     subject: str
     reply: str

@@ -1,4 +1,4 @@
-"""Which failed tests say nothing of leafd, since nats-server alone took part in them up to there.
+"""Failed tests that say nothing of leafd, since nats-server alone took part in them up to there.
 
 On a machine under load nats-server has no responders for a stream that it has just made, hands a lead over late, or
 closes. Such a test may be tried once more than others (tests/run). Whether it may is found out here, strictly: no leafd
@@ -17,13 +17,13 @@ from tests import servers
 
 NOTE: Final = "nats-server alone was asked"
 ROOMS: Final = ("tests/interop/", "tests/hostile/", "tests/wire/")
-"""Those of tests that are played to both servers; elsewhere nats-server is only what leafd's code is tried with."""
+"""Folders of tests that are played to both servers; elsewhere nats-server is only what leafd's code is tried with."""
 OURS: Final = ("leafd", "leafd_spark")
 
 
 @contextlib.contextmanager
 def asked(server: servers.Server) -> Iterator[None]:
-    """What goes wrong within is that server's, though servers of the other kind run as well."""
+    """A failure within is that server's, though servers of the other kind run as well."""
     try:
         yield
     except Exception as error:

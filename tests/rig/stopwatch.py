@@ -38,7 +38,7 @@ class Stopwatch:
 
 
 def threads(server: Server) -> list[Path]:
-    """Where /proc tells of leafd's control thread and its plane; nats-server has no such threads."""
+    """The places in /proc of leafd's control thread and its plane; nats-server has no such threads."""
     if server.kind != LEAFD:
         return []
     assert server.process is not None

@@ -91,7 +91,7 @@ class Template:
     """The process that others are forked from. It starts when the first is wanted."""
 
     seconds: ClassVar[float] = 0.0
-    """Of the processor, of all that have ended whose template is still there: no usage of children has them yet."""
+    """Processor seconds of all that have ended whose template is still there: no usage of children has them yet."""
 
     def __init__(self) -> None:
         self._seconds = 0.0
@@ -137,7 +137,7 @@ class Template:
 
 
 def _around() -> object:
-    """What a process inherits that a test may have changed."""
+    """The state that a process inherits and a test may have changed."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"}
     network = os.stat("/proc/thread-self/ns/net").st_ino
     return environment, [resource.getrlimit(limit) for limit in LIMITS], network, os.sched_getaffinity(0)
@@ -158,8 +158,8 @@ def load() -> None:
 
 
 def make_ready() -> None:
-    """What the daemon makes when it first needs it and keeps, the same in each process: what types the keys of each
-    block have, the constructors of records, the table of commands. That is a quarter of what is left of a start."""
+    """Objects that the daemon makes when it first needs them, and keeps, the same in each process: the types of each
+    block's keys, the constructors of records, the table of commands. That is a quarter of what is left of a start."""
     from leafd import records
     from leafd.config.schema import section
     from leafd.native import command_rows
@@ -213,7 +213,7 @@ def serve(orders: socket.socket) -> None:
 
 
 def become(order: dict[str, str | list[str]], streams: list[int]) -> None:
-    """What the kernel and Python do for a program that is started."""
+    """The steps of the kernel and of Python for a program that is started."""
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
     os.closerange(3, 65536)

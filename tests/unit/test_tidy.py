@@ -208,12 +208,14 @@ def test_a_sentence_that_has_to_be_read_twice_is_found(text: str, said: list[str
     "first", ["What a stream holds.", "Of a stream.", "Which stream.", "None: it is gone.", "It is over."]
 )
 def test_a_description_that_begins_with_no_noun_is_found(first: str) -> None:
-    """In what leafd's own functions say of themselves; a word that only begins like one is let be."""
+    """In what leafd's own functions say of themselves, and those that all tests share; a word that only begins like one
+    is let be."""
     good = '"""The streams of an account."""\n'
     bad = f'{good}\n\ndef held() -> int:\n    """{first}"""\n    return 1\n'
-    assert 1 == len(complaints(tidy.plain_sentences, "agent/leafd/some.py", bad))
+    for path in ("agent/leafd/some.py", "tests/some.py", "tests/rig/some.py"):
+        assert 1 == len(complaints(tidy.plain_sentences, path, bad))
     assert [] == complaints(tidy.plain_sentences, "agent/leafd/some.py", bad.replace(first, "Offers of a stream."))
-    assert [] == complaints(tidy.plain_sentences, "tests/some.py", bad)
+    assert [] == complaints(tidy.plain_sentences, "tests/unit/some.py", bad)
 
 
 @pytest.mark.parametrize(

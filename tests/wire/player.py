@@ -394,7 +394,7 @@ def difference(expected: Any, real: Any, exact: bool, path: str = "$") -> str:
 
 
 def leave_out_ours(value: Any) -> None:
-    """What leafd tells of a mirror or source beside what the reference does: packaging/doc/differences.md. A stream's
+    """Facts about a mirror or source that leafd tells beside the reference's: packaging/doc/differences.md. A stream's
     info has it of those that copy it, too."""
     if isinstance(value, dict):
         if "state" in value and set(value.get("leafd") or ()) == {"copiers"}:
@@ -434,7 +434,7 @@ def unordered(steps: list[str]) -> list[str]:
 
 
 def record(client: str, connection: Connection) -> list[str]:
-    """Everything that comes until it is quiet, as steps."""
+    """All lines that come until it is quiet, as steps."""
     steps: list[str] = []
     while True:
         try:

@@ -84,7 +84,7 @@ def plays() -> list[object]:
 
 @pytest.mark.parametrize(("transcript", "kind", "way"), plays())
 def test_transcript(farm: Farm, transcript: player.Transcript, kind: str, way: str) -> None:
-    """What the transcript's first comment promises."""
+    """The promise in the transcript's first comment."""
     server = farm.server(kind, transcript)
 
     try:
