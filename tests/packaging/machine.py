@@ -70,15 +70,19 @@ def built(directory: Path) -> dict[str, Path]:
     return {Path(line).suffix[1:]: Path(line) for line in made}
 
 
-def make_root(root: Path, package: Path) -> None:
-    """A minimal Debian with nothing but the package's dependencies and systemd, and the package installed in it."""
-    sh(
-        "mmdebstrap",
-        "--variant=minbase",
-        "--include=python3,systemd,liblmdb0,libssl3,libgcc-s1,zlib1g,dbus",
-        RELEASE,
-        root,
-    )
+def make_debian(root: Path) -> None:
+    """A minimal Debian with nothing but the package's dependencies and systemd."""
+    include = "python3,systemd,liblmdb0,libssl3,libgcc-s1,zlib1g,dbus"
+    sh("mmdebstrap", "--variant=minbase", f"--include={include}", RELEASE, root)
+
+
+def copy_root(debian: Path, root: Path) -> None:
+    sh("cp", "-a", "--reflink=auto", debian, root)
+
+
+def make_root(debian: Path, root: Path, package: Path) -> None:
+    """A copy of that Debian, and the package installed in it."""
+    copy_root(debian, root)
     shutil.copy(package, root / "tmp" / package.name)
     sh("chroot", root, "dpkg", "--install", f"/tmp/{package.name}")
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 import re
 import shlex
 import shutil
@@ -39,12 +38,10 @@ def package(packages: dict[str, Path]) -> Path:
 
 
 @pytest.fixture(scope="module")
-def clean(package: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[machine.Machine]:
+def clean(package: Path, debian: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[machine.Machine]:
     """A clean system on which the package was installed and runs."""
-    assert os.geteuid() == 0, "this test makes a Debian system in a directory: run it as root"
-    machine.bring_tools()
     root = tmp_path_factory.mktemp("machine") / "root"
-    machine.make_root(root, package)
+    machine.make_root(debian, root, package)
     # The unit's watchdog is patient; the test is not.
     extra = root / "etc/systemd/system/leafd.service.d/watchdog.conf"
     extra.parent.mkdir(parents=True)

@@ -101,22 +101,13 @@ def published(packages: dict[str, Path], tmp_path_factory: pytest.TempPathFactor
         yield made
 
 
-@pytest.fixture(scope="module")
-def debian(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A clean Debian with what leafd depends on, and no source of packages."""
-    root = tmp_path_factory.mktemp("debian") / "root"
-    include = "python3,liblmdb0,libssl3,libgcc-s1,zlib1g,passwd"
-    machine.sh("mmdebstrap", "--variant=apt", f"--include={include}", machine.RELEASE, root)
-    for path in [root / "etc/apt/sources.list", *(root / "etc/apt/sources.list.d").iterdir()]:
-        path.unlink(missing_ok=True)
-    return root
-
-
 @pytest.fixture
 def clean(debian: Path, tmp_path: Path) -> Path:
-    """A copy of it for one test."""
+    """A copy of a clean Debian for one test, with no source of packages."""
     root = tmp_path / "root"
-    machine.sh("cp", "-a", "--reflink=auto", debian, root)
+    machine.copy_root(debian, root)
+    for path in [root / "etc/apt/sources.list", *(root / "etc/apt/sources.list.d").iterdir()]:
+        path.unlink(missing_ok=True)
     return root
 
 
