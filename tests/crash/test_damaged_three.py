@@ -78,7 +78,7 @@ def test_damaged_entries_of_logs_make_the_disk_another_one_that_is_copied(tmp_pa
 
 
 async def goes_on(three: Three, hurt: Server) -> None:
-    """While a reader's consumer has ended, as its server handed the stream over, others are served."""
+    """A reader's consumer goes on at the server that leads next, and others are served meanwhile."""
     async with three.client(1) as client:
         wanted = three.wanted("BIG")
         reading = asyncio.create_task(given(three, 0, client, "BIG", silent_s=2.0))
@@ -95,8 +95,8 @@ async def goes_on(three: Three, hurt: Server) -> None:
 
 
 def test_a_message_that_is_damaged_at_the_leader_does_not_silence_the_stream(tmp_path: Path) -> None:
-    """Two of three are a majority. Only a consumer in memory ends with the lead, and says nothing: who reads makes
-    another one, and has everything once the server leads with a copy."""
+    """Two of three are a majority, and the lead goes to one of them. Who reads has everything, also once the server
+    leads with a copy."""
     with three_servers(tmp_path, random.Random(7)) as three:
         asyncio.run(make_streams(three, ("BIG",)))
         asyncio.run(publish_more(three, ("BIG",), MESSAGES))

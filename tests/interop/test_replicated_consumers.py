@@ -204,7 +204,7 @@ async def servers_told(made: list[servers.Server], kind: str) -> list[object]:
                 rows = report(server, "jsz?acc=A&consumers=1&config=1")["account_details"][0]["stream_detail"]
                 (row,) = [row for row in rows if row["name"] == "S"]
                 shown = {one["name"]: 1 + len(one["cluster"].get("replicas", ())) for one in row["consumer_detail"]}
-                assert shown | {"M": 1} == told[0]  # which the leader alone has
+                assert shown == told[0]
         await patiently(client, "STREAM.UPDATE.I", streams["I"] | {"retention": "limits"})
 
         async def fewer() -> bool:
@@ -218,7 +218,7 @@ async def servers_told(made: list[servers.Server], kind: str) -> list[object]:
         async with one_each(list(named.values())[:1]) as (client,):
             assert (await led_by(client, but=leader)) in named
             found = await patiently(client, "CONSUMER.NAMES.S")
-            assert sorted(found["consumers"]) == sorted(set(ASKS) - {"M"})
+            assert sorted(found["consumers"]) == sorted(ASKS)
     return told
 
 
@@ -230,3 +230,35 @@ def test_an_ephemeral_consumer_of_a_stream_of_limits_names_its_leader_alone_as_a
             return asyncio.run(servers_told(made, kind))
 
     told_alike(told, tmp_path)
+
+
+async def goes_on(made: list[servers.Server]) -> list[object]:
+    """What consumers in memory have when another server has been asked to lead their stream."""
+    async with one_each(made[:1]) as (client,):
+        await patiently(client, "STREAM.CREATE.S", {"name": "S", "subjects": ["s.>"], "num_replicas": 3})
+        await published(client, range(3))
+        leader, pulls = await led_by(client), []
+        for name, asks in {"E": {}, "O": {"ack_policy": "none", "num_replicas": 1}}.items():
+            config = {"name": name, "ack_policy": "explicit", "mem_storage": True, "inactive_threshold": 600 * 10**9}
+            await patiently(client, f"CONSUMER.CREATE.S.{name}", {"stream_name": "S", "config": config | asks})
+            pulls.append(await client.jetstream().pull_subscribe_bind(name, "S"))
+            (message,) = await pulls[-1].fetch(1, timeout=TRY_S)
+            assert message.data == b"0"
+        await must(client, "$JS.API.STREAM.LEADER.STEPDOWN.S")
+        await led_by(client, but=leader)
+        told: list[object] = []
+        for name, pull in zip("EO", pulls, strict=True):
+            info = await patiently(client, f"CONSUMER.INFO.S.{name}")
+            told.append((info["num_ack_pending"], info["num_pending"], info["config"]["mem_storage"]))
+            told.append([message.data for message in await pull.fetch(1, timeout=TRY_S)])
+        return told
+
+
+def test_a_consumer_in_memory_goes_on_when_another_server_leads_as_at_nats_servers(tmp_path: Path) -> None:
+    """Ephemeral ones, with and without acknowledgements: none begins anew, and none passes anything over."""
+
+    def told(kind: str, folder: Path) -> list[object]:
+        with led(kind, folder) as made:
+            return asyncio.run(goes_on(made))
+
+    assert told_alike(told, tmp_path)[1::2] == [[b"1"], [b"1"]]

@@ -2,7 +2,7 @@
 
 A durable consumer is kept by as many as its stream, and so is any of a stream that keeps messages for its consumers; an
 ephemeral one by the leader. That is what nats-server does and infos say. All servers of the stream have each consumer
-that is stored all the same, so an ephemeral one goes on when its leader dies.
+all the same, be it one in memory, so that it goes on when another server leads.
 
 Pure. Not here: which servers (sharing.py).
 """
@@ -34,8 +34,8 @@ class HasReplicas(Protocol):
 
 
 def kept_by_all(consumer: AsksForReplicas, stream: HasReplicas) -> bool:
-    """Whether a consumer of a stream of several servers outlives one of them, be it in memory. Where it says nothing of
-    replicas, a durable one does, and any of a stream that keeps messages for its consumers."""
+    """Whether all servers of its stream are to keep a consumer. Where it says nothing of replicas, that is a durable
+    one, and any of a stream that keeps messages for its consumers."""
     return consumer.num_replicas > 1 or (
         consumer.num_replicas == 0 and (bool(consumer.durable_name) or stream.retention != LIMITS)
     )

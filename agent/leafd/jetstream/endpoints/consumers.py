@@ -14,7 +14,7 @@ from string import ascii_letters, digits
 from typing import Any, Final
 
 from leafd import native_types as t
-from leafd.cluster.consumers import kept_by_all, replicas_of
+from leafd.cluster.consumers import replicas_of
 from leafd.gotime import SECOND, ZERO_TIME, format_time, now_ns, plane_time, until as time_until
 from leafd.jetstream import errors, group_events
 from leafd.jetstream.catalogue import Consumer, Settings, Stream, consumer_definition
@@ -79,7 +79,7 @@ async def put(
     definition, at start. held: a new one delivers nothing before _begin()."""
     config = consumer.config
     flat = flat_consumer(stream.account.id, config)
-    if stream.group is not None and kept_by_all(config, stream.config):
+    if stream.group is not None:  # one in memory is to outlive a change of the leader, as with nats-server
         flat = replace(flat, flags=flat.flags & ~t.ConsumerFlag.MEMORY)
     if held:
         flat = replace(flat, flags=flat.flags | t.ConsumerFlag.HELD)
