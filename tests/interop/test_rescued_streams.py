@@ -42,7 +42,8 @@ async def seen(server: servers.Server) -> dict[str, Any]:
     """The stream's info; {}: nobody leads it."""
     client = await connect(server)
     try:
-        return await must(client, "$JS.API.STREAM.INFO.S")
+        found = await must(client, "$JS.API.STREAM.INFO.S")
+        return found if "leader" in found["cluster"] else {}
     except (AssertionError, nats.errors.Error):
         return {}
     finally:

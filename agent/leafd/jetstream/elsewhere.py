@@ -13,6 +13,7 @@ to them (cluster/letters.py), any request.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -35,6 +36,7 @@ from leafd.jetstream.registry import API, TYPE, Among, Answer, Endpoint, find, r
 from leafd.jetstream.rules.account_limits import bytes_in, replicas_in
 from leafd.records import dataclass
 
+INFO: Final = ("STREAM", "INFO", "*")
 USED: Final = ("memory", "storage", "consumers")
 """Members of an account's info that are the sum of what its servers say."""
 CHANGES: Final = (Among.DECIDED, Among.PLACED)
@@ -42,6 +44,8 @@ CHANGES: Final = (Among.DECIDED, Among.PLACED)
 LISTED_S: Final = 4.0
 """As long as nats-server waits for the others, before it says which streams are missing in a list."""
 
+SETTLED_S: Final = 10.0
+"""As with nats-server: before that a stream without a leader is not said to have none."""
 AFTER_S: Final = 3.0
 """The work that follows an answer begins then at the latest: the server that was asked may have gone."""
 LEADERS_ASKED_MAX: Final = 64
@@ -80,7 +84,7 @@ class Elsewhere:
 
     def __init__(self, context: Context, placing: Placing, here: Here) -> None:
         self._context, self._placing, self._here = context, placing, here
-        self._number = 0
+        self._number, self._began_s = 0, time.monotonic()
         self._after: dict[int, trio.Event] = {}
         """Set when the answer with that number has been sent to the client, at the server that it asked."""
 
@@ -102,9 +106,9 @@ class Elsewhere:
             except _LeadsNoMoreError:  # who was remembered: all are asked
                 found = await self._answered_by(line, account, subject, header, body, asker)
         except _LeadsNoMoreError:
-            return refusal(line, errors.CLUSTER_NOT_AVAILABLE.error())
+            return await self._by_a_keeper(line, account, subject, body, errors.CLUSTER_NOT_AVAILABLE.error())
         except ApiError as error:
-            return refusal(line, error)
+            return await self._by_a_keeper(line, account, subject, body, error)
         if found is not None and "alternates" in found.members:  # the nearest first: the asker is of this cluster
             near = self._context.settings.cluster_name
             found.members["alternates"].sort(key=lambda one: one["cluster"] != near)
@@ -216,15 +220,38 @@ class Elsewhere:
         if about.get("silent"):
             return None
         after = partial(self._answered, server, about["after"]) if about.get("after") else None
-        return Answer(
-            json.loads(members),
-            about["header"].encode("latin-1"),
-            about["weight"],
-            about["size"],
-            about["counted"],
-            about["error"],
-            after,
-        )
+        return _answer_in(about, members, after)
+
+    async def _by_a_keeper(
+        self, line: Endpoint, account: JetStreamAccount, subject: str, body: bytes, error: ApiError
+    ) -> Answer:
+        """A stream's info where nobody leads it: as one of the servers has it that keep it, as with nats-server. Else
+        the error, with which all other requests are refused."""
+        server = 0
+        if line.pattern == INFO and error.err_code == errors.CLUSTER_NOT_AVAILABLE.err_code:
+            server = self._keeper(account, subject.rpartition(".")[2])
+        found: Answer | None = None
+        if server == self._placing.own:
+            found = await self._here(account, subject, b"", body, SERVER)
+        elif server:
+            head = {"account": account.name, "subject": subject, "header": "", "author": "", "client": {}, "kept": True}
+            said = await self._placing.ask(server, "api", head, body)
+            if said is not None and not said[0].get("silent"):
+                found = _answer_in(*said)
+        return refusal(line, error) if found is None or found.error else found
+
+    @property
+    def _settled(self) -> bool:
+        """Whether groups have had the time to find their leaders since this server began."""
+        return time.monotonic() - self._began_s >= SETTLED_S
+
+    def _keeper(self, account: JetStreamAccount, name: str) -> int:
+        """A server that is there and keeps that stream; 0: there is none, or somebody may be about to lead it."""
+        if not self._settled:
+            return 0
+        row = self._placing.table.streams.get(account.name, {}).get(name)
+        there = [peer for peer in row.peers if self._placing.reaches(peer)] if row is not None else []
+        return self._placing.own if name in account.streams else next(iter(there), 0)
 
     async def _answered(self, server: int, number: int) -> None:
         """Begins there, now that the answer is on its way, what follows it: messages are not to come before it."""
@@ -254,13 +281,17 @@ class Elsewhere:
             return {"silent": True}, b""
         if verb == "infos":
             return {}, dump({"infos": await self.infos_here(account, [str(name) for name in head["names"]])})
-        asker = _FarAsker(
+        asker: Asker = _FarAsker(
             str(head["author"]),
             dict(head["client"]),
             frozenset(head.get("judged", ())),
             frozenset(head.get("denied", ())),
             bool(head.get("far")),
         )
+        if head.get("kept"):
+            if not self._settled:
+                return {"silent": True}, b""
+            asker = SERVER  # who is told of what is here, led or not
         subject, header = str(head["subject"]), str(head["header"]).encode("latin-1")
         tokens = subject.removeprefix(API).split(".")
         line = find(tokens)
@@ -333,9 +364,13 @@ class Elsewhere:
         asking = trio.CapacityLimiter(LEADERS_ASKED_MAX)
 
         async def find_server(name: str) -> None:
-            with suppress(ApiError):  # nobody leads it just now: it is missing
+            try:
                 async with asking:
-                    by_server.setdefault(await self._placing.server_of(account.name, name), []).append(name)
+                    server = await self._placing.server_of(account.name, name)
+            except ApiError:  # nobody leads it just now
+                server = self._keeper(account, name)
+            if server:
+                by_server.setdefault(server, []).append(name)
 
         async with trio.open_nursery() as nursery:
             for name in names:
@@ -470,6 +505,18 @@ def _as_letter(answered: Answer | None) -> tuple[dict[str, Any], bytes]:
         "error": answered.error,
     }
     return about, dump(answered.members)
+
+
+def _answer_in(about: Mapping[str, Any], members: bytes, after: Callable[[], Awaitable[None]] | None = None) -> Answer:
+    return Answer(
+        json.loads(members),
+        about["header"].encode("latin-1"),
+        about["weight"],
+        about["size"],
+        about["counted"],
+        about["error"],
+        after,
+    )
 
 
 def _is_strange(found: Answer | None) -> bool:
