@@ -309,7 +309,7 @@ const plane_event_row_t *plane_event_row(uint32_t index);
 #define COMMAND_INGEST_START 80
 #define COMMAND_INGEST_STOP 81   /* payload = ingest_state_t at its end; no EVENT_INGEST of this slot comes after it */
 #define COMMAND_INGESTS_STATE 82 /* body = uint64_t[]: stream << 32 | slot, ascending; payload = ingest_state_t[] */
-#define COMMAND_INGEST_FORGET 83 /* drop the stored progress of that slot's key (extra = strings: key) */
+#define COMMAND_INGEST_FORGET 83 /* the stored progress of that slot's key is arg; 0: drop it (extra = strings: key) */
 
 /* Commands: small durable records of the control side (node identity, next ids). */
 #define COMMAND_RECORD_PUT 90 /* extra = strings: key, value */

@@ -19,7 +19,7 @@ PLAIN_PAGES: Final = {
         for name in (
             *("architecture", "changelog", "cluster-design", "contributing", "declared", "development", "differences"),
             *("doctor", "enrol", "field-figures", "figures", "fleet", "guide", "large-hubs", "monitoring"),
-            *("mqtt-design", "mqtt-figures", "packages", "promises", "security"),
+            *("mqtt-design", "mqtt-figures", "packages", "promises", "put-back-design", "security"),
             *("spark", "spark-jobs", "spark-options", "systemd"),
         )
     ),

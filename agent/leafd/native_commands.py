@@ -124,6 +124,11 @@ class Commands(Connections, Accounts, Streams, Consumers, Usage, Servers):
         """Drops the stored progress of a source key."""
         await self._request("INGEST_FORGET", "forgetting a source", target=stream, strings={"key": key})
 
+    async def ingest_stand(self, stream: int, key: str, sequence: int) -> None:
+        """Makes the stored progress of a source key that sequence, of no known stamp. Nothing takes by it meanwhile."""
+        strings = {"key": key}
+        await self._request("INGEST_FORGET", "moving a source", target=stream, arg=sequence, strings=strings)
+
     # ---- records of the control side
 
     @abstractmethod

@@ -349,7 +349,11 @@ void ingest_forget(js_t *js, const plane_command_t *command, stream_t *stream) {
         replicated_forget_source(js, command, stream, key);
         return;
     }
-    status_t status = key.size > PROGRESS_KEY_MAX ? STATUS_INVALID : progress_forget(js, stream, key);
+    status_t status = STATUS_INVALID;
+    if (key.size <= PROGRESS_KEY_MAX) {
+        status = command->arg != 0 ? progress_write(js, stream, key, (progress_t){command->arg, 0})
+                                   : progress_forget(js, stream, key);
+    }
     if (status != STATUS_OK) {
         js_done(js, command, status);
         return;

@@ -165,10 +165,10 @@ void replicated_credit_now(const replicated_t *replicated, bytes_t bytes) {
 void replicated_forget_source(js_t *js, const plane_command_t *command, const stream_t *stream, bytes_t key) {
     replicated_t *replicated = stream->replicated;
     const plane_command_t kept = command_kept(command);
-    const append_t nowhere = {.source_key = key};
+    const append_t position = {.source_key = key, .source_seq = command->arg}; /* 0: it is forgotten */
     status_t status = replicated_proposes(replicated) ? STATUS_OK : STATUS_CLOSED;
     if (status == STATUS_OK) {
-        status = replica_pack(replicated->replica, &nowhere, &replicated->packed);
+        status = replica_pack(replicated->replica, &position, &replicated->packed);
     }
     if (status == STATUS_OK) {
         status = ride_joined(js, &replicated->taken, ASKED_FORGET, bytes_of((const uint8_t *)&kept, sizeof kept),

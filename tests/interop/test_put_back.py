@@ -379,3 +379,63 @@ def test_a_durable_source_takes_what_is_new_whatever_the_clock_of_the_box_that_w
     finally:
         box.stop()
         hub.stop()
+
+
+def test_where_the_epochs_of_a_box_and_its_hub_part_no_clock_is_asked(tmp_path: Path) -> None:
+    """All stamps are the same, as the stream's last one is of a time to come. A box that was put back is started twice
+    before its hub is there again, each time with messages; then a newer copy is put back in place of the older one."""
+    for name in ("hub", "box"):
+        (tmp_path / name).mkdir()
+    hub = servers.make(servers.LEAFD, HUB, tmp_path / "hub")
+    box = servers.make(servers.LEAFD, BOX.replace("HUB", str(hub.ports["leaf_port"])), tmp_path / "box")
+    clock = clocks.Clock(tmp_path / "clock")
+    before = clocks.before(L, clocks.built(L, tmp_path), clock)
+    store, older, newer = tmp_path / "box" / "store", tmp_path / "older", tmp_path / "newer"
+    words = iter([b"%s-%d" % (word, number) for number in range(3)] for word in (*WORDS, b"newest", b"last"))
+    wanted = list[bytes]()
+
+    def publishes() -> None:
+        wanted.extend(word := next(words))
+        asyncio.run(publish_each(box, word))
+
+    def starts_from(copy: Path) -> None:
+        shutil.rmtree(store, ignore_errors=True)
+        shutil.copytree(copy, store)
+        box.start(before=before)
+
+    clock.step_to(YEAR_S)
+    hub.start()
+    try:
+        box.start(before=before)
+        asyncio.run(make_origins(box))
+        asyncio.run(make_copies(hub))
+        publishes()
+        asyncio.run(until_each_is(hub, wanted))
+        for copy in (older, newer):
+            box.stop()
+            shutil.copytree(store, copy)
+            box.start(before=before)
+            clock.step_to(0)
+            publishes()
+            asyncio.run(until_each_is(hub, wanted))
+        box.stop()
+        hub.stop()
+        starts_from(older)
+        for _ in range(2):
+            publishes()
+            box.stop()
+            box.start(before=before)
+        hub.start()
+        asyncio.run(until_each_is(hub, wanted))
+        for name in KINDS_OF_COPY:
+            logged(hub, f"stream {name} was put back to an earlier state at its origin, up to sequence 3")
+        box.stop()
+        hub.kill()
+        starts_from(newer)
+        publishes()
+        hub.start()
+        asyncio.run(until_each_is(hub, wanted))
+        assert not alarms(box)
+    finally:
+        box.stop()
+        hub.stop()

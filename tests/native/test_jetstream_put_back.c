@@ -105,6 +105,40 @@ static void stays(void) {
     js_rig_close(rig);
 }
 
+/* Control moves the position of a source that takes nothing now; 0: it is as new. */
+static void moves_to(js_rig_t *rig, uint64_t seq) {
+    uint8_t strings[] = {5, 0, 0, 0, 'O', ' ', '>', ' ', '>'};
+    plane_command_t command = {.op = COMMAND_INGEST_FORGET,
+                               .token = 78,
+                               .target = 1,
+                               .arg = seq,
+                               .extra = strings,
+                               .extra_size = sizeof(strings)};
+    ingest_forget(&rig->js, &command, stream_find(&rig->js, 1));
+    js_rig_until_durable(rig);
+    plane_event_t event;
+    CHECK_EQ_U64(1, exchange_poll(&rig->exchange, &event, 1));
+    CHECK_EQ_I64(STATUS_OK, (status_t)event.status);
+    exchange_release(&rig->exchange, 1);
+}
+
+/* All behind it is taken, whatever its stamp is. */
+static void is_moved(void) {
+    js_rig_t *rig = taken_five();
+    end(rig);
+    CHECK(!told_of(rig, INGEST_BACK));
+    for (uint64_t seq = 3; seq != UINT64_MAX; seq = seq == 3 ? 0 : UINT64_MAX) {
+        moves_to(rig, seq);
+        uint64_t before = stored(rig);
+        begin(rig, 0);
+        for (int taking = 2; taking <= 5; taking++) taken(rig, taking - 1, taking);
+        CHECK_EQ_U64(before + (seq == 3 ? 2 : 4), stored(rig));
+        end(rig);
+        CHECK(!told_of(rig, INGEST_BACK));
+    }
+    js_rig_close(rig);
+}
+
 /* A mirror cannot, and does not say that it takes from an origin that was put back. */
 static void a_mirror_stays(void) {
     js_rig_t *rig = js_rig_open();
@@ -125,6 +159,7 @@ int main(void) {
         stands_back);
     RUN("also when it hears it with a heartbeat", stands_back_by_a_heartbeat);
     RUN("it stays where nothing that it took is new, and for another consumer", stays);
+    RUN("a source whose position control moves takes what is behind that", is_moved);
     RUN("a mirror stays, and says how far it is", a_mirror_stays);
     return TEST_RESULT();
 }

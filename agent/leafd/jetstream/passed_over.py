@@ -23,6 +23,7 @@ import trio
 from leafd import native_types as t
 from leafd.guard import Guard
 from leafd.jetstream.catalogue import Catalogue, Stream
+from leafd.jetstream.epochs import Epochs
 from leafd.jetstream.given import Given
 from leafd.native_commands import Commands
 from leafd.operator_log import Log
@@ -52,6 +53,7 @@ class PassedOver:
     def __init__(self, plane: Commands, catalogue: Catalogue, log: Log, guard: Guard) -> None:
         self._plane, self._catalogue, self._log, self._guard = plane, catalogue, log, guard
         self.given = Given(plane, guard)
+        self.epochs = Epochs(plane, guard)
         self._rows: dict[int, _Row] = {}
         """By the stream."""
         self._gone: list[int] = []
@@ -61,6 +63,7 @@ class PassedOver:
     def load(self, key: bytes, value: bytes) -> None:
         """Takes over a record of the store, if it is of one of these; only at the start."""
         self.given.load(key, value)
+        self.epochs.load(key, value)
         if not key.startswith(PASSED_RECORD):
             return
         with self._guard.around("reading which messages of a stream copies pass over"):
@@ -146,10 +149,18 @@ class PassedOver:
             )
         return ""
 
-    def removed(self, stream: Stream) -> None:
+    async def began(self, stream: Stream, last: int, *, stored: bool) -> None:
+        """A stream is taken up, and ends there. stored: an earlier process has made it."""
+        if not stored:
+            return
+        stream.given_upto = self.given.began(stream, last)
+        await self.epochs.began(stream, last)
+
+    async def removed(self, stream: Stream) -> None:
         """The stream is gone."""
         self.given.removed(stream)
         self._forget(stream)
+        await self.epochs.removed(stream)
 
     def _forget(self, stream: Stream) -> None:
         if self._rows.pop(stream.id, None) is not None:

@@ -6,10 +6,12 @@ Reference: tests/wire/jetstream.md, "Mirrors and sources".
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from leafd.gojson import INT, TEXT, UINT64, JsonError, Nested, Struct, decode, wire
 from leafd.records import dataclass
+
+NUMBER_SIZE_MAX: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,3 +91,8 @@ class OriginInfo(Struct):
 
     cluster: OriginCluster | None = wire(Nested(OriginCluster), "cluster")
     state: OriginState | None = wire(Nested(OriginState), "state")
+
+
+def is_number(word: str) -> bool:
+    """Whether a header's word is a sequence, or a stamp."""
+    return word.isascii() and word.isdigit() and len(word) <= NUMBER_SIZE_MAX

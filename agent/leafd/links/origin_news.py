@@ -13,7 +13,7 @@ import trio
 from leafd import native_types as t
 from leafd.links.refusals import WAIT_S
 from leafd.links.replica import Replica, Slot
-from leafd.links.steps import Back, Renewed
+from leafd.links.steps import Back, Moves, Renewed
 from leafd.operator_log import Log
 
 DAMAGED_WAIT_S: Final = 600.0
@@ -61,7 +61,11 @@ def _back(log: Log, slot: Slot, sequence: int) -> None:
 
 def put_back(log: Log, replica: Replica, ends: int) -> None:
     """A stream that was put back from an old copy, which ends there. The slot's info says it, too."""
-    slot, had, replica.put_back_s = replica.slot, replica.last_sequence, trio.current_time()
+    _put_back(log, replica, ends, replica.last_sequence)
+
+
+def _put_back(log: Log, replica: Replica, ends: int, had: int) -> None:
+    slot, replica.put_back_s = replica.slot, trio.current_time()
     log.warning(
         f"stream {slot.origin.stream} was put back to an earlier state at its origin, up to sequence {ends}:"
         f" {slot.stream_name}, which had {had} of it, goes on with what is newer",
@@ -69,6 +73,14 @@ def put_back(log: Log, replica: Replica, ends: int) -> None:
         account=slot.account_name,
         stream=slot.stream_name,
     )
+
+
+def moves(log: Log, replica: Replica, order: Moves) -> None:
+    """A stream of other epochs than those that were taken last (epochs.py)."""
+    if order.stands > order.had:
+        _back(log, replica.slot, order.stands)
+    else:
+        _put_back(log, replica, order.stands, order.had)
 
 
 def not_begun(log: Log, replica: Replica, error: Exception) -> float:

@@ -28,18 +28,18 @@ Reference: tests/wire/jetstream.md, "Mirrors and sources".
 
 from __future__ import annotations
 
-import json
 import math
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
 from leafd import native_types as t
 from leafd.gojson import JsonError, decode
-from leafd.gotime import format_time
-from leafd.links.answers import Created, CreateError, OriginInfo
+from leafd.links.answers import Created, CreateError, OriginInfo, is_number
+from leafd.links.creation import Wanted, body_of
 from leafd.links.earlier import Earlier
+from leafd.links.epochs import Epochs, told
 from leafd.links.origin import Origin
-from leafd.links.steps import SILENCE_NS, Ask, Back, Forget, Order, PutBack, Renewed, Rewind, Run
+from leafd.links.steps import SILENCE_NS, Ask, Back, Forget, Moves, Order, PutBack, Renewed, Rewind, Run
 from leafd.native_codes import IngestAt
 from leafd.native_ingests import NO_SPAN, Span
 from leafd.records import dataclass
@@ -69,7 +69,6 @@ LEVELS: Final = (5, 4, 0)
 """API levels to ask with: 5 knows stream identities, 4 knows `sourcing`, 0 is the form that servers before 2.14
 take."""
 
-ACK_WAIT_NS: Final = 22 * 3600 * 1_000_000_000
 HEARTBEAT_NS: Final = 1_000_000_000
 """The time between idle heartbeats of a consumer of this server. .."""
 FAR_HEARTBEAT_NS: Final = 25_000_000_000
@@ -92,7 +91,6 @@ SPAN_FIRST: Final = 64
 """So many messages may be on their way of a consumer that acknowledges, until it is known how many are needed."""
 SPAN_KINDS: Final = {"all": False, "flow_control": True}
 """How such a one acknowledges; a server may choose the other one. Whether that is by flow control."""
-NUMBER_SIZE_MAX: Final = 20
 TOO_NEW_CODES: Final = (10185, 10025)
 IDENTITY_CODE: Final = 10225
 ACK_CODES: Final = {True: 10214, False: 10217}
@@ -140,7 +138,13 @@ class Replica:
     """One slot. Time is monotonic seconds."""
 
     def __init__(
-        self, slot: Slot, last_sequence: int, identity: str, newest_ts: int = 0, earlier: Earlier | None = None
+        self,
+        slot: Slot,
+        last_sequence: int,
+        identity: str,
+        newest_ts: int = 0,
+        earlier: Earlier | None = None,
+        epochs: Epochs | None = None,
     ) -> None:
         self.slot = slot
         self.state = State.IDLE
@@ -156,10 +160,11 @@ class Replica:
         self._rewound = False
         """Since it is known that the origin was put back, it has said behind which sequence all is new there."""
         self._earlier = earlier or Earlier()
+        self._epochs = epochs or Epochs()
         self.identity = identity
         self.error: dict[str, Any] | None = None
-        self.by_link = False
-        """A link leads to its origin directly."""
+        self.by_link = self._alone = False
+        """A link leads to its origin directly; _alone: and nothing else does."""
         self.ahead = False
         """The server at the other end answers before it delivers."""
         self.far = False
@@ -260,6 +265,7 @@ class Replica:
     def put_back(self, behind: int) -> None:
         """The origin was put back: the plane has heard or seen it, or its stream ends too early. What a durable
         consumer delivers is all that is there, and the plane goes on behind that sequence by itself."""
+        self._epochs = self._epochs.untold(self.last_sequence)
         if self.slot.origin.durable:
             self.last_sequence, self.newest_ts = behind, 0
         else:
@@ -312,9 +318,10 @@ class Replica:
         if self._spanned:
             self._span = size
 
-    def reached_by(self, link: Link | None, copies: int = 1) -> None:
-        """The link that leads to its origin directly; None: there is none, or it is not known. copies: sharing it."""
-        self._few = copies <= FEW
+    def reached_by(self, link: Link | None, copies: int = 1, *, alone: bool = True) -> None:
+        """The link that leads to its origin directly; None: there is none, or it is not known. copies: sharing it;
+        alone: no other one leads there."""
+        self._few, self._alone = copies <= FEW, alone and link is not None
         self.ahead = link is not None and link.bind is not None and link.bind.orderly
         self.by_link = link is not None
         self.far = link is not None and not self.ahead and link.round_trip_s >= FAR_S
@@ -384,9 +391,10 @@ class Replica:
         position: str = "",
         heartbeat: str = "",
         new: str = "",
+        epochs: str = "",
     ) -> list[Order]:
-        """The origin's answer to request `number`; identity, position, heartbeat, new: its headers
-        Nats-Stream-Identity, Leafd-Stream-Position, Leafd-Heartbeat and Leafd-New-Behind, or ""."""
+        """The origin's answer to request `number`; identity, position, heartbeat, new, epochs: its headers
+        Nats-Stream-Identity, Leafd-Stream-Position, Leafd-Heartbeat, Leafd-New-Behind and Leafd-Epochs, or ""."""
         if not self.waits_for(number):
             return []
         try:
@@ -414,23 +422,41 @@ class Replica:
                 orders.append(Renewed(self.last_sequence))
             self.identity = identity
         name = reply.name or self.slot.consumer
-        if (other := self._begins_wrong(name, position, new)) is not None:
-            self.state, self._deadline_s = State.IDLE, now_s
+        self._settles = reply.config is not None and reply.config.ack_policy == "flow_control"
+        other = self._placed(name, epochs, position, new)
+        if other is not None and not self.slot.origin.durable:
+            again, self.state, self._deadline_s = len(self._epochs.moved) > 2, State.IDLE, now_s
+            if again:  # by what it says of its epochs it is now one stream and now another
+                self._retry(now_s)
             return [*orders, other]
+        orders += [other] if other is not None else []
         self.error = None
         self._failures = self._unheard = 0
         self.state = State.RUNNING
-        self._settles = reply.config is not None and reply.config.ack_policy == "flow_control"
         self._started_s = now_s
+        return [*orders, self._run(reply, name, heartbeat)]
+
+    def _placed(self, name: str, epochs: str, position: str, new: str) -> Order | None:
+        """Learns by the origin's epochs, or else by stamps, where the source stands. An order: not where it stood."""
+        theirs, had = told(epochs) if self._counts_epochs else (), self.last_sequence
+        stands = self._epochs.stands(self.identity, theirs, had) if theirs else None
+        to = had if stands is None else stands
+        other = Moves(name, had, to) if to != had else self._begins_wrong(name, position, new)
+        kept = theirs if other is None or to != had else ()
+        self._epochs = self._epochs.goes_on(self.identity, kept, had, stands)
+        if to != had:
+            self.last_sequence, self.newest_ts = to, 0
+        return other
+
+    def _run(self, reply: Created, name: str, heartbeat: str) -> Run:
         behind = reply.delivered.stream_seq if reply.delivered is not None else 0
-        look = self._looks and not self._put_back and not self._tells_position and reply.num_pending == 0
+        look = self._looks and not (self._put_back or self._tells_position or reply.num_pending)
         spared = self.by_link and heartbeat.isascii() and heartbeat.isdigit() and 0 < int(heartbeat[:6]) <= SPARED_S
-        between_ns = (
-            int(heartbeat) * 10**9 if spared else reply.config.idle_heartbeat if reply.config is not None else 0
-        )
+        asked_ns = reply.config.idle_heartbeat if reply.config is not None else 0
+        between_ns = int(heartbeat) * 10**9 if spared else asked_ns
         span = self._span_as("" if reply.config is None else reply.config.ack_policy, name)
         self._spanned = span.size != 0
-        run = Run(
+        return Run(
             self._deliver,
             name,
             self.last_sequence,
@@ -443,8 +469,18 @@ class Replica:
             silence_ns=max(0 if self._elsewhere and not self.far else SILENCE_NS, between_ns * 11 // 5),
             spared=spared,
             span=span,
+            epochs=self._epochs,
         )
-        return [*orders, run]
+
+    def settled(self, epochs: Epochs) -> None:
+        """Notes that its stored position is the one that it stands at, by these epochs."""
+        if self._epochs is epochs:
+            self._epochs = epochs.settled()
+
+    @property
+    def _counts_epochs(self) -> bool:
+        """Whether each message's epoch is known: of a consumer that outlives its origin's start, by one link alone."""
+        return not self.slot.mirror and not self._put_back and (self._alone or not self._settles)
 
     @property
     def _wonders(self) -> bool:
@@ -462,7 +498,7 @@ class Replica:
     def _ends_before(self, position: str) -> int | None:
         """The end of the origin's stream, if it cannot be the stream that the last message came from; else None."""
         words = position.split()
-        self._tells_position = all(map(self._is_number, words)) and len(words) == 2
+        self._tells_position = all(map(is_number, words)) and len(words) == 2
         if not self._tells_position:
             return None
         ends, taken_ts = map(int, words)
@@ -473,14 +509,10 @@ class Replica:
         if self._looks and not self._put_back and (ends := self._ends_before(position)) is not None:
             self._put_back = True
             return PutBack(name, ends)
-        if self._put_back and not self._rewound and self._is_number(new_behind):
+        if self._put_back and not self._rewound and is_number(new_behind):
             self._rewound, self.last_sequence, self.newest_ts = True, int(new_behind), 0
             return Rewind(name)
         return None
-
-    @staticmethod
-    def _is_number(word: str) -> bool:
-        return word.isascii() and word.isdigit() and len(word) <= NUMBER_SIZE_MAX
 
     @property
     def _begins(self) -> IngestAt:
@@ -527,12 +559,8 @@ class Replica:
         if self.slot.origin.durable:
             return Ask(self._number, self.slot.origin.reset_subject, self._header(level), b"", self._deliver, ahead)
         name = self.slot.consumer if level else f"{self.slot.consumer}_{self._deliver.rpartition('.')[2]}"
-        config = self._config(level, name)
-        header = self._header(level)
-        request = {"stream_name": self.slot.origin.stream, "config": config, "action": ""}
-        subject = self.slot.origin.create_subject(name)
-        body = json.dumps(request, separators=(",", ":")).encode()
-        return Ask(self._number, subject, header, body, self._deliver, ahead)
+        subject, body = self.slot.origin.create_subject(name), body_of(self.slot, self._wanted(level, name))
+        return Ask(self._number, subject, self._header(level), body, self._deliver, ahead)
 
     def _header(self, level: int) -> bytes:
         mirrors_durable = self.slot.mirror and bool(self.slot.origin.durable)
@@ -543,6 +571,8 @@ class Replica:
             lines.append(f"Leafd-Heartbeat: {SPARED_S}")
         if level >= 5 and not self.slot.mirror:
             lines.append(f"Nats-Stream-Identity: {self.identity}")
+            epoch = self._epochs.at(self.last_sequence) if self._epochs.identity == self.identity else ""
+            lines.append(f"Leafd-Epoch: {self.last_sequence} {epoch}".rstrip())
         if self._looks:
             lines.append(f"Leafd-Last-Taken: {self.last_sequence}")
         return ("NATS/1.0\r\n" + "".join(f"{line}\r\n" for line in lines) + "\r\n").encode()
@@ -559,42 +589,12 @@ class Replica:
             return FAR_ELSEWHERE_HEARTBEAT_NS if self.far else ELSEWHERE_HEARTBEAT_NS
         return FAR_HEARTBEAT_NS
 
-    def _config(self, level: int, name: str) -> dict[str, Any]:
-        slot, origin = self.slot, self.slot.origin
-        config: dict[str, Any] = {
-            "name": name,
-            "deliver_policy": "all",
-            "ack_policy": "none",
-            "ack_wait": ACK_WAIT_NS,
-            "max_deliver": 1,
-            "replay_policy": "instant",
-            "flow_control": True,
-            "deliver_subject": self._deliver,
-            "idle_heartbeat": self._heartbeat_ns,
-            "inactive_threshold": INACTIVE_NS if self.by_link or self._is_here else FAR_INACTIVE_NS,
-            "num_replicas": 0,
-            "direct": True,
-        }
-        if self.span:
-            config |= {"ack_policy": "all", "max_ack_pending": self.span, "inactive_threshold": FAR_INACTIVE_NS}
-        if level:
-            kind = "mirror" if slot.mirror else "src"
-            metadata = {f"_nats.{kind}.stream": slot.stream_name, f"_nats.{kind}.acc": slot.account_name}
-            if slot.domain:
-                metadata[f"_nats.{kind}.domain"] = slot.domain
-            config |= {"sourcing": True, "metadata": metadata}
-        if len(origin.filters) == 1:
-            config["filter_subject"] = origin.filters[0]
-        elif origin.filters:
-            config["filter_subjects"] = list(origin.filters)
-        if self._put_back and self.newest_ts:
-            config |= {"deliver_policy": "by_start_time", "opt_start_time": format_time(self.newest_ts + 1)}
-        elif self.last_sequence:
+    def _wanted(self, level: int, name: str) -> Wanted:
+        newer_than_ns = self.newest_ts if self._put_back else 0
+        first = 0
+        if self.last_sequence and not newer_than_ns:
             once_more = self._looks and not self._tells_position
             first = self.last_sequence if once_more else self.last_sequence + 1
-            config |= {"deliver_policy": "by_start_sequence", "opt_start_seq": first}
-        elif origin.start_seq:
-            config |= {"deliver_policy": "by_start_sequence", "opt_start_seq": origin.start_seq}
-        elif origin.start_time:
-            config |= {"deliver_policy": "by_start_time", "opt_start_time": origin.start_time}
-        return config
+        near = (self.by_link or self._is_here) and not self.span
+        inactive_ns = INACTIVE_NS if near else FAR_INACTIVE_NS
+        return Wanted(level, name, self._deliver, self._heartbeat_ns, inactive_ns, self.span, newer_than_ns, first)

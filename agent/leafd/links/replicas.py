@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import Final
 
 import trio
@@ -32,7 +31,7 @@ from leafd.links.link import Link
 from leafd.links.orders import ASK, Job, Moments, Orders, Waiting
 from leafd.links.origin import header_field, inbox
 from leafd.links.replica import Replica, Slot, State, source_of
-from leafd.links.steps import Ask, Back, Forget, Order, PutBack, Renewed, Rewind, Run
+from leafd.links.steps import ANSWER_HEADERS, Ask, Back, Forget, Moves, Order, PutBack, Renewed, Rewind, Run
 from leafd.links.trips import Trips
 from leafd.native_commands import Commands
 from leafd.operator_log import Log
@@ -127,12 +126,12 @@ class Replicas:
                 self._end(key)
         for key, slot in wanted.items():
             if key not in self._slots:
-                last, newest_ts = mirror_last_sequence, 0
+                last, newest_ts, stored = mirror_last_sequence, 0, (0, 0)
                 if not slot.mirror:
-                    stored = self._progress.get((stream, slot.origin.key), (0, 0))
+                    stored = self._progress.get((stream, slot.origin.key), stored)
                     last, newest_ts = self._identities.position(slot, stored)
-                identity, earlier = self._identities.of(slot), self._identities.earlier(slot)
-                replica = Replica(slot, last, identity, newest_ts, earlier)
+                earlier, epochs = self._identities.earlier(slot), self._identities.epochs(slot).found(stored[0])
+                replica = Replica(slot, last, self._identities.of(slot), newest_ts, earlier, epochs)
                 active = self._slots[key] = _Active(replica, Asking(self._plane, slot))
                 self._numbers.setdefault(stream, set()).add(slot.number)
                 self._by_domain.setdefault(active.domain, {})[key] = active
@@ -325,7 +324,8 @@ class Replicas:
 
     def _poll(self, active: _Active, now_s: float) -> None:
         replica = active.replica
-        replica.reached_by(self._ways.get(self._link_of(active)), len(self._by_domain.get(active.domain, ())))
+        link, copies = self._ways.get(self._link_of(active)), len(self._by_domain.get(active.domain, ()))
+        replica.reached_by(link, copies, alone=self._only_link_of(active) != 0)
         if ASK in active.jobs:
             replica.waits_to_ask(now_s)
         try:
@@ -378,11 +378,13 @@ class Replicas:
                 self._job(active, ASK, lambda: self._ask(active, order))
             case Run():
                 self._job(active, "start", lambda: self._start(active, order))
-            case PutBack() | Rewind():
+            case PutBack() | Rewind() | Moves():
                 active.consumer = order.consumer
                 self._delete_consumer(active)
                 if isinstance(order, PutBack):
                     origin_news.put_back(self._log, active.replica, order.ends)
+                elif isinstance(order, Moves):
+                    origin_news.moves(self._log, active.replica, order)
             case Back() | Renewed():
                 origin_news.another(self._log, active.replica.slot, order)
             case Forget():
@@ -434,8 +436,7 @@ class Replicas:
         def answered(message: t.Message) -> bool:
             if not self.may_answer(active.replica.slot, message.connection) or not active.asking.first(message):
                 return False
-            wanted = ("Nats-Stream-Identity", "Leafd-Stream-Position", "Leafd-Heartbeat", "Leafd-New-Behind")
-            identity, *rest = (header_field(message.header, name) for name in wanted)
+            identity, *rest = (header_field(message.header, name) for name in ANSWER_HEADERS)
             now_s = trio.current_time()
             for next_order in active.replica.answered(order.number, identity, message.payload, now_s, *rest):
                 self._queue(active, next_order)
@@ -466,11 +467,15 @@ class Replicas:
         if not self._is_current(active) or active.replica.state is not State.RUNNING:
             return
         active.consumer = order.consumer
-        last_sequence = max(order.last_sequence, self._without_consumer(slot, order.identity))
+        last_sequence, epochs = self._identities.goes_on(slot, order, self._progress)
         link = self._link_of(active)
         try:
             # Known before the first message of it is stored: or after a crash it would be a stream never seen.
             await self._identities.remember(slot, order.identity)
+            await self._identities.stand(slot, epochs)
+            if epochs.moved:
+                self._progress[slot.stream, slot.origin.key] = epochs.moved[-1], 0
+            active.replica.settled(epochs)
             await self._plane.ingest_start(
                 slot.stream,
                 slot.number,
@@ -529,16 +534,6 @@ class Replicas:
     async def _forget(self, slot: Slot, earlier: bytes) -> None:
         await self._identities.leave(slot, earlier)
         await self._plane.ingest_forget(slot.stream, slot.origin.key)
-
-    def _without_consumer(self, slot: Slot, identity: str) -> int:
-        """How far a source was that is now to use a durable consumer, by the consumers that were made for it: all of
-        that is stored, if it is still the same stream."""
-        if slot.mirror or not slot.origin.durable or not identity:
-            return 0
-        before = replace(slot, origin=replace(slot.origin, durable="", durable_deliver=""))
-        if self._identities.of(before) != identity:
-            return 0
-        return self._progress.get((slot.stream, before.origin.key), (0, 0))[0]
 
     def _queue_restart(self, active: _Active, wait_s: float = 0.0) -> None:
         self._job(active, "restart", lambda: self._restart(active, wait_s))

@@ -7,12 +7,21 @@ from __future__ import annotations
 
 from typing import Final
 
+from leafd.links.epochs import Epochs
 from leafd.native_codes import IngestAt
 from leafd.native_ingests import NO_SPAN, Span
 from leafd.records import dataclass
 
 SILENCE_NS: Final = 5_000_000_000
 """So long nothing may come, at least."""
+ANSWER_HEADERS: Final = (
+    "Nats-Stream-Identity",
+    "Leafd-Stream-Position",
+    "Leafd-Heartbeat",
+    "Leafd-New-Behind",
+    "Leafd-Epochs",
+)
+"""The fields that an origin's answer may have besides."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +59,8 @@ class Run:
     """So long nothing may come."""
     spared: bool = False
     """The origin tells of the consumer's end, and heartbeats are few: who is at the other end of the link is heard."""
+    epochs: Epochs = Epochs()
+    """The knowledge of its origin's epochs, to be stored before anything is taken."""
     span: Span = NO_SPAN
     """The span that may come before it is acknowledged."""
 
@@ -69,6 +80,16 @@ class PutBack:
 
     consumer: str
     ends: int
+
+
+@dataclass(frozen=True, slots=True)
+class Moves:
+    """The origin's epochs tell that it was put back from an old copy, or that it is again what it was before that: of
+    what it has now, `stands` was taken last, and not `had`."""
+
+    consumer: str
+    had: int
+    stands: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,4 +114,4 @@ class Renewed:
     last_sequence: int
 
 
-Order = Ask | Run | Forget | PutBack | Rewind | Back | Renewed
+Order = Ask | Run | Forget | PutBack | Moves | Rewind | Back | Renewed

@@ -161,6 +161,9 @@ class FakePlane(Unwilling):
     async def ingest_forget(self, stream: int, key: str) -> None:
         self.calls.append(("forget", stream, key))
 
+    async def ingest_stand(self, stream: int, key: str, sequence: int) -> None:
+        self.calls.append(("stand", stream, key, sequence))
+
     async def record_put(self, key: bytes, value: bytes) -> None:
         self.calls.append(("record", key, value))
 

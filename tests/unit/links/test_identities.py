@@ -2,26 +2,45 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
 import trio
 from leafd.links.earlier import IDENTITY_SIZE_MAX, KEPT, Earlier
+from leafd.links.epochs import Epochs
 from leafd.links.identities import Identities
+from leafd.links.steps import Run
 
 from tests.rig.planes import Unwilling
 from tests.unit.links.replica_stage import SLOT
 
 
+class Cut(Exception):
+    """The power is gone."""
+
+
 class Plane(Unwilling):
-    """Keeps records."""
+    """Keeps records, and the position of one source."""
 
     def __init__(self) -> None:
         super().__init__()
         self.kept: dict[bytes, bytes] = {}
+        self.position = 0
+        self.writes_left = 1000
+
+    def _writes(self) -> None:
+        self.writes_left -= 1
+        if self.writes_left < 0:
+            raise Cut
 
     async def record_put(self, key: bytes, value: bytes) -> None:
+        self._writes()
         self.kept[key] = value
+
+    async def ingest_stand(self, stream: int, key: str, sequence: int) -> None:
+        self._writes()
+        self.position = sequence
 
 
 def earlier(**positions: int) -> Earlier:
@@ -103,3 +122,62 @@ def test_a_bounded_number_of_streams_with_short_names_is_kept() -> None:
     again = Earlier.unpacked(many.packed)
     assert [number for number in range(KEPT + 3) if again.taken(f"S{number}")] == list(range(3, KEPT + 3))
     assert again.taken("x" * (IDENTITY_SIZE_MAX + 1)) is None
+
+
+@pytest.mark.parametrize("writes", range(4))
+def test_a_source_that_moves_stands_where_it_was_or_where_it_is_to_be(writes: int) -> None:
+    """Whichever of its writes is the last one: by what it finds the next process knows which of them it is."""
+    before = Epochs("i", ((0, "a"), (21, "b")))
+    plane = Plane()
+    plane.position = 40
+
+    async def main() -> None:
+        await Identities(plane).remember(SLOT, "i")
+        await Identities(plane).stand(SLOT, before)
+        plane.writes_left = writes
+        with suppress(Cut):
+            await at_a_start(plane).stand(SLOT, before.goes_on("i", ((21, "b"), (31, "c")), 40, 30))
+
+    trio.run(main)
+    found = at_a_start(plane)
+    position, _ = found.position(SLOT, (plane.position, 7 if plane.position == 40 else 0))
+    assert (position, found.epochs(SLOT).at(position)) == ((40, "b") if writes == 0 else (30, "b"))
+    again = found.epochs(SLOT).found(plane.position)
+    assert again.stands("i", ((21, "b"), (31, "c")), position) == 30
+    assert again.moved == ((40, 30) if writes in (1, 2) else ())
+
+
+def test_of_another_stream_no_epochs_are_known() -> None:
+    """One that was made anew has other ones."""
+    plane = Plane()
+
+    async def main() -> None:
+        await Identities(plane).remember(SLOT, "i")
+        await Identities(plane).stand(SLOT, Epochs("i", ((0, "a"),)))
+        await Identities(plane).remember(SLOT, "j")
+
+    trio.run(main)
+    assert at_a_start(plane).epochs(SLOT) == Epochs()
+    found = at_a_start(plane)
+    found.forget(SLOT.stream)
+    assert found.epochs(SLOT) == Epochs()
+
+
+def test_a_source_that_has_a_durable_consumer_since_stands_in_the_epochs_of_before() -> None:
+    """Its origin was put back meanwhile, from 40 to 30; that position is to be stored."""
+    plane = Plane()
+    durable = replace(SLOT, origin=replace(SLOT.origin, durable="hub", durable_deliver="d.hub"))
+    positions = {(SLOT.stream, SLOT.origin.key): (40, 7)}
+    run = Run("d.hub", "hub", 0, "i", epochs=Epochs("i", ((0, "a"), (21, "b"), (31, "c"))))
+
+    async def main() -> None:
+        await Identities(plane).remember(SLOT, "i")
+        await Identities(plane).stand(SLOT, Epochs("i", ((0, "a"), (21, "b"))))
+
+    trio.run(main)
+    found = at_a_start(plane)
+    last, epochs = found.goes_on(durable, run, positions)
+    assert (last, epochs.moved, epochs.at(last)) == (30, (0, 30), "b")
+    assert found.goes_on(durable, replace(run, epochs=Epochs("i")), positions) == (40, Epochs("i"))
+    assert found.goes_on(durable, replace(run, last_sequence=5), positions) == (5, run.epochs)
+    assert found.goes_on(durable, replace(run, identity="j"), positions) == (0, run.epochs)

@@ -63,7 +63,7 @@ def test_a_durable_consumer_is_set_back() -> None:
     origin = replace(ORIGIN, durable="hub", durable_deliver="d.hub")
     assert origin.index == (f"ORDERS:{hash8('$JS.hub.API')}:C={hash8('hub')}", ">", ">")
     replica = Replica(replace(SLOT, origin=origin), 7, "")
-    header = b"NATS/1.0\r\nNats-Required-Api-Level: 5\r\nNats-Stream-Identity: \r\n\r\n"
+    header = b"NATS/1.0\r\nNats-Required-Api-Level: 5\r\nNats-Stream-Identity: \r\nLeafd-Epoch: 7\r\n\r\n"
     assert replica.poll(0.0) == [Ask(1, "$JS.hub.API.CONSUMER.RESET.ORDERS.hub", header, b"", "d.hub")]
     assert replica.answered(1, "", json.dumps({"name": "hub", "config": {"ack_policy": "none"}}).encode(), 0.0) == []
     assert replica.error is not None

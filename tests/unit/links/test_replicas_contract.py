@@ -98,6 +98,7 @@ async def slots_from_start_to_end(plane: Any) -> Any:
     seen.append((state.last_sequence, bool(state.running)))
     ended = await plane.ingest_stop(STREAM, SLOT)
     seen.append((ended.last_sequence, ended.lag))
+    seen.append(await answer(plane.ingest_stand(STREAM, SOURCE.key, 5)))
     seen.append(await answer(plane.ingest_forget(STREAM, SOURCE.key)))
     seen.append(await answer(plane.record_put(b"key", b"value")))
     return seen

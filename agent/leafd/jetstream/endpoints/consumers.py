@@ -1,6 +1,7 @@
 """Consumers: create in all its forms, info, names, list, delete, pause, reset, unpin.
 
-Not here: what a configuration may be (consumer_rules.py), pull requests (the plane answers MSG.NEXT).
+Not here: what a configuration may be (consumer_rules.py), what copies of a stream hear (positions.py), pull requests
+(the plane answers MSG.NEXT).
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from leafd.jetstream.copiers import is_of_a_copy
 from leafd.jetstream.endpoints import streams
 from leafd.jetstream.endpoints.infos import consumer_info, group_of
 from leafd.jetstream.endpoints.pages import cut, page_of, texts_size
+from leafd.jetstream.endpoints.positions import look_at_start, tell_epochs, tell_position
 from leafd.jetstream.endpoints.streams import LIST_LIMIT, LISTED_WEIGHT, NAMES_LIMIT, check_led, gathered, refused
 from leafd.jetstream.flat import flat_consumer
 from leafd.jetstream.models.consumer import (
@@ -48,9 +50,6 @@ from leafd.jetstream.rules.consumer_create import wanted_consumer
 from leafd.jetstream.rules.versioning import (
     HEARTBEAT_HEADER,
     IDENTITY_HEADER,
-    NEW_HEADER,
-    POSITION_HEADER,
-    TAKEN_HEADER,
     comparable,
     has_header,
     header_value,
@@ -61,8 +60,6 @@ from leafd.jetstream.subjects import SubjectSet
 from leafd.turns import ITEM_WEIGHT, Pause, aside
 
 _ALPHABET: Final = digits + ascii_letters
-SEQUENCE_MAX: Final = 2**64 - 1
-SEQUENCE_DIGITS_MAX: Final = 20
 HEARTBEAT_DIGITS_MAX: Final = 4
 _NO_PAGE: Final = {"total": 0, "offset": 0, "limit": 0}
 
@@ -117,8 +114,9 @@ async def create(call: Call, request: ConsumerCreateRequest) -> dict[str, Any]:
         raise errors.STREAM_REPLICAS_NOT_SUPPORTED.error()
     config = wanted.for_stream(stream.config, random_name)
     _check_identity(call, stream, config)
-    await _tell_position(call, stream, config)
-    await _look_at_start(call, stream, config)
+    await tell_position(call, stream, config)
+    await look_at_start(call, stream, config)
+    await tell_epochs(call, stream)
     name = config.durable_name or config.name
     if name in stream.aside:
         raise errors.CONSUMER_OFFLINE_REASON.error(err=stream.aside[name].reason)
@@ -163,75 +161,6 @@ def _check_identity(call: Call, stream: Stream, config: ConsumerConfig) -> None:
     if expected and expected != identity:
         raise errors.CONSUMER_STREAM_IDENTITY_MISMATCH.error(msg=identity)
     call.reply_header = identity_header(stream)
-
-
-def _taken(call: Call) -> int | None:
-    """The sequence that the puller took last; None: it does not say."""
-    asked = header_value(call.header, TAKEN_HEADER)
-    return min(int(asked), SEQUENCE_MAX) if asked.isdigit() and len(asked) <= SEQUENCE_DIGITS_MAX else None
-
-
-async def _tell_position(call: Call, stream: Stream, config: ConsumerConfig) -> None:
-    """A puller that says what it took last hears where the stream ends, and what stamp that message has. If this store
-    was put back from an old copy, one of them is not what the puller knows. If it asks by time, since it knows that, it
-    hears behind which sequence all is new to it."""
-    taken = _taken(call)
-    if not call.reply_header or taken is None:
-        return
-    plane = call.context.plane
-    state = await plane.stream_state(stream.id)
-    message = await plane.message_get(stream.id, t.Query.SEQUENCE, sequence=taken) if taken <= state.last_seq else None
-    position = b"%s: %d %d\r\n\r\n" % (POSITION_HEADER, state.last_seq, message.ts if message is not None else 0)
-    new = await _new_behind(call, stream, config, taken)
-    call.reply_header = call.reply_header.removesuffix(b"\r\n") + new + position
-    if taken > state.last_seq and not stream.told_put_back:
-        stream.told_put_back = True
-        call.context.log.warning(
-            f"{stream.config.name} ends at sequence {state.last_seq}, and a copy of it elsewhere has {taken}:"
-            " this store was put back to an earlier state",
-            event="put_back_behind_copy",
-            account=stream.account.name,
-            stream=stream.config.name,
-        )
-
-
-async def _look_at_start(call: Call, stream: Stream, config: ConsumerConfig) -> None:
-    """A copy that does not say what it took last (nats-server's) asks for what comes behind that. The first one to ask
-    since the start has nothing of this process: what it has beyond what this store may have given is of a newer one.
-    A copy that says it, and is further, will ask anew by time: before that nothing newer counts as given."""
-    if not (config.direct or config.sourcing):
-        return
-    given, taken = stream.given_upto, _taken(call)
-    begins = config.opt_start_seq if config.deliver_policy == DELIVER_BY_START_SEQUENCE else 0
-    if given is not None and stream.group is None:
-        if taken is not None and begins and taken > given and not stream.known:
-            return
-        if taken is None and begins > given + 1 and not stream.copied:
-            call.context.passed_over.told(stream, begins - 1, given, certain=False)
-            await call.context.passed_over.write()
-    stream.copied = True
-    await call.context.passed_over.given.comes(stream)
-
-
-async def _new_behind(call: Call, stream: Stream, config: ConsumerConfig, taken: int) -> bytes:
-    """The header that says so, where by its stamps less would be new: a machine without a clock has an old time until
-    it is told today's. A copy that has come no further than this store may have given when it began knows it as it is.
-    A copy may then have taken what this process has stored, as before a virtual machine was put back with its memory.
-    """
-    behind = stream.given_upto
-    copies = stream.config.mirror is not None or stream.config.sources
-    if behind is None or stream.group is not None or copies or stream.known:
-        return b""
-    if taken <= behind:
-        stream.known = True
-        return b""
-    if config.deliver_policy != "by_start_time" or config.opt_start_time is None:
-        return b""
-    plane = call.context.plane
-    first = await plane.message_get(stream.id, t.Query.NEXT_BY_SUBJECT, sequence=behind + 1, subject=">")
-    if first is not None and first.ts >= config.opt_start_time:
-        return b""  # where nothing is new yet, it may come before the consumer is made
-    return b"%s: %d\r\n" % (NEW_HEADER, behind)
 
 
 def _kept(existing: Consumer, config: ConsumerConfig) -> ConsumerConfig:
@@ -540,6 +469,7 @@ async def reset(call: Call, request: ResetRequest) -> dict[str, Any] | None:
     stream, consumer = _found(call)
     if has_header(call.header, IDENTITY_HEADER):
         call.reply_header = identity_header(stream)
+        await tell_epochs(call, stream)
     await _check_reset(call.context, stream, consumer.config, request.sequence)
     try:
         with _asking(call, stream, consumer, errors.STREAM_GENERAL):

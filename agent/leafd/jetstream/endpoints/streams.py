@@ -99,7 +99,7 @@ async def put(context: Context, stream: Stream, *, stored: bytes = b"") -> t.Str
         republish=(republish.source, republish.destination) if republish is not None else ("", ""),
         loading=bool(stored),
     )
-    stream.given_upto = context.passed_over.given.began(stream, state.last_seq) if stored else stream.given_upto
+    await context.passed_over.began(stream, state.last_seq, stored=bool(stored))
     return state
 
 
@@ -439,7 +439,7 @@ async def removed(context: Context, stream: Stream, *, deleted: bool) -> None:
             context.advisories.stream(stream, "DELETED", "delete")
         context.neighbours.stream_removed(stream)
         context.copiers.removed(stream)
-        context.passed_over.removed(stream)
+        await context.passed_over.removed(stream)
 
 
 async def _delete_aside(call: Call, name: str) -> dict[str, Any]:
