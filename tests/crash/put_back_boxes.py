@@ -4,6 +4,7 @@ stores next, for leafd and nats-server at either end.
 
     python -m tests.crash.put_back_boxes                    the four line-ups; a table, and 0 when a leafd lost nothing
     python -m tests.crash.put_back_boxes --lineups leafd+leafd --replicas 3    the hub is three leafds, each copy on all
+    python -m tests.crash.put_back_boxes --ways behind ahead twice away    the same where more is wrong than that
 
 MESSAGES are collected, the box is stopped and copied, MESSAGES more are collected, the copy is put back, and the box
 stores MESSAGES and a few more: the first of these have the sequences of what the hub has. Streams with limits (P, D)
@@ -14,6 +15,10 @@ and work queues (W, V) are collected by plain sources and by durable ones (D, V)
     lost        neither has them
     passed      the hub's next ones, behind the sequences that it had, that it has not
     said        by the log of box or hub, and by the box's page of alarms
+
+Ways: the box's clock is a day behind, or ahead, from when it was put back; it is put back twice, each time with
+messages, of which the first ones are judged where they were collected; or its hub is away for an hour, in which it
+stores the first of its messages and is started once more.
 
 Not here: the same as tests of a few messages (tests/interop/test_put_back.py).
 """
@@ -38,12 +43,16 @@ import nats
 from nats.aio.client import Client
 
 from tests import servers
+from tests.crash.histories import clocks
 from tests.held import held_of
 from tests.interop.test_meta_group import leader_of, three
 from tests.interop.test_put_back import BOX, HUB, KINDS_OF_COPY, make_origins, publish_each, source_of
 
 MESSAGES: Final = 60
 FEW: Final = 10
+DAY_S: Final = 24 * 3600
+WAYS: Final = {"plain": 0, "behind": -DAY_S, "ahead": DAY_S, "twice": 0, "away": 3600}
+"""By how much the box's clock steps."""
 QUIET_S: Final = 3.0
 MOST_S: Final = 240.0
 """A nats-server asks for a source ever more seldom, up to a minute."""
@@ -145,42 +154,78 @@ def said(hub: list[servers.Server], box: servers.Server, name: str) -> str:
     return ", ".join(words) or "nobody"
 
 
-def play(lineup: str, replicas: int, folder: Path) -> int:
+class PutBack:
+    """A box, and an old copy of its store."""
+
+    def __init__(self, kind: str, hub: list[servers.Server], folder: Path, needed: Path) -> None:
+        self.hub, self.folder = hub, folder
+        self.box = servers.make(kind, BOX.replace("HUB", str(hub[0].ports["leaf_port"])), folder / "box")
+        self.clock = clocks.Clock(folder / "clock")
+        self.before = clocks.before(kind, needed, self.clock)
+
+    def start(self) -> None:
+        self.box.start(before=self.before)
+
+    def back(self) -> None:
+        self.box.stop()
+        shutil.rmtree(self.folder / "box" / "store")
+        shutil.copytree(self.folder / "copy", self.folder / "box" / "store")
+
+    def stores(self, way: str, again: list[bytes], new: list[bytes]) -> None:
+        """It is put back, and stores these; `again` before it is put back once more."""
+        self.back()
+        self.clock.step_to(WAYS[way])
+        if way == "away":
+            self.hub[0].stop()
+        self.start()
+        if way == "twice":
+            asyncio.run(publish_each(self.box, again))
+            asyncio.run(settled(self.hub[0], again[-1]))
+            self.back()
+            self.start()
+        first = FEW if way == "away" else len(new)
+        asyncio.run(publish_each(self.box, new[:first]))
+        if way == "away":
+            self.box.stop()
+            self.start()
+            asyncio.run(publish_each(self.box, new[first:]))
+            self.hub[0].start()
+
+
+def play(lineup: str, replicas: int, folder: Path, way: str, needed: Path) -> int:
     """One line-up: a row for each stream; how many messages are lost of a leafd."""
     hub_kind, box_kind = lineup.split("+")
-    early, late, new, few = (
+    early, late, again, new, few = (
         [b"%s-%d" % (word, number) for number in range(count)]
-        for word, count in ((b"early", MESSAGES), (b"late", MESSAGES), (b"new", MESSAGES), (b"few", FEW))
+        for word, count in (
+            *((b"early", MESSAGES), (b"late", MESSAGES), (b"again", MESSAGES // 2), (b"new", MESSAGES)),
+            (b"few", FEW),
+        )
     )
     for name in ("hub", "box"):
         (folder / name).mkdir(parents=True)
-    store, copy = folder / "box" / "store", folder / "copy"
     with hub_of(hub_kind, replicas, folder / "hub") as hub:
-        text = BOX.replace("HUB", str(hub[0].ports["leaf_port"]))
-        box = servers.make(box_kind, text, folder / "box")
+        put_back = PutBack(box_kind, hub, folder, needed)
+        box = put_back.box
         try:
-            box.start()
+            put_back.start()
             asyncio.run(make_origins(box))
             asyncio.run(make_copies(hub[0], replicas))
             asyncio.run(publish_each(box, early))
             lacks = uncollected(hub[0], early)
             box.stop()
-            shutil.copytree(store, copy)
-            box.start()
+            shutil.copytree(folder / "box" / "store", folder / "copy")
+            put_back.start()
             asyncio.run(publish_each(box, late))
             lacks |= uncollected(hub[0], early + late)
             for name in sorted(lacks):
                 print(f"{lineup:<24} {name}  is not collected any more since the box was started again", flush=True)
             assert not lacks or L not in lineup, f"{lineup}: {lacks} were not collected before"
-            box.stop()
-            shutil.rmtree(store)
-            copy.rename(store)
-            box.start()
-            asyncio.run(publish_each(box, new + few))
+            put_back.stores(way, again, new + few)
             there = asyncio.run(settled(hub[0], few[-1]))
             words = {name: said(hub, box, name) for name in KINDS_OF_COPY}
             box.stop()
-            box.start()
+            put_back.start()
             here = asyncio.run(at_the_box(box))
             return sum(
                 row(lineup, name, [set(new), set(few)], there[name], here[name], words[name])
@@ -208,11 +253,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--lineups", nargs="+", choices=LINEUPS, default=LINEUPS, help="hub+box")
     parser.add_argument("--replicas", type=int, choices=(1, 3), default=1)
+    parser.add_argument("--ways", nargs="+", choices=WAYS, default=["plain"])
     chosen = parser.parse_args()
     lost: dict[str, Any] = {}
-    for lineup in chosen.lineups:
-        with tempfile.TemporaryDirectory(prefix="leafd-back-") as folder:
-            lost[lineup] = play(lineup, chosen.replicas, Path(folder) / "it")
+    with tempfile.TemporaryDirectory(prefix="leafd-back-") as folder:
+        for way in chosen.ways:
+            for lineup in chosen.lineups:
+                print(f"-- {way}")
+                needed = clocks.built(lineup.split("+")[1], Path(folder))
+                it = Path(folder) / f"{way}-{lineup}"
+                lost[lineup] = lost.get(lineup, 0) + play(lineup, chosen.replicas, it, way, needed)
     return 1 if any(count for lineup, count in lost.items() if L in lineup) else 0
 
 
