@@ -17,7 +17,8 @@
  *
  * So when the batch after a rest was followed by one with as many changes, the next batch after a rest waits for as
  * many as both had, for half of the time that a sync takes at most. The first one's answer comes later by that, and
- * those of the others sooner: they do not wait for its sync any more.
+ * those of the others sooner: they do not wait for its sync any more. Whether a batch comes after a rest is asked when
+ * it gets its first change: on a slow disk one that waits behind a sync waits for longer than a rest is.
  */
 #ifndef LEAFD_STORE_GATHER_H
 #define LEAFD_STORE_GATHER_H
@@ -47,6 +48,7 @@ typedef struct gather {
     uint32_t sealed;     /* changes in the last batch */
     uint32_t awaited;    /* so many in the open one end its wait */
     uint32_t burst;      /* so many came together after the last rest; 0: no more than the first batch had */
+    bool opened;         /* the open batch has had its first change */
     bool rested;         /* the open batch, or the one that is on its way, came after a rest */
     gather_luck_t usual; /* waits behind a sync */
     gather_luck_t first; /* waits after a rest */
@@ -72,9 +74,11 @@ static inline bool gather_skips(gather_luck_t *luck) {
     return true;
 }
 
-/* The open batch has changes, and none is on its way. */
+/* The open batch has changes, and none is on its way: said again and again until it is closed. */
 static inline void gather_opened(gather_t *gather, int64_t mono_ns) {
-    if (gather->rested || mono_ns - gather->durable_at < GATHER_REST_NS) {
+    bool first = !gather->opened;
+    gather->opened = true;
+    if (!first || mono_ns - gather->durable_at < GATHER_REST_NS || mono_ns < gather->until) {
         return;
     }
     if (gather->until != 0) {
@@ -97,6 +101,7 @@ static inline void gather_sealed(gather_t *gather, uint32_t count, int64_t mono_
     gather->sealed_at = mono_ns;
     gather->sealed = count;
     gather->until = 0;
+    gather->opened = false;
 }
 
 /* A batch that came after a rest is on the disk, and so many changes have come since. */

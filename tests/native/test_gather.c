@@ -61,9 +61,9 @@ static void run_model(model_t *model) {
         if (model->synced_at <= now) {
             come_to_disk(model, now);
         }
-        bool waits = !model->never_waits && gather_waits(&model->gather, model->open, now);
-        if (model->synced_at == NEVER && model->open > 0 && !waits) {
-            close_batch(model, now);
+        if (model->synced_at == NEVER && model->open > 0) {
+            gather_opened(&model->gather, now);
+            if (model->never_waits || !gather_waits(&model->gather, model->open, now)) close_batch(model, now);
         }
     }
 }
@@ -75,6 +75,31 @@ static void one_batch_for_all(void) {
     run_model(&without);
     CHECK(model.messages >= (model.batches - 2) * PUBLISHERS);
     CHECK(model.messages * 10 > without.messages * 17);
+}
+
+/* An SD card: the wait behind a sync lasts longer than a rest is. */
+static void one_batch_for_all_on_a_slow_disk(void) {
+    model_t model = {.sync_ns = 60 * NS_PER_MS, .again_ns = 20 * NS_PER_MS};
+    run_model(&model);
+    CHECK(model.messages >= (model.batches - 2) * PUBLISHERS);
+    CHECK_EQ_U64(0, model.gather.usual.misses);
+}
+
+/* Where bursts are known, too: it waits once, and those who do not come are a miss of that wait alone. */
+static void a_wait_behind_a_sync_is_no_rest(void) {
+    const int64_t durable = 1060 * NS_PER_MS;
+    gather_t gather = {.burst = 20};
+    gather_sealed(&gather, 4, 1000 * NS_PER_MS);
+    gather_durable(&gather, 4, durable);
+    int64_t now = durable;
+    for (; gather_opened(&gather, now), gather_waits(&gather, 4, now); now += STEP_NS) {
+        CHECK(!gather.rested);
+    }
+    CHECK_EQ_I64(durable + 30 * NS_PER_MS, now);
+    CHECK(!gather.rested);
+    gather_sealed(&gather, 4, now);
+    CHECK_EQ_U64(1, gather.usual.misses);
+    CHECK_EQ_U64(0, gather.first.misses);
 }
 
 static void waits_in_vain_are_rare(void) {
@@ -186,6 +211,8 @@ static void lone_messages_never_wait(void) {
 
 int main(void) {
     RUN("publishers that wait for each answer come into one batch, and share its sync", one_batch_for_all);
+    RUN("likewise on a disk whose sync takes sixty milliseconds", one_batch_for_all_on_a_slow_disk);
+    RUN("a batch that waits behind a slow sync is not taken for one after a rest", a_wait_behind_a_sync_is_no_rest);
     RUN("those who do not come in time cost the others a twentieth at most", waits_in_vain_are_rare);
     RUN("a quick disk, one publisher alone and large batches are not waited for", others_do_not_wait);
     RUN("messages that come together after a rest are one batch from the second time on", bursts_come_into_one_batch);
