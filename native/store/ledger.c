@@ -62,17 +62,10 @@ static void applied_write(const ledger_t *ledger) { /* the caller has room for i
     value_seal(key_bytes(&key), value, size);
 }
 
-bool store_ledger_disk(store_t *store, uint64_t *disk) {
-    bytes_t value = BYTES_NONE;
-    entry_outcome_t got = store->ledgers.disk ? ENTRY_NONE : store_record_get(store, RECORD_DISK, BYTES_NONE, &value);
-    switch (got) {
-    case ENTRY_UNKNOWN:
-    case ENTRY_DAMAGED:
-    case ENTRY_NONE: break;
-    case ENTRY_FOUND: store->ledgers.disk = value.size == sizeof *disk ? load_be64(value.at) : 0; break;
-    }
+entry_outcome_t disk_get(store_t *store, uint64_t *disk) {
+    entry_outcome_t outcome = store->ledgers.disk != 0 ? ENTRY_FOUND : disk_read(store, &store->ledgers.disk);
     *disk = store->ledgers.disk;
-    return *disk != 0;
+    return outcome;
 }
 
 /* ---- a ledger's life --------------------------------------------------------------------------------------------- */
@@ -161,9 +154,12 @@ static status_t ledger_load(ledger_t *ledger, ledger_visit_t visit, void *contex
     store_t *store = ledger->store;
     ledger_promise_t promise = {0};
     uint64_t disk;
+    status_t known = entry_status(disk_get(store, &disk));
+    if (known != STATUS_OK) {
+        return known;
+    }
     entry_outcome_t applied = applied_read(ledger);
-    entry_outcome_t promised =
-        store_ledger_disk(store, &disk) ? promise_get(store, ledger->group, &promise) : ENTRY_UNKNOWN;
+    entry_outcome_t promised = promise_get(store, ledger->group, &promise);
     switch (promised) {
     case ENTRY_UNKNOWN:
     case ENTRY_DAMAGED: return entry_status(promised);

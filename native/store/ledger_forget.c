@@ -53,11 +53,12 @@ status_t store_ledger_inherit(store_t *store, uint32_t group) {
     case ENTRY_DAMAGED: return STATUS_CORRUPT;
     case ENTRY_UNKNOWN: return STATUS_IO;
     }
-    if (!promise_unpack(value, &promise) || !store_ledger_disk(store, &disk) || promise.members.size > sizeof members) {
+    if (!promise_unpack(value, &promise) || promise.members.size > sizeof members) {
         return STATUS_CORRUPT;
     }
     promise.members.at = memcpy(members, promise.members.at, promise.members.size);
-    status_t status = put_promise(store, key, &promise, disk);
+    status_t status = entry_status(disk_get(store, &disk));
+    status = status == STATUS_OK ? put_promise(store, key, &promise, disk) : status;
     if (status != STATUS_OK) {
         return status;
     }

@@ -111,6 +111,30 @@ list_outcome_t store_ledger_each(store_t *store, bool (*visit)(void *context, ui
     return groups.sound ? outcome : LIST_UNKNOWN;
 }
 
+entry_outcome_t disk_read(store_t *store, uint64_t *disk) {
+    bytes_t value = BYTES_NONE;
+    entry_outcome_t outcome = store_record_get(store, RECORD_DISK, BYTES_NONE, &value);
+    *disk = 0;
+    switch (outcome) {
+    case ENTRY_UNKNOWN: return outcome;
+    case ENTRY_DAMAGED:
+    case ENTRY_NONE: return ENTRY_DAMAGED;
+    case ENTRY_FOUND: break;
+    }
+    *disk = value.size == sizeof *disk ? load_be64(value.at) : 0;
+    return *disk != 0 ? ENTRY_FOUND : ENTRY_DAMAGED;
+}
+
+bool store_ledger_disk(store_t *store, uint64_t *disk) {
+    switch (disk_get(store, disk)) {
+    case ENTRY_UNKNOWN:
+    case ENTRY_DAMAGED:
+    case ENTRY_NONE: break;
+    case ENTRY_FOUND: return true;
+    }
+    return false;
+}
+
 status_t store_ledger_disown(store_t *store) {
     return store_record_delete(store, RECORD_DISK, BYTES_NONE);
 }

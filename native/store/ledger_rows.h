@@ -15,6 +15,10 @@ bool promise_unpack(bytes_t value, ledger_promise_t *promise);
 /* Its note, or members, are bytes of what was read. */
 LEAF_MUST_USE entry_outcome_t applied_get(store_t *store, uint32_t group, uint64_t *applied, bytes_t *note);
 LEAF_MUST_USE entry_outcome_t promise_get(store_t *store, uint32_t group, ledger_promise_t *promise);
+/* The id of the disk, which every start makes where there is none: one that is not there is ENTRY_DAMAGED, too. */
+LEAF_MUST_USE entry_outcome_t disk_read(store_t *store, uint64_t *disk);
+/* The same, read once (ledger.c). */
+LEAF_MUST_USE entry_outcome_t disk_get(store_t *store, uint64_t *disk);
 /* How many bytes. */
 uint32_t promise_pack(const ledger_promise_t *promise, uint64_t disk, uint8_t value[PROMISE_SIZE_MAX]);
 /* false: damaged. */

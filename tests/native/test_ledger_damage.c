@@ -174,6 +174,22 @@ static void promiseless(void) {
     }
 }
 
+/* While the store runs, and before anybody has asked for the id. What is known to be lost is not tried for ever. */
+static void lost_id(void) {
+    ledger_t *ledger;
+    for (int spoiled = 0; spoiled < 2; spoiled++) {
+        begin();
+        CHECK_EQ_I64(STATUS_OK, store_ledger_make(rig.store, 7, 70, BYTES_NONE, &ledger));
+        rig_checkpoint(&rig);
+        rig_reopen(&rig);
+        CHECK_EQ_I64(STATUS_OK, spoiled ? store_record_put(rig.store, RECORD_DISK, BYTES_NONE, text("spoiled"))
+                                        : store_record_delete(rig.store, RECORD_DISK, BYTES_NONE));
+        CHECK_EQ_I64(STATUS_CORRUPT, store_ledger_open(rig.store, 7, ignore, NULL, &ledger));
+        CHECK(ledger == NULL);
+        rig_close(&rig);
+    }
+}
+
 static void lost_batch(void) {
     uint8_t garbage[64];
     uint64_t disk, other;
@@ -344,6 +360,7 @@ int main(void) {
     RUN("what is damaged of another disk's log is in nobody's way, and goes", harmed_of_another_disk);
     RUN("what no other server has goes on on a disk of another id", inherited);
     RUN("what is there without a promise is no new member, and goes", promiseless);
+    RUN("of a disk whose id is lost while it runs, the log is damaged", lost_id);
     RUN("a disk that has lost a batch is a stranger from then on", lost_batch);
     RUN("a disk whose loss was accepted is a stranger", accepted_loss);
     RUN("a disk whose data.mdb was made anew of what could be read is a stranger", mended);
