@@ -8,6 +8,7 @@ from typing import Any
 
 from tests import servers
 from tests.rig.official import connect
+from tests.rig.waiting import until
 
 CONFIGURATION = """
 listen: "127.0.0.1:{port}"
@@ -35,6 +36,13 @@ system_account: SYS
 async def details(server: servers.Server) -> dict[str, Any]:
     """What both requests say of each account, without the server's own services, in the order of the subjects."""
     client = await connect(server, "sys")
+
+    async def alone() -> bool:
+        """Whether the connection by which the rig saw the server begin, in $G, is counted no longer."""
+        answer = await client.request("$SYS.REQ.ACCOUNT.$G.INFO", b"", timeout=5)
+        return bool(json.loads(answer.data)["data"]["client_connections"] == 0)
+
+    await until(alone)
     found = {}
     for name in ("A", "B", "$G"):
         options = json.dumps({"account": name}).encode()
