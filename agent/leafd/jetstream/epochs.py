@@ -4,8 +4,9 @@ So a copy knows what it has of a store that was put back from an old copy of its
     a copy comes, the first one  --comes()-->  the stream has epochs, on the disk before that copy is given anything
     a start that finds such      --began()-->  what it stores is of a new one, on the disk before it stores anything
 
-A record that cannot be written is a start without epochs: copies are told of none, and go by stamps. Streams in memory
-have one epoch, which no start finds again.
+A record that cannot be written is written later, at once where the disk has room again. Until then copies are told of
+no epochs, and go by stamps. A crash before that leaves what this start has stored in the epoch of the one before. So
+does a start of a version that writes none. Streams in memory have one epoch, which no start finds again.
 
 Not here: the copy's side (links/epochs.py). Streams of several servers have none: a disk of theirs that was put back is
 copied from the others. Nor has a mirror, whose sequences are its origin's, nor a stream with sources, which takes once
@@ -29,6 +30,7 @@ from leafd.native_commands import Commands
 
 EPOCHS_RECORD: Final = b"epochs/"
 EPOCH_BYTES: Final = 8
+RETRY_S: Final = 2.0
 
 
 class Epochs:
@@ -36,55 +38,81 @@ class Epochs:
 
     def __init__(self, plane: Commands, guard: Guard) -> None:
         self._plane, self._guard = plane, guard
-        self._written: dict[int, Lineage] = {}
-        """By the stream's number: what its record says."""
-        self._told: dict[int, Lineage] = {}
-        """.. And what copies are told: this process has the last one."""
-        self._turn = trio.Lock()
+        self._known: dict[int, Lineage] = {}
+        """By the stream's number: what its record is to say. This process has the last one, once it is taken up."""
+        self._unwritten: set[int] = set()
+        """Streams whose record says something else, or is to be removed."""
+        self._news = trio.Event()
 
     def load(self, key: bytes, value: bytes) -> None:
         """Takes over a record of the store, if it is one of these; only at the start."""
         if key.startswith(EPOCHS_RECORD):
             with self._guard.around("reading the epochs of a stream"):
-                self._written[int.from_bytes(key[len(EPOCHS_RECORD) :], "big")] = lineage_of(value.decode())
+                self._known[int.from_bytes(key[len(EPOCHS_RECORD) :], "big")] = lineage_of(value.decode())
 
-    async def began(self, stream: Stream, last: int) -> None:
-        """A stored stream is taken up, and ends there."""
-        known = self._written.get(stream.id)
-        if known is not None and _has_some(stream):
-            await self._begin(stream, begun(known, last, token_hex(EPOCH_BYTES)))
+    async def began(self, stream: Stream, last: int, *, stored: bool) -> None:
+        """A stream is taken up and ends there, or it is another one from now on. stored: an earlier process has it."""
+        known = self._known.get(stream.id)
+        if known is None:
+            return
+        if not _has_some(stream):  # what it stores now is of none of these, and a later start must not take it for that
+            await self.removed(stream.id)
+        elif stored:
+            self._says(stream.id, begun(known, last, token_hex(EPOCH_BYTES)))
+            await self._write(stream.id)
 
     async def comes(self, stream: Stream) -> Lineage | None:
         """A copy elsewhere is about to be given messages. The epochs that it is told; None: it is told of none."""
         if not _has_some(stream):
             return None
-        async with self._turn:
-            if stream.id not in self._told and stream.id not in self._written:
-                # Also what earlier starts have stored: nobody else has this epoch who has not all of that.
-                await self._begin(stream, first_of_all(token_hex(EPOCH_BYTES)))
-        return self._told.get(stream.id)
+        if stream.id not in self._known:
+            # Also what earlier starts have stored: nobody else has this epoch who has not all of that.
+            self._known[stream.id] = first_of_all(token_hex(EPOCH_BYTES))
+            if stream.config.storage != MEMORY:
+                self._says(stream.id, self._known[stream.id])
+        if stream.id in self._unwritten:
+            await self._write(stream.id)
+        return None if stream.id in self._unwritten else self._known.get(stream.id)
 
-    async def _begin(self, stream: Stream, lineage: Lineage) -> None:
-        if stream.config.storage == MEMORY:
-            self._told[stream.id] = lineage
-            return
-        try:
-            await self._plane.record_put(_key(stream.id), text_of(lineage).encode())
-        except t.PlaneError:
-            return  # a disk without room, which says so itself
-        self._written[stream.id] = self._told[stream.id] = lineage
+    async def removed(self, number: int) -> None:
+        """The stream is gone, or one is about to be made of that number: after a start it may be that of another one
+        that is gone, whose record could not be removed."""
+        if self._known.pop(number, None) is not None:
+            self._unwritten.add(number)
+            self._news.set()
+            await self._write(number)
 
-    async def removed(self, stream: Stream) -> None:
-        """The stream is gone."""
-        self._told.pop(stream.id, None)
-        if self._written.pop(stream.id, None) is not None:
-            with suppress(t.PlaneError):  # numbers of streams are not used again
-                await self._plane.record_put(_key(stream.id), b"")
+    def room(self) -> None:
+        """The store has room again."""
+        self._news.set()
+
+    def _says(self, number: int, lineage: Lineage) -> None:
+        self._known[number] = lineage
+        self._unwritten.add(number)
+        self._news.set()
+
+    async def run(self) -> None:
+        """Writes what could not be written when it was to be."""
+        while True:
+            if not self._unwritten:
+                await self._news.wait()
+            self._news = trio.Event()
+            with self._guard.around("writing the epochs of a stream"):
+                for number in list(self._unwritten):
+                    await self._write(number)
+            if self._unwritten:
+                with trio.move_on_after(RETRY_S):
+                    await self._news.wait()
+
+    async def _write(self, number: int) -> None:
+        """Later, where that cannot be done now."""
+        lineage = self._known.get(number)
+        body = b"" if lineage is None else text_of(lineage).encode()
+        with suppress(t.PlaneError):  # a disk without room, which says so itself
+            await self._plane.record_put(EPOCHS_RECORD + number.to_bytes(4, "big"), body)
+            if self._known.get(number) == lineage:
+                self._unwritten.discard(number)
 
 
 def _has_some(stream: Stream) -> bool:
     return stream.group is None and stream.config.mirror is None and not stream.config.sources
-
-
-def _key(stream: int) -> bytes:
-    return EPOCHS_RECORD + stream.to_bytes(4, "big")

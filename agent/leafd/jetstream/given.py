@@ -59,7 +59,7 @@ class Given:
         if upto is None:
             return last
         if stream.group is not None:
-            self.removed(stream)
+            self.removed(stream.id)
             return last
         if upto != _GIVES:
             return min(upto, last)
@@ -75,10 +75,10 @@ class Given:
         self._says(stream.id, _GIVES)
         await self._write(stream.id)
 
-    def removed(self, stream: Stream) -> None:
-        """The stream is gone, or several servers keep it."""
-        if self._known.pop(stream.id, None) is not None:
-            self._unwritten.add(stream.id)
+    def removed(self, number: int) -> None:
+        """The stream of that number is gone, or several servers keep it."""
+        if self._known.pop(number, None) is not None:
+            self._unwritten.add(number)
             self._news.set()
 
     def _says(self, number: int, upto: int) -> None:

@@ -98,6 +98,7 @@ class PassedOver:
         """Writes down what is told, and notices when it is over."""
         async with trio.open_nursery() as nursery:
             nursery.start_soon(self.given.run)
+            nursery.start_soon(self.epochs.run)
             await self._watch()
 
     async def _watch(self) -> None:
@@ -139,7 +140,7 @@ class PassedOver:
         if here or state.last_seq < row.taken:
             return _text(stream, row, here)
         if self._rows.get(number) is row:
-            self._forget(stream)
+            self._forget(number)
             self._log.info(
                 f"{stream.config.name} is past sequence {row.taken}, and has nothing more that a copy elsewhere passed"
                 " over",
@@ -150,21 +151,21 @@ class PassedOver:
         return ""
 
     async def began(self, stream: Stream, last: int, *, stored: bool) -> None:
-        """A stream is taken up, and ends there. stored: an earlier process has made it."""
-        if not stored:
-            return
-        stream.given_upto = self.given.began(stream, last)
-        await self.epochs.began(stream, last)
+        """A stream is taken up and ends there, or it is another one from now on. stored: an earlier process has it."""
+        if stored:
+            stream.given_upto = self.given.began(stream, last)
+        await self.epochs.began(stream, last, stored=stored)
 
-    async def removed(self, stream: Stream) -> None:
-        """The stream is gone."""
-        self.given.removed(stream)
-        self._forget(stream)
-        await self.epochs.removed(stream)
+    async def removed(self, number: int) -> None:
+        """The stream of that number is gone, or one is about to be made. What could not be removed of one that is gone
+        would be that of the other: a start gives a number once more if no stream has it."""
+        self.given.removed(number)
+        self._forget(number)
+        await self.epochs.removed(number)
 
-    def _forget(self, stream: Stream) -> None:
-        if self._rows.pop(stream.id, None) is not None:
-            self._gone.append(stream.id)
+    def _forget(self, number: int) -> None:
+        if self._rows.pop(number, None) is not None:
+            self._gone.append(number)
             self._news.set()
 
 

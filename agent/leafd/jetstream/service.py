@@ -451,7 +451,9 @@ class JetStream:
         return {} if found is None else {"stream": found.config.name, "account": found.account.name}
 
     def alarm(self, event: t.Alarm) -> None:
-        """The store found damage; of which stream is not always known."""
+        """The store found damage, of which stream is not always known; or it has room again."""
+        if event.code == t.AlarmCode.DISK_OK:
+            self.passed_over.epochs.room()
         stream = self.catalogue.stream(event.stream)
         if event.code == t.AlarmCode.CORRUPT and stream is not None:
             self._context.advisories.damage(stream, event)

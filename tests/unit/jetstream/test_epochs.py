@@ -11,10 +11,11 @@ from contextlib import contextmanager
 
 import pytest
 import trio
+import trio.testing
 from leafd import native_types as t
-from leafd.jetstream.epochs import EPOCHS_RECORD
+from leafd.jetstream.epochs import EPOCHS_RECORD, RETRY_S
 from leafd.jetstream.rules.versioning import EPOCH_HEADER, EPOCHS_HEADER, header_value
-from leafd.lineage import Lineage, lineage_of
+from leafd.lineage import Lineage, lineage_of, text_of
 
 from tests.unit.jetstream.conftest import Bench
 from tests.unit.jetstream.test_passed_over import COPY, publish, restarted
@@ -113,7 +114,7 @@ def full(bench: Bench) -> Iterator[None]:
 
 
 def test_a_copy_is_told_of_no_epoch_that_the_disk_does_not_have() -> None:
-    """It goes by stamps then, and the next start is as good as any."""
+    """It goes by stamps then. Where its record can be written later, it is what it would have been."""
     bench = made()
     with full(bench):
         assert comes(bench, b"0") == () == written(bench)
@@ -121,9 +122,96 @@ def test_a_copy_is_told_of_no_epoch_that_the_disk_does_not_have() -> None:
     publish(bench, 4)
     with full(bench):
         bench = restarted(bench)
-    assert comes(bench, b"4") == ()
-    assert firsts(written(bench)) == [0]
-    assert firsts(comes(restarted(bench), b"4")) == [0, 5]
+        publish(bench, 3)
+        assert comes(bench, b"4") == ()
+        assert firsts(written(bench)) == [0]
+    assert firsts(comes(bench, b"4")) == [0, 5]
+    assert firsts(written(restarted(bench))) == [0, 5, 8]
+
+
+@pytest.mark.parametrize("hears", [True, False], ids=["room is told of", "it tries again"])
+def test_a_start_that_could_not_write_its_epoch_does_so_without_a_copy(hears: bool) -> None:
+    """Else the next start would take what it has stored for messages of the one before it."""
+    bench = made()
+    (first,) = comes(bench, b"0")
+    publish(bench, 4)
+
+    async def room() -> None:
+        async with trio.open_nursery() as nursery:
+            with full(bench):
+                nursery.start_soon(bench.service.passed_over.run)
+                await trio.testing.wait_all_tasks_blocked()
+            if hears:
+                bench.service.alarm(t.Alarm(t.AlarmCode.DISK_OK, 0, 0, ""))
+                await trio.testing.wait_all_tasks_blocked()
+            else:
+                await trio.sleep(RETRY_S + 1)
+            nursery.cancel_scope.cancel()
+
+    with full(bench):
+        bench = restarted(bench)
+    publish(bench, 3)
+    trio.run(room, clock=trio.testing.MockClock(autojump_threshold=0 if not hears else float("inf")))
+    assert firsts(written(bench)) == [0, 5]
+    bench = restarted(bench)
+    told = comes(bench, b"7 " + first[1].encode())
+    assert (firsts(told), told[0]) == ([0, 5, 8], first)
+
+
+def test_what_a_stream_with_sources_stores_is_of_no_epoch() -> None:
+    """Also when it has none any more: what is told then are other ones."""
+    bench = made()
+    (first,) = comes(bench, b"0")
+    publish(bench, 4)
+    bench.stream("U", subjects=["u"])
+    with_sources = {"name": "T", "subjects": ["t"], "sources": [{"name": "U"}]}
+    assert "error" not in bench.asked("STREAM.UPDATE.T", with_sources)
+    assert written(bench) == ()
+    publish(bench, 3)
+    bench = restarted(bench)
+    assert "error" not in bench.asked("STREAM.UPDATE.T", {"name": "T", "subjects": ["t"]})
+    bench = restarted(bench)
+    (other,) = comes(bench, b"0")
+    assert other[0] == 0
+    assert other != first
+
+
+def test_a_stream_that_is_made_with_the_number_of_one_that_is_gone_has_nothing_of_it() -> None:
+    """A crash came before the removal of its record."""
+    bench = made()
+    left = comes(bench, b"0")
+    bench.asked("STREAM.DELETE.T")
+    bench.plane.controls[EPOCHS_RECORD + b"\0\0\0\1"] = text_of(left).encode()
+    bench = restarted(bench)
+    bench.stream("T", subjects=["t"])
+    assert written(bench) == ()
+    publish(bench, 2)
+    bench = restarted(bench)
+    assert comes(bench, b"0")[0] != left[0]
+
+
+def test_a_copy_does_not_wait_for_the_record_of_another_stream() -> None:
+    """A thousand streams of a box that was just upgraded are asked for together, and each takes a turn of the disk."""
+    bench, stored = made(), trio.Event()
+    bench.stream("U", subjects=["u"])
+    slow, (one, other) = bench.plane.record_put, bench.service.catalogue.streams()
+    epochs = bench.service.passed_over.epochs
+
+    async def put(key: bytes, value: bytes) -> None:
+        if key == EPOCHS_RECORD + one.id.to_bytes(4, "big"):
+            await stored.wait()
+        await slow(key, value)
+
+    async def main() -> None:
+        bench.plane.record_put = put  # type: ignore[method-assign]
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(epochs.comes, one)
+            await trio.testing.wait_all_tasks_blocked()
+            with trio.fail_after(5):
+                assert await epochs.comes(other) is not None
+            stored.set()
+
+    trio.run(main)
 
 
 @pytest.mark.parametrize(

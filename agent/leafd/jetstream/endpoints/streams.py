@@ -120,6 +120,7 @@ async def numbered(context: Context, attempt: Callable[[int], Awaitable[_Made]])
     by damage is not given to another stream. Raises PlaneError."""
     while True:
         number = context.catalogue.new_stream_id()
+        await context.passed_over.removed(number)
         try:
             return await attempt(number)
         except t.PlaneError as error:
@@ -439,7 +440,7 @@ async def removed(context: Context, stream: Stream, *, deleted: bool) -> None:
             context.advisories.stream(stream, "DELETED", "delete")
         context.neighbours.stream_removed(stream)
         context.copiers.removed(stream)
-        await context.passed_over.removed(stream)
+        await context.passed_over.removed(stream.id)
 
 
 async def _delete_aside(call: Call, name: str) -> dict[str, Any]:
