@@ -1,4 +1,4 @@
-"""The consumer that a mirror or source asks for at its origin, as a request's body.
+"""The consumer that a mirror or source asks for at its origin, as a request's body; the source, for the plane.
 
 Not here: when it is asked for, and what the origin hears besides (replica.py).
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any, Final, Protocol
 
+from leafd import native_types as t
 from leafd.gotime import format_time
 from leafd.links.origin import Origin
 from leafd.records import dataclass
@@ -55,6 +56,14 @@ class Wanted:
     """0: it begins at a sequence, .."""
     first: int
     """.. this one; 0: where the slot's own origin says."""
+
+
+def source_of(slot: Taker, identity: str) -> t.IngestSource:
+    """A slot's source as the plane has to know it; nothing of a mirror's."""
+    if slot.mirror:
+        return t.IngestSource()
+    name, filters, destinations = slot.origin.index
+    return t.IngestSource(name, filters, destinations, identity, slot.origin.key)
 
 
 def body_of(slot: Taker, wanted: Wanted) -> bytes:

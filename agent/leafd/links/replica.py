@@ -7,11 +7,10 @@
 An origin in a domain that is not in reach is seldom looked for: the link that brings it wakes its slots (kick). One
 behind another prefix, which may be any subject, is looked for often in the first seconds (POLL_S), later every other
 second, or less often where many slots wait; all of them at the same moments. A request that was heard and not answered,
-or refused, is repeated slowly. The position always comes from what is stored: the machine asks
-for last_sequence + 1, and the store drops what it has. A durable consumer, where the configuration names one, is set
-back instead of made; it acknowledges by flow control, whose replies wait for the disk here. It belongs to somebody, who
-may set it back or make it anew at any time: the plane then reports a gap, and the next answer tells whether it is still
-the same stream.
+or refused, is repeated slowly. The position always comes from what is stored: the machine asks for last_sequence + 1,
+and the store drops what it has. A durable consumer, where the configuration names one, is set back instead of made; it
+acknowledges by flow control, whose replies wait for the disk here. It belongs to somebody, who may set it back or make
+it anew at any time: the plane then reports a gap, and the next answer tells whether it is still the same stream.
 
 An origin that was put back from an old copy has other messages at sequences that were taken. A leafd says with its
 answer where its stream ends and what stamp the message has that was taken last (Leafd-Stream-Position, asked for by
@@ -32,7 +31,6 @@ import math
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
 
-from leafd import native_types as t
 from leafd.gojson import JsonError, decode
 from leafd.links.answers import Created, CreateError, OriginInfo, is_number
 from leafd.links.creation import Wanted, body_of
@@ -124,14 +122,6 @@ class Slot:
     def aim(self) -> str:
         """The end of names where no link is known to lead to the origin."""
         return self.origin.aim(self.domain)
-
-
-def source_of(slot: Slot, identity: str) -> t.IngestSource:
-    """A slot's source as the plane has to know it; nothing of a mirror's."""
-    if slot.mirror:
-        return t.IngestSource()
-    name, filters, destinations = slot.origin.index
-    return t.IngestSource(name, filters, destinations, identity, slot.origin.key)
 
 
 class Replica:
@@ -262,14 +252,15 @@ class Replica:
         same. One for what is newer by its stamp has another start."""
         return self._settles and not self._put_back
 
-    def put_back(self, behind: int) -> None:
-        """The origin was put back: the plane has heard or seen it, or its stream ends too early. What a durable
-        consumer delivers is all that is there, and the plane goes on behind that sequence by itself."""
+    def put_back(self, behind: int) -> Epochs:
+        """The origin was put back: the plane has heard or seen it, or its stream ends too early. Of a durable
+        consumer the plane goes on behind that sequence by itself. What is known of its epochs from now on."""
         self._epochs = self._epochs.untold(self.last_sequence)
         if self.slot.origin.durable:
             self.last_sequence, self.newest_ts = behind, 0
         else:
             self._put_back = True
+        return self._epochs
 
     def ends_early(self, body: bytes) -> int | None:
         """The end of the origin's stream, by its answer to a stream info, if that is below what was taken; else None.
@@ -423,12 +414,16 @@ class Replica:
             self.identity = identity
         name = reply.name or self.slot.consumer
         self._settles = reply.config is not None and reply.config.ack_policy == "flow_control"
-        other = self._placed(name, epochs, position, new)
+        knew, other = self._epoch, self._placed(name, epochs, position, new)
         if other is not None and not self.slot.origin.durable:
             again, self.state, self._deadline_s = len(self._epochs.moved) > 2, State.IDLE, now_s
             if again:  # by what it says of its epochs it is now one stream and now another
                 self._retry(now_s)
             return [*orders, other]
+        if knew and not (self._epoch or self._looks or self.slot.origin.durable):
+            # By that epoch it began where nothing tells whether it is right. Without it, its origin says if it is not.
+            self.state, self._deadline_s = State.IDLE, now_s
+            return orders
         orders += [other] if other is not None else []
         self.error = None
         self._failures = self._unheard = 0
@@ -472,14 +467,20 @@ class Replica:
             epochs=self._epochs,
         )
 
-    def settled(self, epochs: Epochs) -> None:
-        """Notes that its stored position is the one that it stands at, by these epochs."""
-        if self._epochs is epochs:
-            self._epochs = epochs.settled()
+    def settled(self, asked: Epochs, stored: Epochs) -> None:
+        """Notes that its stored position is the one that it stands at. stored: in place of the ones of its order."""
+        if self._epochs is asked:
+            self._epochs = stored.settled()
+
+    @property
+    def _epoch(self) -> str:
+        """The epoch of what was taken last; "": it is not known."""
+        return self._epochs.at(self.last_sequence) if self._epochs.identity == self.identity else ""
 
     @property
     def _counts_epochs(self) -> bool:
-        """Whether each message's epoch is known: of a consumer that outlives its origin's start, by one link alone."""
+        """Whether all that its consumer delivers is of the epochs that the answer tells. A consumer that acknowledges
+        outlives its origin's start, so of such a one only where one link alone leads there, and it is lost then."""
         return not self.slot.mirror and not self._put_back and (self._alone or not self._settles)
 
     @property
@@ -571,8 +572,7 @@ class Replica:
             lines.append(f"Leafd-Heartbeat: {SPARED_S}")
         if level >= 5 and not self.slot.mirror:
             lines.append(f"Nats-Stream-Identity: {self.identity}")
-            epoch = self._epochs.at(self.last_sequence) if self._epochs.identity == self.identity else ""
-            lines.append(f"Leafd-Epoch: {self.last_sequence} {epoch}".rstrip())
+            lines.append(f"Leafd-Epoch: {self.last_sequence} {self._epoch}".rstrip())
         if self._looks:
             lines.append(f"Leafd-Last-Taken: {self.last_sequence}")
         return ("NATS/1.0\r\n" + "".join(f"{line}\r\n" for line in lines) + "\r\n").encode()

@@ -24,13 +24,14 @@ from leafd.gojson import JsonError
 from leafd.guard import Guard
 from leafd.links import origin_news, refusals
 from leafd.links.asking import MISSED_WAIT_S, Asking
+from leafd.links.creation import source_of
 from leafd.links.identities import Identities
 from leafd.links.lag import Behind, SlotInfo, Told
 from leafd.links.leaders import Key, Leaders
 from leafd.links.link import Link
 from leafd.links.orders import ASK, Job, Moments, Orders, Waiting
 from leafd.links.origin import header_field, inbox
-from leafd.links.replica import Replica, Slot, State, source_of
+from leafd.links.replica import Replica, Slot, State
 from leafd.links.steps import ANSWER_HEADERS, Ask, Back, Forget, Moves, Order, PutBack, Renewed, Rewind, Run
 from leafd.links.trips import Trips
 from leafd.native_commands import Commands
@@ -223,8 +224,10 @@ class Replicas:
             if active.replica.is_put_back:
                 return  # it was asked for what is newer, and this is that
             origin_news.put_back(self._log, active.replica, event.last_sequence)
-            active.replica.put_back(event.last_sequence)
+            epochs = active.replica.put_back(event.last_sequence)
             if active.replica.slot.origin.durable:
+                # What comes now is of none of these: a process that begins here must not take it for the last one's.
+                self._job(active, "untold", lambda: self._identities.stand(active.replica.slot, epochs.settled()))
                 return
         wait_s = 0.0
         if event.code == t.IngestCode.REFUSED:
@@ -475,7 +478,7 @@ class Replicas:
             await self._identities.stand(slot, epochs)
             if epochs.moved:
                 self._progress[slot.stream, slot.origin.key] = epochs.moved[-1], 0
-            active.replica.settled(epochs)
+            active.replica.settled(order.epochs, epochs)
             await self._plane.ingest_start(
                 slot.stream,
                 slot.number,

@@ -27,10 +27,11 @@ def made(**config: object) -> Bench:
     return bench
 
 
-def comes(bench: Bench, says: bytes) -> Lineage:
+def comes(bench: Bench, says: bytes, **begins: object) -> Lineage:
     """A copy asks for its consumer, and says that of its epoch. The stream's epochs as it is told; (): of none."""
     header = b"NATS/1.0\r\n%s: %s\r\n\r\n" % (EPOCH_HEADER, says)
-    body = json.dumps({"stream_name": "T", "config": COPY}).encode()
+    config = COPY | ({"deliver_policy": "by_start_sequence"} | begins if begins else {})
+    body = json.dumps({"stream_name": "T", "config": config}).encode()
     found = trio.run(bench.service.answer, bench.account, "$JS.API.CONSUMER.CREATE.T.JS_SRC_x", header, body)
     assert found is not None
     assert not found.error, found.members
@@ -98,6 +99,21 @@ def test_each_start_is_another_one() -> None:
         assert firsts(written(bench)) == [0, 4]
         seen.add(written(bench)[1][1])
     assert len(seen) == 4
+
+
+def test_a_copy_that_has_no_epoch_of_the_stream_and_no_stamp_is_one_that_passes_over() -> None:
+    """It says its epoch first, and would move if it knew one of those that it hears of."""
+    bench = made()
+    comes(bench, b"0")
+    publish(bench, 5)
+    bench = restarted(bench)
+    told = comes(bench, b"9 abcdef", opt_start_seq=10)
+    assert firsts(told) == [0, 6]
+    passed = bench.service.passed_over
+    assert trio.run(passed.texts) == []
+    assert comes(bench, b"9", opt_start_seq=10) == told
+    (text,) = trio.run(passed.texts)
+    assert "passes over its sequences up to 9, from 6 at the latest" in text
 
 
 @contextmanager

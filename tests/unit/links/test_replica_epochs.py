@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 from leafd.links.epochs import Epochs
 from leafd.links.replica import Replica, State
 from leafd.links.steps import Ask, Moves, PutBack, Run
@@ -44,7 +45,7 @@ def test_a_source_goes_on_where_the_epochs_of_its_origin_part() -> None:
     (run,) = replica.answered(order.number, "i", created("d"), 10.2, epochs="21:b 31:c")
     assert isinstance(run, Run)
     assert (run.begins, run.last_sequence, run.epochs.moved) == (IngestAt.NEXT, 30, (40, 30))
-    replica.settled(run.epochs)
+    replica.settled(run.epochs, run.epochs)
     replica.lost(35, 20.0, 0.0, 1_600_000_000_000_000_000)
     order, _ = ask(replica, 20.0)
     assert b"\r\nLeafd-Epoch: 35 c\r\n" in order.header
@@ -86,6 +87,22 @@ def test_an_origin_that_tells_of_no_epochs_any_more_is_judged_by_stamps() -> Non
     assert b"\r\nLeafd-Epoch: 50\r\n" in order.header
     said = replica.answered(order.number, "i", created("c"), 20.1, "30 0", epochs="0:a 21:b 31:c")
     assert [PutBack("c", 30)] == said
+
+
+@pytest.mark.parametrize("epochs", ["", "0:d 31:e"])
+def test_a_source_that_knows_neither_stamp_nor_epoch_asks_once_more_and_says_no_epoch(epochs: str) -> None:
+    """Its origin believes that who says one moves. So it says only then that it was put back, and what is lost."""
+    replica = Replica(SLOT, 40, "i", 0, None, Epochs("i", ((0, "a"),)))
+    replica.reached_by(link_to("hub"))
+    order, _ = ask(replica, 0.0)
+    assert b"\r\nLeafd-Epoch: 40 a\r\n" in order.header
+    assert [] == replica.answered(order.number, "i", created("c"), 0.1, epochs=epochs)
+    again, request = ask(replica, 0.1)
+    assert b"\r\nLeafd-Epoch: 40\r\n" in again.header
+    assert 41 == request["config"]["opt_start_seq"]
+    (run,) = replica.answered(again.number, "i", created("c"), 0.2, epochs=epochs)
+    assert isinstance(run, Run)
+    assert run.last_sequence == 40
 
 
 def test_an_origin_that_tells_of_other_epochs_each_time_is_asked_ever_more_seldom() -> None:

@@ -91,11 +91,12 @@ def _say_put_back(call: Call, stream: Stream, ends: int, taken: int) -> None:
 async def look_at_start(call: Call, stream: Stream, config: ConsumerConfig) -> None:
     """A copy that does not say what it took last (nats-server's) asks for what comes behind that. The first one to ask
     since the start has nothing of this process: what it has beyond what this store may have given is of a newer one.
-    A copy that says it, and is further, will ask anew by time: before that nothing newer counts as given."""
+    A copy that says it, and is further, will ask anew, by time or behind a lower sequence: before that nothing newer
+    counts as given. So will one that says an epoch, and without it if none that it hears of is known to it."""
     if not (config.direct or config.sourcing):
         return
     given, taken, asked = stream.given_upto, _taken(call), _asked_epoch(call)
-    taken = asked[0] if taken is None and asked is not None else taken
+    taken = asked[0] if taken is None and asked is not None and asked[1] else taken
     begins = config.opt_start_seq if config.deliver_policy == DELIVER_BY_START_SEQUENCE else 0
     if given is not None and stream.group is None:
         if taken is not None and begins and taken > given and not stream.known:
@@ -112,17 +113,17 @@ async def _new_behind(call: Call, stream: Stream, config: ConsumerConfig, taken:
     it is told today's. A copy that has come no further than this store may have given when it began knows it as it is.
     A copy may then have taken what this process has stored, as before a virtual machine was put back with its memory.
     """
-    behind = stream.given_upto
+    given = stream.given_upto
     copies = stream.config.mirror is not None or stream.config.sources
-    if behind is None or stream.group is not None or copies or stream.known:
+    if given is None or stream.group is not None or copies or stream.known:
         return b""
-    if taken <= behind:
+    if taken <= given:
         stream.known = True
         return b""
     if config.deliver_policy != "by_start_time" or config.opt_start_time is None:
         return b""
     plane = call.context.plane
-    first = await plane.message_get(stream.id, t.Query.NEXT_BY_SUBJECT, sequence=behind + 1, subject=">")
+    first = await plane.message_get(stream.id, t.Query.NEXT_BY_SUBJECT, sequence=given + 1, subject=">")
     if first is not None and first.ts >= config.opt_start_time:
         return b""  # where nothing is new yet, it may come before the consumer is made
-    return b"%s: %d\r\n" % (NEW_HEADER, behind)
+    return b"%s: %d\r\n" % (NEW_HEADER, given)
