@@ -59,7 +59,7 @@ typedef struct owed {
 
 /* The connection that owes for a message. */
 typedef struct exchange_debt {
-    uint64_t peer; /* 0 = nobody's */
+    uint64_t peer; /* 0 = nobody's; GUESTS_OWE (plane/guests.h): account is a guest */
     uint64_t size; /* 0 = this place is free */
     uint32_t account;
     union {

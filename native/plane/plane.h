@@ -35,6 +35,7 @@
 #include "net/loop.h"
 #include "exchange/exchange.h"
 #include "exchange/held.h"
+#include "plane/guests.h"
 #include "plane/memory.h"
 #include "plane/output.h"
 #include "route/route.h"
@@ -104,6 +105,7 @@ struct plane {
     table_t trunks;      /* key > trunk_t, of leaf links */
     uint64_t held_count; /* pressure.c: peers that are held back; what no peer owes for */
     owed_t inside;
+    guests_t guests;       /* and what those owe that links bring */
     bool waiting_commands; /* in the ring, after a tick took its share */
     bool shut;             /* nobody is accepted */
     bool pace_over;        /* a receiver caught up: paced producers go on */

@@ -20,6 +20,8 @@
  * beyond the credit are refused instead. That also ends a wait for an answer that would have to come over the link that
  * is held back.
  *
+ * Guests. Requests of clients of servers without JetStream come by links, too, and never hold one back: guests.h.
+ *
  * While many events wait, no connection is accepted (tick.c runs no command then, either).
  *
  * Not here: the rings (exchange.c), the pace of producers and receivers (peer.c: peer_stall).
@@ -34,6 +36,7 @@
 #include "net/loop.h"
 #include "plane/account.h"
 #include "plane/backlog.h"
+#include "plane/guests.h"
 #include "plane/peer.h"
 #include "plane/plane.h"
 #include "plane/protocol.h"
@@ -80,6 +83,10 @@ static void owed_pay(owed_t *owed, const exchange_debt_t *debt) {
 }
 
 static void debt_settle(plane_t *plane, const exchange_debt_t *debt) {
+    if (debt->peer == GUESTS_OWE) {
+        guest_pays(&plane->guests, debt->account, debt->size);
+        return;
+    }
     account_t *account = debt->account == 0 ? NULL : account_find(plane, debt->account);
     if (account != NULL) {
         owed_pay(&account->owed, debt);
@@ -176,6 +183,26 @@ bool pressure_offer(plane_t *plane, peer_t *peer, event_entry_t *entry) {
     if (peer->alone != 0 || peer_owes(plane, peer, 1)) {
         peer_hold_back(plane, peer);
     }
+    return true;
+}
+
+bool pressure_room_guest(plane_t *plane, uint32_t guest) {
+    for (uint32_t attempt = 0; attempt < 2; attempt++) {
+        if (event_room(&plane->exchange) && guest_room(&plane->guests, guest, plane->exchange.owed_max)) {
+            return true;
+        }
+        settle_all(plane);
+    }
+    plane->exchange.dropped++;
+    return false;
+}
+
+bool pressure_offer_guest(plane_t *plane, uint32_t guest, event_entry_t *entry) {
+    uint64_t size = entry == NULL ? 0 : entry->size;
+    if (!event_offer(&plane->exchange, entry, GUESTS_OWE, guest)) {
+        return false;
+    }
+    guest_owes(&plane->guests, guest, size);
     return true;
 }
 

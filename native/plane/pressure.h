@@ -26,7 +26,10 @@ extern const credit_t credit_link;
  * false: refused. */
 bool pressure_room(plane_t *plane, const peer_t *peer);
 bool pressure_offer(plane_t *plane, peer_t *peer, event_entry_t *entry); /* entry may be NULL */
-void pressure_relieve(plane_t *plane);                                   /* once a tick: reads on where it may */
+/* The same, of a client of a server without JetStream: guests.h. */
+bool pressure_room_guest(plane_t *plane, uint32_t guest);
+bool pressure_offer_guest(plane_t *plane, uint32_t guest, event_entry_t *entry);
+void pressure_relieve(plane_t *plane); /* once a tick: reads on where it may */
 void pressure_chores(plane_t *plane, peer_t *peer);
 void pressure_forget(plane_t *plane, peer_t *peer);
 

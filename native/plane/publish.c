@@ -165,7 +165,8 @@ static bool deliver_control(plane_t *plane, const subscription_t *one, const pub
         return false;
     }
     peer_t *origin = publication->origin;
-    if (!pressure_room(plane, origin)) {
+    uint32_t guest = guests ? guest_of(origin->id, message->header) : 0;
+    if (guests ? !pressure_room_guest(plane, guest) : !pressure_room(plane, origin)) {
         return false;
     }
     event_entry_t *entry =
@@ -179,7 +180,7 @@ static bool deliver_control(plane_t *plane, const subscription_t *one, const pub
         entry->alone = template || (one->flags & SUBSCRIPTION_ALONE) != 0;
     }
     /* Refused: nobody took it, which its sender is told as any other request without an answer. */
-    return pressure_offer(plane, origin, entry);
+    return guests ? pressure_offer_guest(plane, guest, entry) : pressure_offer(plane, origin, entry);
 }
 
 /* ---- routing ----------------------------------------------------------------------------------------------------- */

@@ -51,19 +51,29 @@ status_t request_info_json(buffer_t *out, const request_info_t *info) {
     return status == STATUS_OK ? buffer_append(out, end.at, end.size) : status;
 }
 
-bytes_t request_info_reply(bytes_t header) {
+static bytes_t info_of(bytes_t header) {
     bytes_t value;
     json_error_t error;
-    if (!headers_find(header, request_info, &value) || !json_valid(value, &error)) {
-        return BYTES_NONE;
-    }
+    return headers_find(header, request_info, &value) && json_valid(value, &error) ? value : BYTES_NONE;
+}
+
+static bytes_t info_member(bytes_t info, const char *name) {
     uint32_t at = 0;
-    for (json_field_t field; json_next(value, &at, &field);) {
-        if (json_named(&field, "reply") && field.kind == JSON_STRING) {
+    for (json_field_t field; info.size != 0 && json_next(info, &at, &field);) {
+        if (json_named(&field, name) && field.kind == JSON_STRING) {
             return field.value;
         }
     }
     return BYTES_NONE;
+}
+
+bytes_t request_info_reply(bytes_t header) {
+    return info_member(info_of(header), "reply");
+}
+
+void request_info_read(bytes_t header, bytes_t *info, bytes_t *account) {
+    *info = info_of(header);
+    *account = info_member(*info, "acc");
 }
 
 static bool is_request_info(bytes_t name) {

@@ -32,6 +32,8 @@ typedef struct request_info {
 LEAF_MUST_USE status_t request_info_json(buffer_t *out, const request_info_t *info);
 /* The reply of such a header; empty: it says none. */
 bytes_t request_info_reply(bytes_t header);
+/* All that such a header says, and the account of it; both empty where there is none that can be read. */
+void request_info_read(bytes_t header, bytes_t *info, bytes_t *account);
 
 /* Into out, in place of what it has: the header block with Nats-Request-Info, instead of what somebody else may have
  * written there. */

@@ -1,5 +1,5 @@
 """Clients of a server without JetStream, in a cluster of three that have it: what the API says to them, and what their
-operator may order, is the same whether all are leafd or nats-servers.
+operator may order, is the same whether all are leafd or nats-servers. One that asks without end delays no other.
 
 Not here: streams and consumers that such clients use (test_cluster_jetstream.py).
 """
@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import time
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -77,3 +79,67 @@ def test_the_api_says_to_them_what_nats_servers_say(tmp_path: Path) -> None:
 
     found = told_alike(told, tmp_path)
     assert [one[2] for one in (found[0], found[5], found[-1])] == [10039, 10059, 10008]
+
+
+FLOOD = 30_000
+LOOKS = 5
+
+
+async def _times(made: list[servers.Server]) -> tuple[float, float]:
+    """While a client of the server without JetStream asks without end for what costs disk: how long another account's
+    client there waits for an answer at most, and how long a message takes over the same route."""
+    async with contextlib.AsyncExitStack() as stack:
+        clients = []
+        for server, user in ((made[WITHOUT], "a"), (made[WITHOUT], "b"), (made[WITHOUT], "sys"), (made[0], "sys")):
+            clients.append(await connect(server, user))
+            stack.push_async_callback(clients[-1].close)
+        flood, asker, sender, receiver = clients
+        await until_ready(flood)
+        await said(flood, "STREAM.CREATE.S", STREAM | {"num_replicas": 1})
+        came = await receiver.subscribe("core")
+        await receiver.flush()
+        for _ in range(LOOKS):
+            await said(asker, "INFO")
+
+        async def over_the_route() -> float:
+            begun = time.monotonic()
+            await sender.publish("core", b"")
+            await came.next_msg(timeout=ASKED_S)
+            return time.monotonic() - begun
+
+        await until_over(over_the_route)
+        socket = await asyncio.open_connection("127.0.0.1", made[WITHOUT].port)
+        stack.callback(socket[1].close)
+        socket[1].write(b'CONNECT {"user":"a","pass":"a","verbose":false}\r\n' + b"".join(map(_create, range(FLOOD))))
+        await socket[1].drain()
+        answers, messages = [], []
+        for _ in range(LOOKS):
+            messages.append(await over_the_route())
+            begun = time.monotonic()
+            with contextlib.suppress(nats.errors.TimeoutError):
+                await said(asker, "INFO")
+            answers.append(time.monotonic() - begun)
+        return max(answers), max(messages)
+
+
+async def until_over(attempt: Callable[[], Awaitable[float]]) -> None:
+    """Interest takes its time to the other end."""
+
+    async def over() -> bool:
+        with contextlib.suppress(nats.errors.TimeoutError):
+            return await attempt() >= 0
+        return False
+
+    await until(over, "no message comes over the route")
+
+
+def _create(number: int) -> bytes:
+    body = b'{"stream_name":"S","config":{"durable_name":"C%d","ack_policy":"explicit"}}' % number
+    return b"PUB $JS.API.CONSUMER.CREATE.S.C%d back %d\r\n%s\r\n" % (number, len(body), body)
+
+
+def test_a_client_that_floods_delays_no_other_and_no_message(tmp_path: Path) -> None:
+    """All their requests come by one route, which is read on while more than a share of them waits."""
+    with started((servers.LEAFD,) * 3 + (servers.REFERENCE,), tmp_path, WITHOUT) as made:
+        answer_s, message_s = asyncio.run(_times(made))
+    assert (answer_s < 1.0, message_s < 1.0) == (True, True), (answer_s, message_s)

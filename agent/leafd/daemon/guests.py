@@ -8,7 +8,10 @@ a publisher in the system account is believed whose account he names. A client's
 name has by this server's configuration. What comes without a name is an order of the system account: one of a server
 that has JetStream has been carried out there.
 
-Only a configuration with `meta_size` imports this. Not here: how such a server sends requests (accounts/graph.py).
+Many clients come by one route. What each may have waiting here, and all of his account, is bounded by the plane, which
+refuses what is beyond that (native/plane/guests.h); and each waits for his own turn (jetstream/serving.py).
+
+Only a server of a group imports this. Not here: how a server without JetStream sends requests (accounts/graph.py).
 """
 
 from __future__ import annotations
@@ -97,7 +100,8 @@ class Guests:
             return None
         shown = {name: value for name, value in about.items() if name not in TOLD_BY_SERVERS}
         author = author_in(about) if not service else NOBODY
-        return Guest(account, FarClient(author, account, shown, self._rights, about.get("kind") == "Leafnode"))
+        client = FarClient(author, account, shown, self._rights, about.get("kind") == "Leafnode")
+        return Guest(account, client, (str(own or ""), f"{about.get('server')} {about.get('id')}"))
 
 
 def author_in(about: dict[str, Any]) -> str:

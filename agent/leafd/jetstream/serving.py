@@ -1,7 +1,7 @@
 """Requests of $JS.API on their way: they wait for their turn, are answered, and the reply is sent.
 
     message() --> FairQueue, by account and connection --> the answer --> reply, counters, audit advisory
-    guest()   --> the same, of clients of servers without JetStream, for whom another account asks
+    guest()   --> the same, of clients of servers without JetStream, by the account and client that their server names
 
 Requests run side by side, each in a task of its own, so a create that waits for the disk delays no other; the locks
 of the registry keep changes of one stream, or of one account's streams, in order. Not here: any answer (registry.py).
@@ -9,7 +9,7 @@ of the registry keep changes of one stream, or of one account's streams, in orde
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
@@ -41,10 +41,12 @@ Answering = Callable[["JetStreamAccount", str, bytes, bytes, "Asker"], Awaitable
 
 @dataclass(frozen=True, slots=True)
 class Guest:
-    """A client that asks by way of the system account. account: the name of the one whose streams are meant."""
+    """A client that asks by way of the system account. account: the name of the one whose streams are meant; turn: his
+    own account, and which of its clients he is: many come over one route, and none of them waits for another's."""
 
     account: str
     asker: Asker
+    turn: tuple[str, str] = ("", "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,14 +89,14 @@ class Serving:
             (await self._listings.take()).set()
 
     @asynccontextmanager
-    async def _listing(self, message: t.Message) -> AsyncIterator[None]:
+    async def _listing(self, request: _Request) -> AsyncIterator[None]:
         turn = trio.Event()
-        self._listings.put(*_asker(message), turn)
+        self._listings.put(*_asker(request), turn)
         await turn.wait()
         try:
             yield
         finally:
-            self._listings.done(*_asker(message))
+            self._listings.done(*_asker(request))
 
     def message(self, message: t.Message) -> bool:
         """A request of the subscription to SUBJECT in some account; for Plane.subscribe as its handler. It counts
@@ -107,13 +109,12 @@ class Serving:
         return self._take(_Request(message, None, guest))
 
     def _take(self, request: _Request) -> bool:
-        message = request.message
-        if not message.subject.startswith(API):
+        if not request.message.subject.startswith(API):
             return False
-        if self._nursery is not None and self._requests.begin(*_asker(message)):
+        if self._nursery is not None and self._requests.begin(*_asker(request)):
             self._nursery.start_soon(self._serve, request)
         else:
-            self._requests.put(*_asker(message), request)
+            self._requests.put(*_asker(request), request)
         return True
 
     async def _serve(self, request: _Request) -> None:
@@ -127,12 +128,12 @@ class Serving:
             if account is None:
                 pass  # as with nats-server: nobody answers for an account that is not known
             elif _lists(message):
-                async with self._listing(message):
+                async with self._listing(request):
                     after = await self._answer_and_reply(account, message, asker)
             else:
                 after = await self._answer_and_reply(account, message, asker)
         finally:
-            self._requests.done(*_asker(message))
+            self._requests.done(*_asker(request))
             self._plane.repay(message)
         if after is not None:
             with self._guard.around("a JetStream conversation"):
@@ -178,9 +179,12 @@ class Serving:
                 await self._context.advisories.audit(account, message.subject, asker, message.payload, body)
 
 
-def _asker(message: t.Message) -> tuple[int, int]:
+def _asker(request: _Request) -> tuple[Hashable, Hashable]:
     """In whose turn it is served: of an account's connections, also behind an import."""
-    return message.payer or message.account, message.connection
+    if request.guest is not None:
+        own, client = request.guest.turn
+        return own, (request.message.connection, client)
+    return request.message.payer or request.message.account, request.message.connection
 
 
 def _lists(message: t.Message) -> bool:

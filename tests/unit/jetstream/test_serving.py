@@ -8,6 +8,8 @@ import pytest
 import trio
 import trio.testing
 from leafd import native_types as t
+from leafd.jetstream.ports import SERVER
+from leafd.jetstream.serving import AT_WORK_EACH, Guest
 
 from tests.unit.jetstream.conftest import Bench
 
@@ -85,3 +87,31 @@ def test_requests_are_begun_in_the_order_they_came(bench: Bench) -> None:
         payload for _, subject, _, payload in bench.plane.published if b'"error":{' in payload and "_INBOX" in subject
     ]
     assert [] == refused
+
+
+@pytest.mark.parametrize("other", [("A", "2"), ("B", "1")])
+def test_clients_of_a_server_without_jetstream_wait_each_for_his_own_turn(bench: Bench, other: tuple[str, str]) -> None:
+    """One of them asks for more than is at work of one asker, and all of it takes for ever. The others are answered,
+    though all come in one account and by one route."""
+
+    async def never(*_args: Any, **_kwargs: Any) -> t.StreamState:
+        await trio.sleep_forever()
+        raise AssertionError
+
+    bench.plane.stream_put = never  # type: ignore[method-assign]
+
+    def ask(subject: str, turn: tuple[str, str], body: bytes = b"") -> None:
+        message = t.Message(1, 9, 7, 1, f"$JS.API.{subject}", f"_INBOX.{subject}", b"", body)
+        assert bench.service.guest(message, Guest("A", SERVER, turn))
+
+    async def run() -> None:
+        async with trio.open_nursery() as nursery:
+            await nursery.start(bench.service.run)
+            for number in range(AT_WORK_EACH + 1):
+                ask(f"STREAM.CREATE.S{number}", ("A", "1"), b'{"name":"S%d"}' % number)
+            ask("INFO", other)
+            await trio.testing.wait_all_tasks_blocked()
+            nursery.cancel_scope.cancel()
+
+    trio.run(run)
+    assert [subject for _, subject, _, _ in bench.plane.published if "_INBOX" in subject] == ["_INBOX.INFO"]
