@@ -343,6 +343,8 @@ class Catalogue:
         self.queued: dict[tuple[int, str], int] = {}
         """Requests that wait for a stream to be made, by account and name: later ones about it come behind them."""
         self.reserved = Reserved()
+        self.lacking: set[int] = set()
+        """The streams of which the plane has been told that consumers of theirs are aside, by their numbers."""
         self._streams: dict[int, Stream] = {}
         self._next_stream = 1
         self._next_consumer = 1
@@ -403,11 +405,16 @@ class Catalogue:
         stream.config, stream.shape = config, None
         stream.account.taken.put(config)
 
+    def note_lacking(self, stream_id: int, *, lacks: bool) -> None:
+        """The plane has been told whether consumers of that stream are aside."""
+        (self.lacking.add if lacks else self.lacking.discard)(stream_id)
+
     def remove_stream(self, stream: Stream) -> None:
         """The stream is gone, and its consumers with it."""
         account = stream.account
         if self._streams.pop(stream.id, None) is None:
             return
+        self.lacking.discard(stream.id)
         del account.streams[stream.name]
         del account.names[bisect_left(account.names, stream.name)]
         account.consumers -= stream.visible

@@ -217,9 +217,9 @@ class JetStream:
         """Puts aside what is lost; a stream removes nothing that consumers which are aside may want."""
         self._asides.settle()
         for stream in self.catalogue.streams():
-            if stream.lacks_consumers:
+            if stream.lacks_consumers and stream.id not in self.catalogue.lacking:
                 with self._guard.around("keeping what consumers that are aside may want"):
-                    await insisted(streams.put, self._context, stream)
+                    await insisted(consumers.keep_for_asides, self._context, stream)
 
     async def _load_streams(self, records: list[tuple[int, bytes]], removed: set[int]) -> None:
         """Some streams, for which the plane is asked together. removed: gets what is there no more. What is wrong comes

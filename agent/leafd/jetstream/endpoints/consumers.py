@@ -416,12 +416,24 @@ async def _delete_aside(call: Call, stream: Stream, name: str) -> dict[str, Any]
         await plane.consumer_remove(stream.id, found.id)
     except t.PlaneError as error:
         raise refused(error, errors.STREAM_GENERAL) from None
-    lacked = stream.lacks_consumers
     stream.aside.pop(name, None)
-    if lacked:
-        with suppress(t.PlaneError):  # it goes on keeping all until it is changed, or until the next start
-            await streams.put(call.context, stream)
+    if stream.id in call.context.catalogue.lacking:  # then, since a task that has the account's lock may want this one
+        call.after = partial(_keep_no_more, call.context, stream)
     return {"success": True}
+
+
+async def _keep_no_more(context: Context, stream: Stream) -> None:
+    with suppress(t.PlaneError):  # it goes on keeping all until it is changed, or until the next start
+        await keep_for_asides(context, stream)
+
+
+async def keep_for_asides(context: Context, stream: Stream) -> None:
+    """The plane knows whether some of a stream's consumers are aside. The account's lock: a put of what the stream is
+    now is not to come behind one of what it becomes. Raises as streams.put()."""
+    async with stream.account.lock:
+        there, told = context.catalogue.stream(stream.id) is stream, stream.id in context.catalogue.lacking
+        if there and stream.lacks_consumers != told:
+            await streams.put(context, stream)
 
 
 @endpoint(

@@ -99,6 +99,7 @@ async def put(context: Context, stream: Stream, *, stored: bytes = b"") -> t.Str
         republish=(republish.source, republish.destination) if republish is not None else ("", ""),
         loading=bool(stored),
     )
+    context.catalogue.note_lacking(stream.id, lacks=bool(flat.flags & t.StreamFlag.LACKS_CONSUMERS))
     await context.passed_over.began(stream, state.last_seq, stored=bool(stored))
     return state
 
