@@ -5,8 +5,8 @@
  * beyond it is refused, to which there is no answer. A client's share is as large as the credit of one that is
  * connected here. An account's clients together owe no more than what those of all other accounts leave free.
  *
- * A client is known by what its server says of it (Nats-Request-Info). The shares are found by hashes, so two clients may have one
- * share of GUEST_CLIENTS. Not here: whether they are answered (agent/leafd/daemon/guests.py).
+ * A client is known by what its server says of it (Nats-Request-Info). The shares are found by hashes, so two clients
+ * may have one share of GUEST_CLIENTS. Not here: whether they are answered (agent/leafd/daemon/guests.py).
  */
 #ifndef LEAFD_PLANE_GUESTS_H
 #define LEAFD_PLANE_GUESTS_H

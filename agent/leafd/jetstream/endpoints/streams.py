@@ -82,10 +82,9 @@ async def put(context: Context, stream: Stream, *, stored: bytes = b"") -> t.Str
     start. Raises PlaneError, ValueError: it is a stream of several servers, and this one is in no group of servers."""
     if stream.group is not None and context.placing is None:
         raise ValueError("several servers keep it, and this one is in no group of servers (jetstream's meta_size)")
-    transform, republish = stream.config.subject_transform, stream.config.republish
     await judge(context, stream)
-    if republishes(stream.config) in stream.denied:
-        republish = None
+    transform = stream.config.subject_transform
+    republish = stream.config.republish if republishes(stream.config) not in stream.denied else None
     flat = flat_stream(stream.account.id, stream.config)
     flat = replace(flat, flags=flat.flags | stream.flags)
     state = await context.plane.stream_put(
