@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 import trio
+import trio.testing
 from leafd import native_types as t
 from leafd.gotime import format_time
 from leafd.jetstream.catalogue import JetStreamLimits
