@@ -423,7 +423,7 @@ class Replica:
         if knew and not (self._epoch or self._looks or self.slot.origin.durable):
             # By that epoch it began where nothing tells whether it is right. Without it, its origin says if it is not.
             self.state, self._deadline_s = State.IDLE, now_s
-            return orders
+            return [*orders, Rewind(name)]
         orders += [other] if other is not None else []
         self.error = None
         self._failures = self._unheard = 0

@@ -94,7 +94,8 @@ class Moves:
 
 @dataclass(frozen=True, slots=True)
 class Rewind:
-    """The consumer that was made begins too late: more is new at an origin that was put back than its stamps tell."""
+    """The consumer that was made begins too late: more is new at an origin that was put back than its stamps tell. Or
+    it may begin too late: it is asked for once more, by what its origin can tell."""
 
     consumer: str
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 from leafd.links.epochs import Epochs
 from leafd.links.replica import Replica, State
-from leafd.links.steps import Ask, Moves, PutBack, Run
+from leafd.links.steps import Ask, Moves, PutBack, Rewind, Run
 from leafd.native_codes import IngestAt
 
 from tests.unit.links.replica_stage import link_to
@@ -96,7 +96,7 @@ def test_a_source_that_knows_neither_stamp_nor_epoch_asks_once_more_and_says_no_
     replica.reached_by(link_to("hub"))
     order, _ = ask(replica, 0.0)
     assert b"\r\nLeafd-Epoch: 40 a\r\n" in order.header
-    assert [] == replica.answered(order.number, "i", created("c"), 0.1, epochs=epochs)
+    assert [Rewind("c")] == replica.answered(order.number, "i", created("c"), 0.1, epochs=epochs)
     again, request = ask(replica, 0.1)
     assert b"\r\nLeafd-Epoch: 40\r\n" in again.header
     assert 41 == request["config"]["opt_start_seq"]
