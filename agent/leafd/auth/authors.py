@@ -30,13 +30,13 @@ def author_of(verdict: Verdict, policy: Policy, kind: str) -> str:
     """The author for a connection that has logged in; the empty string where no login is needed."""
     if policy.open:
         return ""
-    found = written(_words(verdict, policy, kind))
-    return found if len(found) <= SIZE_MAX else NOBODY
+    return written(_words(verdict, policy, kind))
 
 
 def written(words: list[Any]) -> str:
-    """As it stands in the header: one line of ASCII."""
-    return json.dumps(words, separators=(",", ":"))
+    """As it stands in the header: one line of ASCII. Nobody's where that would be too long."""
+    found = json.dumps(words, separators=(",", ":"))
+    return found if len(found) <= SIZE_MAX else NOBODY
 
 
 def read(author: str) -> list[Any]:

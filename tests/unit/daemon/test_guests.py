@@ -10,7 +10,7 @@ import pytest
 import trio
 from leafd import native_types as t
 from leafd.accounts.graph import Numbers
-from leafd.auth.authors import NOBODY
+from leafd.auth.authors import NOBODY, SIZE_MAX
 from leafd.config.bind import load_text
 from leafd.daemon.authors import AuthorRights
 from leafd.daemon.compiled import compile_config
@@ -89,6 +89,14 @@ def test_the_rights_of_who_asks_are_those_of_his_login_here(
     assert guest is not None
     assert guest.account == account
     assert trio.run(guest.asker.denied, SUBJECTS) == denied
+
+
+def test_a_client_with_an_endless_name_is_nobody() -> None:
+    """His author would be in each message that a schedule of his publishes."""
+    known, endless = asked(CLIENT), asked(CLIENT | {"user": "a" * SIZE_MAX})
+    assert known is not None
+    assert endless is not None
+    assert (known.asker.author != NOBODY, endless.asker.author) == (True, NOBODY)
 
 
 def test_an_advisory_shows_the_client_without_what_proves_it() -> None:
