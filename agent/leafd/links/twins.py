@@ -130,16 +130,18 @@ class Twins:
         self._wonder(domain, there, link)
         there.append(link)
 
-    def _wonder(self, domain: Name, there: list[Link], link: Link) -> None:
-        """Is one of them another machine than the one behind that link?"""
+    def _wonder(self, domain: Name, there: list[Link], link: Link) -> bool:
+        """Is one of them another machine than the one behind that link? False: nobody is to be asked, or not now."""
         if domain in self._shared or link.bind is None:
-            return
+            return False
         own = who(link, link.bind)
         for other in there:
             if other.bind is not None and who(other, other.bind) != own and _id_of(other) != _id_of(link):
                 with contextlib.suppress(trio.WouldBlock):
                     self._asked.send_nowait((domain, other, link))
+                    return True
                 break
+        return False
 
     def _compare(self, link: Link, bind: Bind) -> None:
         own = self._own()
@@ -186,10 +188,10 @@ class Twins:
                 await self._ask(domain, other, link)
 
     def _look_again(self) -> None:
-        """A machine behind a slow line may have answered too late."""
-        for domain, there in self._domains.items():
-            if len(there) > 1:
-                self._wonder(domain, there, there[-1])
+        """A machine behind a slow line may have answered too late. Those whose turn it was come last the next time."""
+        for domain, there in list(self._domains.items()):
+            if len(there) > 1 and self._wonder(domain, there, there[-1]):
+                self._domains[domain] = self._domains.pop(domain)
 
     async def _ask(self, domain: Name, other: Link, link: Link) -> None:
         if domain in self._shared or other.gone.is_set() or link.gone.is_set():

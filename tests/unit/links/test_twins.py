@@ -16,7 +16,7 @@ from leafd.links import leaf
 from leafd.links.alive import PROBE_MAX_S
 from leafd.links.leaf_info import Advertised
 from leafd.links.link import Link
-from leafd.links.twins import AGAIN_S, MACHINES_MAX, MANY_S, Twins
+from leafd.links.twins import AGAIN_S, ASKED_MAX, MACHINES_MAX, MANY_S, Twins
 
 
 class Line:
@@ -28,7 +28,7 @@ class Line:
 
     async def connections(self) -> list[t.ConnectionRow]:
         row = replace(t.ConnectionRow(*[0] * 16), received=self.received)
-        return [replace(row, connection=number) for number in range(1, 4)]
+        return [replace(row, connection=number) for number in range(1, 64)]
 
     def send(self, connection: int, _frame: bytes) -> None:
         self.received += connection not in self.late
@@ -43,9 +43,9 @@ class Hub:
         identity = leaf.Identity("N", "n", "2.15.1")
         self.twins = Twins(cast(Any, self.line), cast(Any, log), Guard(), lambda: identity)
 
-    def link(self, number: int, name: str, server_id: str) -> Link:
+    def link(self, number: int, name: str, server_id: str, domain: str = "box") -> Link:
         machine = leaf.Acceptor(leaf.Identity("N", "n", "2.15.1"), number, "", Advertised())
-        bind = leaf.Bind(1, "A", False, cast(Any, None), "", "box", name, server_id, "A", True, 0, False)
+        bind = leaf.Bind(1, "A", False, cast(Any, None), "", domain, name, server_id, "A", True, 0, False)
         return Link(number, f"10.0.0.{number}:7422", machine, bind=bind)
 
 
@@ -74,6 +74,20 @@ def test_a_box_behind_a_slow_line_that_answers_late_is_asked_again() -> None:
             line.rpartition(" - ")[2] for line in hub.lines
         ]
         assert 1 == len(list(hub.twins.texts()))
+
+    play(story)
+
+
+def test_pairs_that_never_answer_keep_no_other_from_its_turn() -> None:
+    """As many as may wait to be asked, and one more that answers."""
+
+    async def story(hub: Hub) -> None:
+        hub.line.late = set(range(1, 2 * ASKED_MAX + 3))
+        for number in range(1, 2 * ASKED_MAX + 5):
+            domain = f"box{(number + 1) // 2}"
+            hub.twins.came(hub.link(number, f"name {number}", f"id of {number}", domain))
+        await trio.sleep(10 * ASKED_MAX * PROBE_MAX_S)
+        assert [f'"box{ASKED_MAX + 2}"'] == [line.rpartition(" ")[2] for line in hub.lines]
 
     play(story)
 
