@@ -48,7 +48,8 @@ async def boxz(
     how much they store. jsz: a report with all streams, where there is one that tells how far all are behind;
     connections: as the plane has told them, where it has."""
     assert facts.boxes is not None
-    rows = {row.connection: row for row in connections or await facts.plane.connections()}
+    known = connections if connections is not None else await facts.plane.connections()
+    rows = {row.connection: row for row in known}
     behind = await facts.boxes.behind() if jsz is None else _behind(facts, jsz)
     pattern, away = text(options, "boxes") or "*", flag(options, "away")
     offset, limit = number(options, "offset", 0), number(options, "limit", 0) or BOXES_LISTED

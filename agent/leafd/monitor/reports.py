@@ -484,7 +484,7 @@ async def accstatz(facts: Facts, options: Options, connections: Connections | No
     wanted = {str(name) for name in names} if isinstance(names, list) and names else None
     rows: dict[int, list[t.ConnectionRow]] = {}
     pause = Pause()
-    for row in connections or await facts.plane.connections():
+    for row in connections if connections is not None else await facts.plane.connections():
         rows.setdefault(row.account, []).append(row)
         await pause()
     stats = []

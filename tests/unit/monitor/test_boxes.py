@@ -105,3 +105,15 @@ def test_the_page_has_first_who_needs_somebody() -> None:
 def test_no_pattern_is_every_box(pattern: str) -> None:
     """As in the command line."""
     assert 2 == shown(facts(box("b1"), box("b2")), boxes=pattern)["total"]
+
+
+def test_a_plane_that_has_told_of_no_connection_is_not_asked_again() -> None:
+    """Metrics ask it once for all their reports."""
+
+    async def connections() -> list[Any]:
+        raise AssertionError("asked again")
+
+    known = facts(box("b1"))
+    known.plane.connections = connections  # type: ignore[method-assign]
+    found: dict[str, Any] = trio.run(boxz, known, {}, None, [])
+    assert found["total"] == 1
