@@ -105,8 +105,8 @@ LEAF_MUST_USE status_t consumer_add(consume_t *consume, store_stream_t *stream, 
 LEAF_MUST_USE status_t consumer_configure(consumer_t *consumer, const consumer_setup_t *setup, moment_t now);
 /* Removes its records and answers waiting pulls with 409 Consumer Deleted; re-evaluates interest retention. */
 void consumer_remove(consumer_t *consumer, moment_t now);
-/* One that was loaded and cannot be served now: what is stored of it stays, and it is loaded again. */
-void consumer_unload(consumer_t *consumer);
+/* Out of every list, freed; no statuses, and its records stay: one that is stored can be loaded again. */
+void consumer_destroy(consumer_t *consumer);
 consumer_t *consume_find(consume_t *consume, uint32_t stream_id, uint32_t consumer_id);
 void consume_stream_removed(consume_t *consume, uint32_t stream_id, moment_t now); /* all its consumers */
 /* Likewise, and their records stay: another server goes on with them. */

@@ -233,10 +233,6 @@ void consumer_destroy(consumer_t *consumer) {
     free(consumer);
 }
 
-void consumer_unload(consumer_t *consumer) {
-    consumer_destroy(consumer);
-}
-
 void consumer_remove(consumer_t *consumer, moment_t now) {
     consumer->consume->now = now;
     pull_drop_all(consumer, BYTES_LITERAL("409 Consumer Deleted"), false);

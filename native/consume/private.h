@@ -218,7 +218,6 @@ void consumer_appended(consumer_t *consumer, uint64_t seq, uint64_t size); /* th
 bool consumer_paused(const consumer_t *consumer);
 /* Fires what is due and computes the next deadline. false: the consumer is gone. */
 bool consumer_on_time(consumer_t *consumer);
-void consumer_destroy(consumer_t *consumer); /* out of every list, freed; no statuses, no records */
 int64_t consumer_wait(const consumer_t *consumer, uint32_t deliveries); /* ack wait after that many */
 /* Goes on behind that sequence, after so many deliveries. What it passes stays, though sweeps go over it. */
 void consumer_pass(consumer_t *consumer, uint64_t seq, uint64_t deliveries);

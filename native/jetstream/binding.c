@@ -398,7 +398,7 @@ status_t binding_parts(const plane_command_t *command, const stream_t *stream, c
 /* One that is stored is loaded again, so nothing of it may go from the disk. */
 static void binding_give_up(js_t *js, const consumer_binding_t *binding, bool loading) {
     if (loading) {
-        consumer_unload(binding->consumer);
+        consumer_destroy(binding->consumer);
     } else {
         consumer_remove(binding->consumer, *js->now);
     }
