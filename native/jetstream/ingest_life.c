@@ -366,6 +366,13 @@ void ingest_start(js_t *js, const plane_command_t *command, stream_t *stream) {
     js_done(js, command, elsewhere ? STATUS_CLOSED : ingest_make(js, stream, command));
 }
 
+/* A position that a log goes on to is told when it is there. */
+static bool ingest_ends_later(js_t *js, const ingest_t *ingest, const plane_command_t *command,
+                              const ingest_state_t *state) {
+    bool under_way = ingest->chained && !ingest->refused && ingest->on_its_way > 0;
+    return under_way && !ingest->mirror && replicated_stop_source(js, command, ingest->stream, ingest->key, state);
+}
+
 void ingest_stop(js_t *js, const plane_command_t *command, stream_t *stream) {
     ingest_t **place = ingest_place(js, stream, command->arg);
     if (*place == NULL) {
@@ -373,6 +380,8 @@ void ingest_stop(js_t *js, const plane_command_t *command, stream_t *stream) {
         return;
     }
     ingest_state_t state = ingest_state(js, *place);
-    js_answer(js, command, STATUS_OK, 0, 0, bytes_of(&state, sizeof(state)));
+    if (!ingest_ends_later(js, *place, command, &state)) {
+        js_answer(js, command, STATUS_OK, 0, 0, bytes_of(&state, sizeof(state)));
+    }
     ingest_free(js, place);
 }

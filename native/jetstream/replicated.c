@@ -102,6 +102,8 @@ static void answer_one(js_t *js, const replicated_t *replicated, const asked_t *
         if (outcome != NULL) {
             replicated_credit_now(replicated, bytes);
         }
+    } else if (head->what == ASKED_STOP) {
+        replicated_answer_stop(js, replicated, bytes);
     } else if (head->what == ASKED_BATCH) {
         if (outcome != NULL) {
             replicated_answer_batch(js, replicated->stream, bytes, &outcome->appended);

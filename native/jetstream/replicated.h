@@ -93,6 +93,10 @@ bool replicated_may_refuse(const stream_t *stream);
 void replicated_say_taken(js_t *js, const stream_t *stream, bytes_t subject, bytes_t header, uint64_t run);
 /* How far the source of that key has come is forgotten. */
 void replicated_forget_source(js_t *js, const plane_command_t *command, const stream_t *stream, bytes_t key);
+/* INGEST_STOP is answered with this state, and how far the source of that key has come, when what is under way is
+ * applied. false: nothing is, or there is no memory. */
+bool replicated_stop_source(js_t *js, const plane_command_t *command, const stream_t *stream, bytes_t key,
+                            const ingest_state_t *state);
 
 /* A schedule is due, as the log has it: it has a turn at the leader. */
 void replicated_ripe(stream_t *stream, uint64_t seq, int64_t due_ts);

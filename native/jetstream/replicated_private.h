@@ -14,8 +14,8 @@
 /* In a queue of those who wait: of a command it, and of ASKED_DONE also its answer, arg (8) and payload; of ASKED_SAY
  * the subject (4: its size) and the header, of ASKED_TELL it and the payload; of ASKED_BATCH how many messages (4), the
  * batch's id (4: its size) and the reply; of ASKED_FAST what fast.c put there; of ASKED_TAKEN the run (8); of
- * ASKED_CREDIT the run (8), and what ASKED_SAY has. In `taken` also what is to be proposed: behind the run of
- * ASKED_TAKEN, and behind the command of ASKED_FORGET. */
+ * ASKED_CREDIT the run (8), and what ASKED_SAY has; of ASKED_STOP what replicated_sources.c put there. In `taken` also
+ * what is to be proposed: behind the run of ASKED_TAKEN, and behind the command of ASKED_FORGET. */
 typedef enum asked_what {
     ASKED_PUBLISH = 1,
     ASKED_DELETE,
@@ -28,7 +28,8 @@ typedef enum asked_what {
     ASKED_BATCH,
     ASKED_FAST,
     ASKED_TELL,
-    ASKED_CREDIT
+    ASKED_CREDIT,
+    ASKED_STOP
 } asked_what_t;
 
 #define LACKS_AGAIN_NS (NS_PER_SECOND / 4)
@@ -126,6 +127,8 @@ void replicated_fire_ripe(js_t *js, replicated_t *replicated);
 
 /* replicated_sources.c */
 void replicated_propose_taken(js_t *js, replicated_t *replicated);
+/* The bytes of an ASKED_STOP. replicated NULL: the stream goes. */
+void replicated_answer_stop(js_t *js, const replicated_t *replicated, bytes_t bytes);
 
 /* replicated_consumers.c */
 /* EVENT_LED. false: there is no memory. */

@@ -7,10 +7,14 @@
  * An origin sends no more than it has been told room for, and it is told when all is committed. So what waits is
  * bounded by that; beyond ASKED_MAX nothing is taken, and the origin is asked again later. Where this server leads
  * no more all of it is let go: nobody was told that it was taken.
+ *
+ * A source that ends is as far as the log brings it, with what is under way there (ASKED_STOP): by that control judges
+ * what of its origin is new. Not so what waits for room, perhaps for hours: it is stored behind the end.
  */
 #include "base/check.h"
 #include "jetstream/commands.h"
 #include "jetstream/js.h"
+#include "jetstream/progress.h"
 #include "jetstream/publish.h"
 #include "jetstream/replicated_private.h"
 #include "store/append.h"
@@ -179,4 +183,40 @@ void replicated_forget_source(js_t *js, const plane_command_t *command, const st
         return;
     }
     replicated_propose_taken(js, replicated);
+}
+
+/* ---- the end of a source ----------------------------------------------------------------------------------------- */
+
+typedef struct stopped {
+    plane_command_t command;
+    ingest_state_t state;
+} stopped_t; /* and the key behind it */
+
+bool replicated_stop_source(js_t *js, const plane_command_t *command, const stream_t *stream, bytes_t key,
+                            const ingest_state_t *state) {
+    const stopped_t stopped = {.command = command_kept(command), .state = *state};
+    asked_queue_t *asked = &stream->replicated->asked;
+    bytes_t head = bytes_of((const uint8_t *)&stopped, sizeof stopped);
+    return !asked_empty(asked) && ride_joined(js, asked, ASKED_STOP, head, key) == STATUS_OK;
+}
+
+void replicated_answer_stop(js_t *js, const replicated_t *replicated, bytes_t bytes) {
+    stopped_t stopped;
+    progress_t come = {0};
+    memcpy(&stopped, bytes.at, sizeof stopped);
+    bytes_t key = bytes_after(bytes, sizeof stopped);
+    entry_outcome_t outcome = ENTRY_UNKNOWN;
+    if (replicated != NULL) {
+        outcome = progress_read(js, replicated->stream, key, &come);
+    }
+    switch (outcome) {
+    case ENTRY_UNKNOWN:
+    case ENTRY_DAMAGED:
+    case ENTRY_NONE: break; /* as far as it was then */
+    case ENTRY_FOUND:
+        stopped.state.last_sequence = come.seq;
+        stopped.state.newest_ts = come.newest_ts;
+        break;
+    }
+    js_answer(js, &stopped.command, STATUS_OK, 0, 0, bytes_of(&stopped.state, sizeof stopped.state));
 }

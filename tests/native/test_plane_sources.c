@@ -76,11 +76,15 @@ static void begin(bool shared, int64_t max_msgs, int64_t max_msg_size) {
 }
 
 /* The stream takes from the consumer C of the stream O, which delivers to the subject d. */
-static status_t started(bool mirror) {
+static status_t started_as(ingest_config_t config) {
     static const char *const parts[] = {"d", "C", "O", ">", ">", "", "O > >", "O"};
-    const ingest_config_t config = {.mirror = mirror, .silence_ns = INT64_MAX};
     const plane_command_t command = {.op = COMMAND_INGEST_START, .target = 1, .arg = 1};
+    config.silence_ns = INT64_MAX;
     return asked(command, &config, sizeof config, parts, 8).status;
+}
+
+static status_t started(bool mirror) {
+    return started_as((ingest_config_t){.mirror = mirror});
 }
 
 static void start(bool mirror) {
@@ -204,6 +208,68 @@ static void alone_waits(void) {
 static void several_wait(void) {
     waits_for_room(true, false);
     waits_for_room(true, true);
+}
+
+/* The log has three messages under way when a source ends: the next one begins behind them. */
+static void ends_behind_what_is_under_way(void) {
+    begin(true, -1, -1);
+    start(false);
+    for (uint64_t i = 0; i < 3; i++) {
+        deliver(5 + i, 1 + i, 8);
+    }
+    CHECK_EQ_U64(0, state().messages);
+    CHECK_EQ_U64(7, stopped().last_sequence);
+    CHECK_EQ_U64(3, state().messages);
+    start(false);
+    deliver(8, 1, 8);
+    until_stored(4);
+    CHECK_EQ_U64(8, stopped().last_sequence); /* nothing is under way */
+    rig_close_and_remove(plane);
+}
+
+/* Its origin says that it was put back, and the source ends while the log has that under way. */
+static void ends_where_it_stands_back(void) {
+    const message_t says = {.subject = text_of("d"),
+                            .reply = text_of("$JS.FC.O.C.1"),
+                            .header = text_of("NATS/1.0 100 FlowControl Request\r\nLeafd-New-Behind: 5\r\n\r\n")};
+    begin(true, -1, -1);
+    CHECK_EQ_I64(STATUS_OK, started_as((ingest_config_t){.durable = 1}));
+    for (uint64_t i = 0; i < 3; i++) {
+        deliver(5 + i, 1 + i, 8);
+    }
+    until_stored(3);
+    CHECK_EQ_U64(7, taken().last_sequence);
+    ingest_frame(&plane->js, plane->js.ingests, &says, BYTES_NONE);
+    CHECK_EQ_U64(5, stopped().last_sequence);
+    CHECK_EQ_I64(STATUS_OK, started_as((ingest_config_t){.durable = 1}));
+    deliver(6, 1, 8);
+    until_stored(4);
+    CHECK_EQ_U64(6, stopped().last_sequence);
+    rig_close_and_remove(plane);
+}
+
+/* The stream goes, and who asked has an answer. */
+static void ends_with_its_stream(void) {
+    plane_event_t event = {0};
+    uint32_t answers = 0;
+    begin(true, -1, -1);
+    start(false);
+    deliver(5, 1, 8);
+    plane_command_t stop = {.op = COMMAND_INGEST_STOP, .target = 1, .arg = 1, .token = TOKEN + 1};
+    rig_run_with(plane, stop, NULL, 0, NULL, 0);
+    plane_command_t remove = {.op = COMMAND_STREAM_REMOVE, .target = 1, .token = TOKEN + 2};
+    rig_run_with(plane, remove, NULL, 0, NULL, 0);
+    for (int64_t until = 0; patient(&until) && answers < 2;) {
+        while (rig_event(plane, EVENT_DONE, &event)) {
+            answers += event.token == TOKEN + 1 || event.token == TOKEN + 2;
+            CHECK_EQ_I64(STATUS_OK, event.status);
+        }
+        plane->now.mono_ns += NS_PER_MS;
+        usleep(500);
+        rig_turn(plane);
+    }
+    CHECK_EQ_U64(2, answers);
+    rig_close_and_remove(plane);
 }
 
 /* What never fits is passed over, as on a server alone, and nothing else is. */
@@ -332,6 +398,10 @@ int main(void) {
     RUN("a full stream's copy waits for room, and goes on behind what it has", alone_waits);
     RUN("so does that of a stream of several servers, though more was on its way", several_wait);
     RUN("what is too large for a stream of several servers does not stop its copy", too_large);
+    RUN("a source of a stream of several servers ends behind what the log has under way",
+        ends_behind_what_is_under_way);
+    RUN("likewise where its origin was put back, and it stands at an older sequence", ends_where_it_stands_back);
+    RUN("who ends a source whose stream goes meanwhile has an answer", ends_with_its_stream);
     RUN("the states of several sources are told together", states_of_some);
     RUN("how far a source has come is never told as nothing while it cannot be read",
         what_cannot_be_read_is_not_nothing);
