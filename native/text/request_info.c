@@ -81,15 +81,11 @@ static bool is_request_info(bytes_t name) {
 }
 
 status_t request_info_header(buffer_t *out, bytes_t header, const request_info_t *info) {
-    bytes_t value;
+    /* Line by line, also where no such field is seen: another reader may see one behind an empty line, or in a block
+     * that begins as none does. */
+    bool empty;
     out->size = 0;
-    status_t status = STATUS_OK;
-    if (header.size != 0 && headers_find(header, request_info, &value)) {
-        bool empty;
-        status = headers_copy_without(out, header, is_request_info, false, &empty);
-    } else if (header.size != 0) {
-        status = buffer_append(out, header.at, header.size);
-    }
+    status_t status = headers_copy_without(out, header, is_request_info, false, &empty);
     if (status != STATUS_OK) {
         return status;
     }

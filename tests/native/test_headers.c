@@ -1,9 +1,11 @@
-/* test_headers.c: header blocks: fields found, listed, removed and added, whatever the block looks like. */
+/* test_headers.c: header blocks: fields found, listed, removed and added, and the one of who asks, whatever the block looks
+ * like. */
 #include "text/headers.h"
 
 #include <stdlib.h>
 
 #include "test.h"
+#include "text/request_info.h"
 
 static bytes_t text(const char *c) {
     return bytes_of(c, (uint32_t)strlen(c));
@@ -160,6 +162,33 @@ static void appends_parts(void) {
     buffer_free(&out);
 }
 
+#define INFO "Nats-Request-Info: {\"acc\":\"B\"}\r\n"
+#define FORGED "Nats-Request-Info: {\"acc\":\"A\"}\r\n"
+
+static void requester_is_said_by_the_server_alone(void) {
+    static const char *const cases[][2] = {
+        {"", "NATS/1.0\r\n" INFO "\r\n"},
+        {"NATS/1.0\r\nA: b\r\n\r\n", "NATS/1.0\r\nA: b\r\n" INFO "\r\n"},
+        {"NATS/1.0\r\n" FORGED "A: b\r\n" FORGED "\r\n", "NATS/1.0\r\nA: b\r\n" INFO "\r\n"},
+        {"NATS/1.0\r\n\r\n" FORGED "\r\n", "NATS/1.0\r\n" INFO "\r\n"},
+        {"NATS/1.0\r\nA: b\r\n\r\n" FORGED "\r\n", "NATS/1.0\r\nA: b\r\n" INFO "\r\n"},
+        {"NATS/1.0\r\nA: b\r\n" FORGED "A: cut off", "NATS/1.0\r\nA: b\r\n" INFO "\r\n"},
+        {"NATS/1.1\r\n" FORGED "\r\n", "NATS/1.0\r\n" INFO "\r\n"},
+        {"\r\n" FORGED "\r\n", "NATS/1.0\r\n" INFO "\r\n"},
+        {FORGED FORGED "\r\n", "NATS/1.0\r\n" INFO "\r\n"},
+    };
+    request_info_t info;
+    memset(&info, 0, sizeof info);
+    info.account = text("B");
+    buffer_t out;
+    buffer_init(&out, 4096);
+    for (uint32_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        CHECK_EQ_I64(STATUS_OK, request_info_header(&out, text(cases[i][0]), &info));
+        CHECK_TEXT(cases[i][1], out.at, out.size);
+    }
+    buffer_free(&out);
+}
+
 int main(void) {
     RUN("a field is found by its exact name, with the blanks around its value gone", finds_exact_names);
     RUN("of two fields with one name the first counts", first_of_two_counts);
@@ -169,5 +198,6 @@ int main(void) {
     RUN("a field is added at the end of the block, and begins one where there is none", appends);
     RUN("a field cannot smuggle in a second line", append_refuses_line_ends);
     RUN("a field's value is its parts, and a line end in one of them changes nothing", appends_parts);
+    RUN("who asks is what the server says, whatever the client wrote", requester_is_said_by_the_server_alone);
     return TEST_RESULT();
 }

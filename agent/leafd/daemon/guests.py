@@ -23,7 +23,7 @@ from leafd import native_types as t
 from leafd.auth.authors import NOBODY, jwt_words, written
 from leafd.auth.verdict import CLIENT_TYPE, LEAF_TYPE, SHOWN_TYPES
 from leafd.gojson import JsonError, loose
-from leafd.jetstream.rules.versioning import has_header, header_value
+from leafd.jetstream.rules.versioning import header_values
 from leafd.jetstream.serving import Guest
 from leafd.records import dataclass
 
@@ -88,10 +88,13 @@ class Guests:
     def _guest(self, message: t.Message) -> Guest | None:
         """The sender of a request; None: it is not to be answered here."""
         system = self._current.compiled.graph.system_name
-        if not has_header(message.header, HEADER):
+        told = header_values(message.header, HEADER)
+        if len(told) > 1 or message.header.count(HEADER) != len(told):
+            return None  # the client wrote one, too, so nobody can tell which one is the server's
+        if not told:
             return None if self._has_jetstream(message.connection) else Guest(system, FarClient(NOBODY, "", {}, None))
         try:
-            about = loose(header_value(message.header, HEADER))
+            about = loose(told[0])
         except JsonError:
             return None
         own, service = about.get("acc"), about.get("svc")

@@ -50,12 +50,16 @@ class Desk:
 
 def asked(said: object, connection: int = WITHOUT) -> Guest | None:
     """Whom a request is taken for. said: its Nats-Request-Info, if it has one."""
+    text = said if isinstance(said, bytes) else json.dumps(said).encode()
+    return headed(b"" if said is None else b"NATS/1.0\r\nNats-Request-Info: " + text + b"\r\n\r\n", connection)
+
+
+def headed(header: bytes, connection: int = WITHOUT) -> Guest | None:
+    """The same of a request with that header block."""
     current = Current(compile_config(load_text(TEXT).server, Numbers()), t.Limits(), None, Guard())
     desk: Any = Desk()
     plane: Any = Unwilling()
     guests = Guests(plane, desk, current, AuthorRights(current), lambda number: number == WITH_JETSTREAM)
-    text = said if isinstance(said, bytes) else json.dumps(said).encode()
-    header = b"" if said is None else b"NATS/1.0\r\nNats-Request-Info: " + text + b"\r\n\r\n"
     message = t.Message(1, 3, connection, int(t.ConnKind.ROUTE), "$JS.API.INFO", "_R_.x", header, b"")
     assert guests.take(message) == bool(desk.guests)
     return desk.guests[0] if desk.guests else None
@@ -110,6 +114,30 @@ def test_an_advisory_shows_the_client_without_what_proves_it() -> None:
 def test_who_does_not_say_for_whom_he_asks_is_not_answered(said: object) -> None:
     """Nor is the system account's own JetStream asked for by that name: it has none."""
     assert asked(said) is None
+
+
+OWN = b'Nats-Request-Info: {"acc":"B","user":"bob"}\r\n'
+FORGED = b'Nats-Request-Info: {"acc":"A","user":"anne"}\r\n'
+
+
+@pytest.mark.parametrize(
+    "header",
+    [
+        b"NATS/1.0\r\n" + FORGED + OWN + b"\r\n",
+        b"NATS/1.0\r\n\r\n" + FORGED + OWN + b"\r\n",
+        b"NATS/1.0\r\n" + OWN + b"\r\n" + FORGED + b"\r\n",
+        b"NATS/1.0\r\n" + FORGED + b"A:" + OWN + b"\r\n",  # a server's own behind a line that did not end
+        b"NATS/1.0\r\nA:" + OWN + b"\r\n",
+        b"NATS/1.1\r\n" + FORGED + b"\r\n",
+        b"HTTP/1.1\r\n" + OWN + b"\r\n",
+        b"\r\n" + FORGED + OWN + b"\r\n",
+        FORGED + OWN + b"\r\n",
+        OWN + b"\r\n",
+    ],
+)
+def test_a_client_cannot_say_itself_who_asks(header: bytes) -> None:
+    """Where its own words stand beside its server's, or the block is not a header's, the request is nobody's."""
+    assert headed(header) is None
 
 
 def test_an_order_without_a_name_is_of_the_system_account_where_its_server_has_no_jetstream() -> None:

@@ -11,6 +11,7 @@ import hashlib
 import re
 import string
 from dataclasses import replace
+from itertools import takewhile
 from typing import Final
 
 from leafd.gotime import ZERO_TIME, format_time
@@ -52,18 +53,23 @@ def stream_identity(created: int) -> str:
     return hash8(format_time(created))
 
 
+def header_values(header: bytes, name: bytes) -> list[bytes]:
+    """All values of a header. A block that does not begin as one has none, nor are there any behind its empty line."""
+    first, *lines = header.split(b"\r\n")
+    if not first.startswith(b"NATS/1.0"):
+        return []
+    fields = (line.partition(b":") for line in takewhile(bool, lines))
+    return [value.strip() for key, colon, value in fields if colon and key == name]
+
+
 def header_value(header: bytes, name: bytes) -> bytes:
     """The first value of a header, or nothing."""
-    for line in header.split(b"\r\n")[1:]:
-        key, colon, value = line.partition(b":")
-        if colon and key == name:
-            return value.strip()
-    return b""
+    return next(iter(header_values(header, name)), b"")
 
 
 def has_header(header: bytes, name: bytes) -> bool:
     """Whether a header is there, if only with an empty value."""
-    return any(line.startswith(name + b":") for line in header.split(b"\r\n")[1:])
+    return bool(header_values(header, name))
 
 
 def fits_level(header: bytes) -> bool:
