@@ -35,8 +35,8 @@ bytes_t request_info_reply(bytes_t header);
 /* All that such a header says, and the account of it; both empty where there is none that can be read. */
 void request_info_read(bytes_t header, bytes_t *info, bytes_t *account);
 
-/* Into out, in place of what it has: the header block's fields with Nats-Request-Info, instead of what somebody else may
- * have written there. What is not well-formed in the block is left out. */
+/* Into out, in place of what it has: the header block's fields with Nats-Request-Info, instead of what somebody else
+ * may have written there. What is not well-formed in the block is left out. */
 LEAF_MUST_USE status_t request_info_header(buffer_t *out, bytes_t header, const request_info_t *info);
 
 #endif

@@ -1,5 +1,5 @@
-/* test_headers.c: header blocks: fields found, listed, removed and added, and the one of who asks, whatever the block looks
- * like. */
+/* test_headers.c: header blocks: fields found, listed, removed and added, and the one that says who asks, whatever the
+ * block looks like. */
 #include "text/headers.h"
 
 #include <stdlib.h>
