@@ -10,7 +10,9 @@ have come. What is lost is lost whole: the asker hears after a while that there 
 A server that sends halves without end fills no memory: those of one server are bounded, and the oldest one goes.
 
 How long an answer may take follows how long answers took. A line that has just become slow, or that a copy fills, has
-them late, and a server that gives up before they come never hears one. So one that is too late counts, too.
+them late, and a server that gives up before they come never hears one. So one that is too late counts, too. It is the
+way that is meant, not the work, as a purge may be. On a slow way answers come in the order of their questions, and so
+one does not count that another one overtook. The last of a question that was alone counts for a minute at most.
 
 Not here: what is asked (daemon/placing.py), who is reached (the plane).
 """
@@ -43,7 +45,9 @@ PART_S: Final = 10.0
 TIMES: Final = 3
 """An answer is waited for as many times as long as the last ones took, or as long as the asker says."""
 TOOK_MAX_S: Final = 20.0
-"""An answer that took longer is one of a server that stood still."""
+"""An answer that took longer is one of a server that stood still, and does not count."""
+TOOK_AGE_S: Final = 60.0
+"""So long is it expected that answers take as long as they did."""
 LATE_MAX: Final = 1024
 """Questions without an answer that are remembered, of all servers."""
 _HEAD: Final = struct.Struct(">4sBBHQI")
@@ -67,6 +71,16 @@ class _Asked:
     answer: bytes | None = None
 
 
+@dataclass(slots=True)
+class _Way:
+    """To a server and back. took_s: how long its answers take, of late; at_s: when that was noted; newest_s: when the
+    question was asked that was asked last of those that it has answered."""
+
+    took_s: float = 0.0
+    at_s: float = 0.0
+    newest_s: float = 0.0
+
+
 class Letters:
     """One server's. `receive` takes letters at any time; `run` answers them."""
 
@@ -81,8 +95,7 @@ class Letters:
         self._number = secrets.randbits(63)
         self._asked: dict[int, _Asked] = {}
         self._late: OrderedDict[int, _Asked] = OrderedDict()
-        self._took: dict[int, float] = {}
-        """By server: how long its answers take, of late."""
+        self._ways: dict[int, _Way] = {}
         self._halves: dict[int, dict[tuple[int, int], _Half]] = {}
         self._serving: dict[int, int] = {}
         self._come: dict[tuple[int, int, int], trio.Semaphore] = {}
@@ -98,13 +111,13 @@ class Letters:
 
     # ---- sending
 
-    async def ask(self, peer: int, question: bytes, seconds: float) -> bytes | None:
-        """The answer; None: none has come. seconds: so long is waited for it at least."""
+    async def ask(self, peer: int, question: bytes, seconds: float, *, exactly: bool = False) -> bytes | None:
+        """The answer; None: none has come. seconds: so long is waited for it at least; exactly: and no longer."""
         self._number += 1
         number = self._number
         asked = self._asked[number] = _Asked(peer, trio.current_time())
         try:
-            with trio.move_on_after(max(seconds, TIMES * self._took.get(peer, 0.0))) as waiting:
+            with trio.move_on_after(seconds if exactly else max(seconds, TIMES * self._took_s(peer))) as waiting:
                 await self._say(peer, QUESTION, number, question)
                 await asked.done.wait()
             return asked.answer
@@ -112,8 +125,13 @@ class Letters:
             del self._asked[number]
             if waiting.cancelled_caught:
                 self._late[number] = asked
-            while len(self._late) > LATE_MAX:
+            old_s = trio.current_time() - TOOK_MAX_S
+            while self._late and (len(self._late) > LATE_MAX or next(iter(self._late.values())).at_s < old_s):
                 self._late.popitem(last=False)
+
+    def _took_s(self, peer: int) -> float:
+        way = self._ways.get(peer)
+        return way.took_s if way is not None and trio.current_time() - way.at_s < TOOK_AGE_S else 0.0
 
     async def tell(self, peer: int, news: bytes) -> None:
         """To whom it may concern: nobody answers."""
@@ -122,7 +140,7 @@ class Letters:
 
     def lost(self, peer: int) -> None:
         """There is no way to that server any more: what it was asked stays without an answer."""
-        self._took.pop(peer, None)
+        self._ways.pop(peer, None)
         for asked in self._asked.values():
             if asked.peer == peer:
                 asked.done.set()
@@ -202,8 +220,11 @@ class Letters:
 
     def _note(self, asked: _Asked) -> None:
         """An answer has come, perhaps too late for its asker. A quick one halves what is expected."""
-        took_s = trio.current_time() - asked.at_s
-        self._took[asked.peer] = min(max(took_s, self._took.get(asked.peer, 0.0) / 2), TOOK_MAX_S)
+        now_s, before_s = trio.current_time(), self._took_s(asked.peer)
+        way = self._ways.setdefault(asked.peer, _Way())
+        if asked.at_s < way.newest_s or now_s - asked.at_s > TOOK_MAX_S:
+            return
+        way.newest_s, way.at_s, way.took_s = asked.at_s, now_s, max(now_s - asked.at_s, before_s / 2)
 
     async def _answer(self, peer: int, number: int, question: bytes) -> None:
         try:

@@ -222,12 +222,12 @@ class Placing:
                 self._put(row)
 
     async def ask(
-        self, server: int, verb: str, head: Mapping[str, Any], body: bytes, seconds: float = 0
+        self, server: int, verb: str, head: Mapping[str, Any], body: bytes, seconds: float = 0, *, exactly: bool = False
     ) -> tuple[dict[str, Any], bytes] | None:
-        """The answer of another server; None: there is none. seconds: 0: as long as it is there."""
-        if not await introduced(self._presence, self._meta.linked, server):
-            return None
-        answer = await self._letters.ask(server, dump({"verb": verb, **head}) + b"\n" + body, seconds or ANSWERED_S)
+        """The answer of another server; None: there is none. seconds: 0: as long as it is there; exactly: no longer."""
+        known = await introduced(self._presence, self._meta.linked, server)
+        question, seconds = dump({"verb": verb, **head}) + b"\n" + body, seconds or ANSWERED_S
+        answer = await self._letters.ask(server, question, seconds, exactly=exactly) if known else None
         if answer is None:
             return None
         first, _, rest = answer.partition(b"\n")

@@ -255,7 +255,8 @@ class Elsewhere:
 
     async def _answered(self, server: int, number: int) -> None:
         """Begins there, now that the answer is on its way, what follows it: messages are not to come before it."""
-        await self._placing.ask(server, "after", {"number": number}, b"", self._placing.patience(AFTER_S))
+        seconds = self._placing.patience(AFTER_S)
+        await self._placing.ask(server, "after", {"number": number}, b"", seconds, exactly=True)
 
     async def _away(self, account: JetStreamAccount, subject: str) -> Answer:
         """The answer of a server that is away. A stream of it can be deleted all the same, and goes there later."""
@@ -384,7 +385,8 @@ class Elsewhere:
                 infos = []
             else:
                 head = {"account": account.name, "names": wanted}
-                said = await self._placing.ask(server, "infos", head, b"", self._placing.patience(LISTED_S))
+                seconds = self._placing.patience(LISTED_S)
+                said = await self._placing.ask(server, "infos", head, b"", seconds, exactly=True)
                 infos = json.loads(said[1])["infos"] if said is not None and said[1] else []
             found.update({info["config"]["name"]: info for info in infos})
 
@@ -415,7 +417,8 @@ class Elsewhere:
 
         async def ask(server: int) -> None:
             seconds = self._placing.patience(LISTED_S)
-            answered = await self._placing.ask(server, "api", head | {"everywhere": False}, b"", seconds)
+            asked = head | {"everywhere": False}
+            answered = await self._placing.ask(server, "api", asked, b"", seconds, exactly=True)
             if answered is not None and answered[1]:
                 said.append(json.loads(answered[1]))
 

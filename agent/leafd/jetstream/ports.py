@@ -224,9 +224,10 @@ class Placing(Protocol):
         """Does what the system account asks of the group; the members of the answer."""
 
     async def ask(
-        self, server: int, verb: str, head: Mapping[str, Any], body: bytes, seconds: float = 0
+        self, server: int, verb: str, head: Mapping[str, Any], body: bytes, seconds: float = 0, *, exactly: bool = False
     ) -> tuple[dict[str, Any], bytes] | None:
-        """The answer of another server; None: there is none. seconds: 0: as long as it is there."""
+        """The answer of another server; None: there is none. seconds: 0: as long as it is there; else so long at least,
+        and longer where its answers are late; exactly: no longer."""
 
     def go_on(self, work: Callable[[], Awaitable[None]]) -> None:
         """Begins what follows an answer."""

@@ -9,7 +9,19 @@ import pytest
 import trio
 import trio.testing
 from leafd.cluster import letters
-from leafd.cluster.letters import ANSWER, COME, HALVES_MAX, MAGIC, PART_MAX, QUESTION, WHOLE_MAX, WINDOW, Letters
+from leafd.cluster.letters import (
+    ANSWER,
+    COME,
+    HALVES_MAX,
+    MAGIC,
+    PART_MAX,
+    QUESTION,
+    TOOK_AGE_S,
+    TOOK_MAX_S,
+    WHOLE_MAX,
+    WINDOW,
+    Letters,
+)
 from leafd.guard import Guard
 
 LARGE = bytes(range(256)) * (PART_MAX // 64)
@@ -82,6 +94,49 @@ def test_an_answer_that_comes_too_late_tells_how_long_the_next_one_takes() -> No
             assert await two.one.ask(2, b"c", 5) == b"1:c"
         two.takes_s = 7.0
         assert await two.one.ask(2, b"d", 5) is None
+
+    trio.run(among_two, walk, clock=trio.testing.MockClock(autojump_threshold=0))
+
+
+def test_an_answer_that_took_its_time_for_work_says_nothing_of_the_way() -> None:
+    """A purge of 19 s: what was asked behind it is answered at once meanwhile, and what is lost then is given up in
+    time. The same where a server stood still, and where the answer was long ago."""
+
+    async def gives_up_in_time(two: Two) -> None:
+        two.lose = lambda letter: letter[4] == QUESTION
+        began_s = trio.current_time()
+        assert await two.one.ask(2, b"lost", 4) is None
+        assert trio.current_time() - began_s < 5
+        two.lose = lambda letter: False
+
+    async def takes(two: Two, seconds: float) -> None:
+        two.takes_s = seconds
+        assert await two.one.ask(2, b"purge", 60) == b"1:purge"
+
+    async def walk(two: Two) -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(takes, two, 19.0)
+            await trio.sleep(1)
+            two.takes_s = 0.0
+            assert await two.one.ask(2, b"info", 5) == b"1:info"
+        await gives_up_in_time(two)
+        await takes(two, TOOK_MAX_S + 1)
+        await gives_up_in_time(two)
+        await takes(two, 19.0)
+        await trio.sleep(TOOK_AGE_S)
+        await gives_up_in_time(two)
+
+    trio.run(among_two, walk, clock=trio.testing.MockClock(autojump_threshold=0))
+
+
+def test_a_list_is_waited_for_so_long_and_no_longer() -> None:
+    """As long as nats-server waits, whatever other answers took."""
+
+    async def walk(two: Two) -> None:
+        two.takes_s = 7.0
+        assert await two.one.ask(2, b"a", 10) == b"1:a"
+        assert await two.one.ask(2, b"b", 4, exactly=True) is None
+        assert await two.one.ask(2, b"c", 4) == b"1:c"
 
     trio.run(among_two, walk, clock=trio.testing.MockClock(autojump_threshold=0))
 
