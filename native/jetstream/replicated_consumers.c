@@ -189,16 +189,17 @@ static bool tell_consumer(void *context, bytes_t key, bytes_t value) {
     return telling->told;
 }
 
-/* Its position, then its key. */
+/* Its position, then its key. An older leafd has written no stamp (progress.h). */
 static bool tell_source(void *context, bytes_t key, bytes_t value) {
     telling_t *telling = context;
-    uint8_t *at;
+    uint8_t *at, position[16] = {0};
     buffer_t *scratch = &telling->replicated->js->scratch;
     scratch->size = 0;
-    telling->told =
-        value.size == 16 && key.size > 4 && buffer_reserve(scratch, value.size + (uint64_t)key.size, &at) == STATUS_OK;
+    telling->told = (value.size == sizeof position || value.size == 8) && key.size > 4
+                    && buffer_reserve(scratch, sizeof position + (uint64_t)key.size, &at) == STATUS_OK;
     if (telling->told) {
-        const uint8_t *end = bytes_write(bytes_write(at, value), bytes_after(key, 4));
+        (void)bytes_write(position, value);
+        const uint8_t *end = bytes_write(bytes_write(at, bytes_of(position, sizeof position)), bytes_after(key, 4));
         telling->told = replicated_tell(telling->replicated, LED_SOURCE, 0, bytes_of(at, (uint32_t)(end - at)));
     }
     return telling->told;

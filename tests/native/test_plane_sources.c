@@ -43,6 +43,16 @@ static stream_state_t state(void) {
     return found;
 }
 
+/* As an older leafd has written it: 7, of no stamp. */
+static bool has_older_position;
+
+static void put_older_position(void) {
+    uint8_t key[9] = {0, 0, 0, 1, 'O', ' ', '>', ' ', '>'}, value[8];
+    store_be64(value, 7);
+    CHECK_EQ_I64(STATUS_OK, store_record_put(plane->js.stores[STORE_FILE], RECORD_SOURCE, bytes_of(key, sizeof key),
+                                             bytes_of(value, sizeof value)));
+}
+
 static void begin_in(const char *directory, bool again, bool shared, int64_t max_msgs, int64_t max_msg_size) {
     plane_limits_t limits = rig_limits(directory);
     limits.clustered = shared ? CLUSTERED_ROUTES | CLUSTERED_META : 0;
@@ -58,6 +68,7 @@ static void begin_in(const char *directory, bool again, bool shared, int64_t max
     if (!shared) {
         return;
     }
+    if (has_older_position) put_older_position();
     CHECK_EQ_I64(STATUS_OK, asked((plane_command_t){.op = COMMAND_META_OPEN, .arg = OWN}, NULL, 0, NULL, 0).status);
     meta_disk_t disk = {.peer = OWN};
     CHECK(store_ledger_disk(plane->js.stores[STORE_FILE], &disk.disk));
@@ -272,6 +283,19 @@ static void ends_with_its_stream(void) {
     rig_close_and_remove(plane);
 }
 
+static void goes_on_from_an_older_leafd(void) {
+    has_older_position = true;
+    begin(true, -1, -1);
+    has_older_position = false;
+    CHECK(the_stream()->subject_count > 0);
+    start(false);
+    deliver(7, 1, 8);
+    deliver(8, 2, 8);
+    CHECK_EQ_U64(8, stopped().last_sequence);
+    CHECK_EQ_U64(1, state().messages);
+    rig_close_and_remove(plane);
+}
+
 /* What never fits is passed over, as on a server alone, and nothing else is. */
 static void too_large(void) {
     for (uint32_t mirror = 0; mirror < 2; mirror++) {
@@ -401,6 +425,7 @@ int main(void) {
     RUN("a source of a stream of several servers ends behind what the log has under way",
         ends_behind_what_is_under_way);
     RUN("likewise where its origin was put back, and it stands at an older sequence", ends_where_it_stands_back);
+    RUN("several servers go on with a position that an older leafd has written", goes_on_from_an_older_leafd);
     RUN("who ends a source whose stream goes meanwhile has an answer", ends_with_its_stream);
     RUN("the states of several sources are told together", states_of_some);
     RUN("how far a source has come is never told as nothing while it cannot be read",
