@@ -125,6 +125,7 @@ PROOFS: Final[dict[str, tuple[str, ...]]] = {
         "interop/test_schedule_authors.py::test_rights_that_a_reload_takes_away_count_for_schedules",
         "interop/test_schedule_authors.py::test_a_revoked_user_schedules_nothing_more",
     ),
+    "A client of a server without JetStream": ("native/test_plane_guests.c",),
     "A stream republishes, and asks another JetStream": (
         "interop/test_stream_authors.py::test_a_stream_publishes_in_the_name_of_who_makes_it",
         "interop/test_stream_authors.py::test_rights_that_a_reload_takes_away_count_for_streams",
