@@ -18,6 +18,7 @@
  * fits. */
 #define READ_SHARES 8u
 #define READ_MIN (8u * 1024u)
+#define READ_LEAST 256u /* no memory is reserved for more than has arrived, or so much */
 #define DISCARD_ROUNDS 16
 
 void conn_init(conn_t *conn, int fd, uint64_t input_max, uint64_t max_pending, const conn_shares_t *shares, void *tag) {
@@ -88,6 +89,9 @@ static uint64_t read_room(conn_t *conn, uint64_t room) {
     }
     left = left > READ_MIN ? left : READ_MIN;
     room = left < room ? left : room;
+    uint64_t arrived = conn_arrived(conn);
+    arrived = arrived > READ_LEAST ? arrived : READ_LEAST;
+    room = arrived < room ? arrived : room;
     uint8_t *place;
     return buffer_reserve(&conn->rest, room, &place) == STATUS_OK ? room : 0;
 }

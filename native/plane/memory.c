@@ -19,8 +19,14 @@
  * room: the square of what it holds, times its silence, by the time in which it sent that. So 15 KB that came at once
  * have after 200 ms the rank that 15 KB of a slow line have after half a minute: a client that wants to be taken for
  * one has to be as slow. The square spares a client that has sent one packet, of which nobody knows how long it took.
+ * A client that drips (PEER_DRIP) is silent, also while it is not read for want of that very room. One whose bytes wait
+ * in its socket for room is not, but for INPUT_STARVED_NS: all who hold the room may be like that.
+ *
  * A client that is not silent, but keeps others waiting as the sender of the oldest message, is closed when it could
- * send and sends less than INPUT_LEAST in INPUT_PATIENCE_NS, which is a sixth of such a line.
+ * send and sends less than INPUT_LEAST in INPUT_PATIENCE_NS, half of such a line, or takes INPUT_OLDEST_NS in all. And
+ * where others have waited for INPUT_WINDOW_NS, all those clients go that have been faster than a slow line and went on
+ * meanwhile by less than a 64th of what they hold: 900 KB that drip, and not 60 KB of a line that lost a packet. Or
+ * else the client goes that holds most (squared) for the least of it, if it went on by less than an eighth.
  *
  * Replies. A requestor gets the answer that it can still be given: the oldest requests go first, and of the
  * one that has most of them (base/holders.h). A small reply costs 300 bytes: half of two parts is 1,700 requests that
@@ -114,9 +120,17 @@ static const struct {
 #define LIKE_PART 8u
 #define BEHIND_SHARES 8u
 #define INPUT_SMALL (16u * 1024u)
-#define INPUT_LEAST 2048u
+#define INPUT_TINY 1024u /* a login; has an eighth of the share to itself */
+#define INPUT_LEAST 6144u
+#define INPUT_OLDEST_NS (60 * NS_PER_SECOND)
+#define INPUT_WINDOW_NS (2500 * NS_PER_MS)
+#define INPUT_DRIPS 64u
+#define INPUT_FAST 4096u /* bytes a second: three such lines */
+#define INPUT_SLOW 8u
+#define INPUT_PACKET 1400u
 #define INPUT_PATIENCE_NS (10 * NS_PER_SECOND)
 #define INPUT_STALLED_NS (5 * NS_PER_SECOND)
+#define INPUT_STARVED_NS (30 * NS_PER_SECOND)
 #define INPUT_IDLE_NS (200 * NS_PER_MS)
 #define INPUT_LOOK_NS (20 * NS_PER_MS)
 #define INPUT_AGAIN_NS (500 * NS_PER_MS) /* who finds no room asks again much sooner */
@@ -230,24 +244,34 @@ static bool make_output_room(void *context, const buffer_t *buffer, uint64_t mor
 
 /* ---- input ------------------------------------------------------------------------------------------------------- */
 
-/* Is it its turn to send the rest of its message? Not while it is not read, nor while what it sent waits here or in its
- * socket. */
-static bool owes_input(const peer_t *peer) {
-    return peer_is_read(peer) && !peer->in_backlog && !peer->yielded && conn_arrived(&peer->conn) == 0;
+/* Can it send the rest of its message? Not while it is not read, nor while what it sent waits here. A pause for memory
+ * of input does not matter: those who hold that memory have it, too. */
+static bool may_send(const peer_t *peer) {
+    bool starved = peer->starved && peer->waits == WAITS_RECEIVER && peer->state != PEER_WAITING;
+    return (peer_is_read(peer) || starved) && !peer->in_backlog && !peer->yielded;
 }
 
-/* Watches the peer that holds the others up: it has INPUT_PATIENCE_NS for INPUT_LEAST more; only time counts in which
- * it could have sent. */
-static void watch_oldest(plane_t *plane, peer_t *oldest) {
+/* What it has sent, ever, with what is still in its socket. */
+static uint64_t input_sent(const peer_t *peer) {
+    return peer->conn.bytes_in + conn_arrived(&peer->conn);
+}
+
+/* Watches the peer that holds the others up: it has INPUT_PATIENCE_NS for INPUT_LEAST more, and INPUT_OLDEST_NS in all;
+ * only time counts in which it could have sent. False: it is too late. */
+static bool watch_oldest(plane_t *plane, const peer_t *oldest) {
     memory_t *memory = &plane->memory;
-    bool anew = oldest->id != memory->oldest || oldest->conn.bytes_in - memory->oldest_bytes >= INPUT_LEAST;
-    if (anew) {
+    int64_t now_ns = plane->now.mono_ns;
+    if (oldest->id != memory->oldest || oldest->input_since_ns > memory->oldest_begun_ns || !may_send(oldest)) {
+        memory->oldest_begun_ns = memory->oldest_since_ns = now_ns;
         memory->oldest = oldest->id;
-        memory->oldest_bytes = oldest->conn.bytes_in;
+        memory->oldest_bytes = input_sent(oldest);
     }
-    if (anew || !owes_input(oldest)) {
-        memory->oldest_since_ns = plane->now.mono_ns;
+    uint64_t sent = input_sent(oldest);
+    if (sent > memory->oldest_bytes && sent - memory->oldest_bytes >= INPUT_LEAST) {
+        memory->oldest_bytes = sent;
+        memory->oldest_since_ns = now_ns;
     }
+    return now_ns - memory->oldest_since_ns <= INPUT_PATIENCE_NS && now_ns - memory->oldest_begun_ns <= INPUT_OLDEST_NS;
 }
 
 /* Closes a connection for the memory of what it has begun to send; its log line says so, since it hears nothing. */
@@ -271,7 +295,7 @@ typedef struct silent {
 
 /* For how long it has sent nothing of what it owes; while it is not read it cannot. */
 static int64_t input_silence_ns(const plane_t *plane, const peer_t *peer) {
-    int64_t since_ns = peer->last_input_ns > peer->released_ns ? peer->last_input_ns : peer->released_ns;
+    int64_t since_ns = peer->went_on_ns > peer->released_ns ? peer->went_on_ns : peer->released_ns;
     return plane->now.mono_ns - since_ns;
 }
 
@@ -282,10 +306,12 @@ static bool input_is_silent(const plane_t *plane, const peer_t *peer, const sile
         || idle_ns <= silent->idle_ns) {
         return false;
     }
-    if (silent->large && (rest->size <= INPUT_SMALL || idle_ns <= peer->last_input_ns - peer->input_since_ns)) {
+    if (silent->large
+        && (peer->starved || rest->size <= INPUT_SMALL || idle_ns <= peer->went_on_ns - peer->input_since_ns)) {
         return false;
     }
-    return rest->size != 0 && owes_input(peer);
+    bool too_long = peer->starved && plane->now.mono_ns - peer->last_input_ns > INPUT_STARVED_NS;
+    return rest->size != 0 && may_send(peer) && (too_long || conn_arrived(&peer->conn) < PEER_DRIP);
 }
 
 static uint64_t rank_ms(int64_t ns) {
@@ -300,7 +326,7 @@ static uint32_t input_rank(const plane_t *plane, const peer_t *peer, const silen
     }
     uint64_t held = (peer->conn.rest.capacity >> RANK_HELD_SHIFT) + 1;
     held = held < RANK_HELD_MAX ? held : RANK_HELD_MAX;
-    uint64_t sending = rank_ms(peer->last_input_ns - peer->input_since_ns) + RANK_SENDING_MS;
+    uint64_t sending = rank_ms(peer->went_on_ns - peer->input_since_ns) + RANK_SENDING_MS;
     uint64_t score = held * held * (rank_ms(input_silence_ns(plane, peer)) + 1) / sending;
     return score == 0 ? 1 : 64u - (uint32_t)__builtin_clzll(score);
 }
@@ -350,6 +376,7 @@ static bool make_small_room(plane_t *plane, const buffer_t *buffer, uint64_t mor
     memory_t *memory = &plane->memory;
     const share_t *share = &memory->input;
     uint64_t most = share->limit > UINT64_MAX / 2 ? UINT64_MAX : share->limit * 2;
+    most -= buffer->capacity + more > INPUT_TINY ? share->limit / 8 : 0;
     if (LEAF_LIKELY(share->used + more <= most)) {
         return true;
     }
@@ -372,6 +399,69 @@ static void close_stalled(plane_t *plane, const buffer_t *buffer, uint64_t more)
         close_all_silent(plane, (silent_t){.buffer = buffer, .large = true, .idle_ns = INPUT_STALLED_NS},
                          limit > more ? limit - more : 0);
     }
+}
+
+/* How little one that holds something large went on in the window, by what it holds, squared; 0: it did as much as an
+ * eighth of that, or could not. */
+static uint64_t window_rank(const plane_t *plane, const peer_t *peer, uint64_t least) {
+    int64_t since_ns = plane->memory.window_since_ns;
+    uint64_t held = peer->conn.rest.size, sent = input_sent(peer);
+    if (held <= INPUT_SMALL || peer->state == PEER_DOOMED || peer->starved || !may_send(peer)
+        || peer->input_since_ns > since_ns || peer->released_ns > since_ns) {
+        return 0;
+    }
+    uint64_t more = sent > peer->window_bytes ? sent - peer->window_bytes : 0;
+    uint64_t blocks = (held >> RANK_HELD_SHIFT) + 1;
+    blocks = blocks < RANK_HELD_MAX ? blocks : RANK_HELD_MAX;
+    return more < held / least ? blocks * blocks / (more / INPUT_PACKET + 1) + 1 : 0;
+}
+
+/* Did it send what it holds faster than a slow line, and drips now? A slow line's loss of a packet looks the same. */
+static bool drips(const plane_t *plane, const peer_t *peer) {
+    uint64_t ms = rank_ms(plane->now.mono_ns - peer->input_since_ns);
+    return peer->conn.rest.size > ms * INPUT_FAST / 1000 && window_rank(plane, peer, INPUT_DRIPS) != 0;
+}
+
+/* The clients that drip, down to half of the share, or else the slowest one. */
+static void close_slowest(plane_t *plane) {
+    const share_t *share = &plane->memory.input;
+    peer_t *slowest = NULL;
+    uint64_t most = 0;
+    bool some = false;
+    for (peer_t *peer = plane->all_peers; peer != NULL; peer = peer->next) {
+        if (peer->protocol->link) {
+            continue;
+        }
+        uint64_t rank = window_rank(plane, peer, INPUT_SLOW);
+        if (share->used > share->limit / 2 && drips(plane, peer)) {
+            close_for_input(plane, peer);
+            some = true;
+        } else if (rank > most) {
+            slowest = peer;
+            most = rank;
+        }
+    }
+    if (!some && slowest != NULL) {
+        close_for_input(plane, slowest);
+    }
+}
+
+/* Others wait for room. Once they have for a while, who did not go on much meanwhile is closed. */
+static void watch_window(plane_t *plane) {
+    memory_t *memory = &plane->memory;
+    int64_t now_ns = plane->now.mono_ns;
+    bool goes_on = now_ns - memory->window_full_ns <= INPUT_AGAIN_NS;
+    memory->window_full_ns = now_ns;
+    if (goes_on && now_ns - memory->window_since_ns < INPUT_WINDOW_NS) {
+        return;
+    }
+    if (goes_on) {
+        close_slowest(plane);
+    }
+    for (peer_t *peer = plane->all_peers; peer != NULL; peer = peer->next) {
+        peer->window_bytes = input_sent(peer);
+    }
+    memory->window_since_ns = now_ns;
 }
 
 /* Half of the share is for what is large, also where what is small has all of it: who is let in there and stalls is
@@ -405,12 +495,13 @@ static bool make_input_room(void *context, const buffer_t *buffer, uint64_t more
     if (oldest == NULL) {
         return false;
     }
-    watch_oldest(plane, oldest);
+    bool in_time = watch_oldest(plane, oldest);
     if (&oldest->conn.rest == buffer) {
         return true; /* the next to be whole */
     }
     close_stalled(plane, buffer, more);
-    if (oldest->state != PEER_DOOMED && plane->now.mono_ns - plane->memory.oldest_since_ns > INPUT_PATIENCE_NS) {
+    watch_window(plane);
+    if (oldest->state != PEER_DOOMED && !in_time) {
         close_for_input(plane, oldest);
     }
     return share_has(share, more);
@@ -472,8 +563,8 @@ static void forgive_oldest(plane_t *plane) {
     const peer_t *oldest = plane->memory.oldest == 0 ? NULL : peer_find(plane, plane->memory.oldest);
     if (oldest == NULL) {
         plane->memory.oldest = 0;
-    } else if (!peer_is_read(oldest) || oldest->in_backlog) {
-        plane->memory.oldest_since_ns = plane->now.mono_ns;
+    } else if (!may_send(oldest)) {
+        plane->memory.oldest_since_ns = plane->memory.oldest_begun_ns = plane->now.mono_ns;
     }
 }
 

@@ -33,8 +33,11 @@ typedef struct memory {
     uint64_t freeable_seen;   /* when that was last looked at */
     uint64_t oldest;          /* whose message was begun first, when last asked, and since when it is the one */
     int64_t oldest_since_ns;
-    uint64_t oldest_bytes; /* that it had sent then */
-    int64_t full_ns;       /* when there was no room for what is small last, and since when, if it goes on */
+    uint64_t oldest_bytes;   /* that it had sent then */
+    int64_t oldest_begun_ns; /* and since when it is that in all */
+    int64_t window_full_ns;  /* when there was no room for what is large last, and since when, if it goes on, .. */
+    int64_t window_since_ns; /* .. each peer's window_bytes are from */
+    int64_t full_ns;         /* when there was no room for what is small last, and since when, if it goes on */
     int64_t full_since_ns;
     int64_t looked_ns;         /* for peers that have begun something and are silent */
     int64_t stalled_looked_ns; /* .. something large */

@@ -132,7 +132,7 @@ peer_t *peer_new(plane_t *plane, int fd, uint32_t kind, uint64_t listener, bytes
     expect_greeting(plane, peer);
     peer->start_wall_ns = plane->now.wall_ns;
     peer->last_wall_ns = plane->now.wall_ns;
-    peer->last_input_ns = plane->now.mono_ns;
+    peer->last_input_ns = peer->went_on_ns = plane->now.mono_ns;
     peer->next_ping_ns = INT64_MAX;
     peer->next = plane->all_peers;
     if (peer->next != NULL) {
@@ -174,7 +174,9 @@ void peer_hold(plane_t *plane, peer_t *peer, peer_waits_t reason) {
 
 void peer_release(plane_t *plane, peer_t *peer, peer_waits_t reason) {
     peer->waits &= (uint8_t)~reason;
-    peer->released_ns = plane->now.mono_ns;
+    if (!peer->starved || reason != WAITS_RECEIVER) {
+        peer->released_ns = plane->now.mono_ns;
+    }
     peer_want(plane, peer);
 }
 
@@ -199,10 +201,16 @@ uint32_t peer_input(plane_t *plane, peer_t *peer, bytes_t input) {
 
 void peer_act(plane_t *plane, peer_t *peer, bytes_t input) {
     uint32_t used = peer_input(plane, peer, input);
-    if (used != 0 || !peer->begun) {
+    bool begins = used != 0 || !peer->begun;
+    if (begins) {
         peer->input_since_ns = plane->now.mono_ns;
     }
+    if (begins || peer->conn.bytes_in - peer->went_on_bytes >= PEER_DRIP) {
+        peer->went_on_ns = plane->now.mono_ns;
+        peer->went_on_bytes = peer->conn.bytes_in;
+    }
     peer->begun = used < input.size;
+    peer->starved = false;
     if (conn_keep(&peer->conn, input, used) != STATUS_OK) {
         peer_doom_silently(plane, peer, CLOSE_LIMIT, BYTES_LITERAL("no memory for input"));
     }
@@ -390,6 +398,7 @@ void peer_stall(plane_t *plane, peer_t *producer, const outq_t *receiver) {
 }
 
 void peer_wait(plane_t *plane, peer_t *peer) {
+    peer->starved = true;
     pause_for(plane, peer, STALL_NS);
 }
 

@@ -37,6 +37,7 @@
 #define FIRST_LEAF_PING_NS (1 * NS_PER_SECOND)
 #define STALL_NS (10 * NS_PER_MS) /* a producer pauses so long when a receiver is nearly cut off */
 #define PACE_NS (1 * NS_PER_MS)   /* and so long, at most, when it is merely behind */
+#define PEER_DRIP 256u            /* who sends less in a while than so many bytes has not gone on */
 #define INPUT_WORK_MAX 4096u      /* of one connection in one turn, some milliseconds: peer.c .. */
 #define INPUT_WORK_MIN 2048u      /* .. and among many that are ready */
 #define INPUT_CHANGES_MAX 256u    /* subscriptions that come or go: of others nobody waits for thousands */
@@ -105,7 +106,10 @@ struct peer {
     uint64_t active;      /* messages either way, and subscriptions */
     int64_t last_input_ns;
     int64_t input_since_ns; /* what conn.rest begins with has waited since then */
-    int64_t released_ns;    /* when a wait for which it was not read ended last */
+    int64_t went_on_ns;     /* when that last grew by PEER_DRIP, or began; a connection that drips does not go on .. */
+    uint64_t went_on_bytes; /* .. and what had come then */
+    uint64_t window_bytes;  /* memory.c: what had come when others began to wait for its memory */
+    int64_t released_ns;    /* when a wait for which it was not read ended last; not one for memory of input */
     int64_t next_ping_ns;
     int64_t ping_interval_ns; /* 0: the limits' */
     int64_t ping_sent_ns;
@@ -126,6 +130,7 @@ struct peer {
     bool dialled;                /* by us: it is the configuration's, not a stranger */
     bool drains;                 /* unsubscribed since its last PING: its PONG keeps the order */
     bool begun;                  /* its last input ended within something: conn.rest has it */
+    bool starved;                /* memory of input had no room for what it would have been read next */
     bool in_backlog;             /* input waits in conn.rest after a pause */
     bool server;                 /* it is a route or a gateway that was admitted */
     bool named;                  /* a link that was accepted: its CONNECT has come */

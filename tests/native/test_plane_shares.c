@@ -120,7 +120,8 @@ static peer_t *begin_large(void) {
     plane->memory.input.limit = 40000;
     CHECK_EQ_I64(STATUS_OK, buffer_append(&peer->conn.rest, part, sizeof part));
     peer->conn.bytes_in += sizeof part;
-    peer->last_input_ns = peer->input_since_ns = plane->now.mono_ns;
+    peer->went_on_ns = peer->input_since_ns = plane->now.mono_ns;
+    peer->went_on_bytes = peer->conn.bytes_in;
     return peer;
 }
 
@@ -151,7 +152,7 @@ static void silent_while_others_wait(void) {
 static bool begin_small(peer_t *peer) {
     static uint8_t part[HALF];
     bool kept = buffer_append(&peer->conn.rest, part, sizeof part) == STATUS_OK;
-    peer->last_input_ns = kept ? plane->now.mono_ns : peer->last_input_ns;
+    peer->went_on_ns = kept ? plane->now.mono_ns : peer->went_on_ns;
     return kept;
 }
 
@@ -194,8 +195,11 @@ static void small_and_silent(void) {
 static status_t arrives(peer_t *peer, uint32_t size) {
     static uint8_t part[64 * 1024];
     peer->input_since_ns = peer->conn.rest.size == 0 ? plane->now.mono_ns : peer->input_since_ns;
-    peer->last_input_ns = plane->now.mono_ns;
     peer->conn.bytes_in += size;
+    if (size >= PEER_DRIP || peer->conn.rest.size == 0) {
+        peer->went_on_ns = plane->now.mono_ns;
+        peer->went_on_bytes = peer->conn.bytes_in;
+    }
     return buffer_append(&peer->conn.rest, part, size);
 }
 
@@ -279,7 +283,7 @@ static void slow_and_not_silent(void) {
     uint64_t id = large->id;
     ask_for_room(other, 0);
     for (int i = 0; i < 10; i++) {
-        CHECK_EQ_I64(STATUS_OK, arrives(large, 1024));
+        CHECK_EQ_I64(STATUS_OK, arrives(large, 4096));
         ask_for_room(other, 4 * NS_PER_SECOND);
     }
     CHECK(peer_find(plane, id) != NULL);
@@ -290,6 +294,82 @@ static void slow_and_not_silent(void) {
         CHECK(status == STATUS_FULL || status == STATUS_OK);
     }
     CHECK(peer_find(plane, id) == NULL);
+    rig_close(plane);
+}
+
+#define LARGE_DRIPPED 100000u
+
+/* Two of 900 KB that drip 40 bytes each 80 ms, and a slow line that has sent 60 KB, a packet each 1.1 s: after a few
+ * seconds in which another one waits the two are closed. */
+static void large_drips(void) {
+    start();
+    static uint8_t part[900000];
+    peer_t *drips[2] = {rig_client(plane), rig_client(plane)}, *slow = rig_client(plane), *other = rig_client(plane);
+    uint64_t ids[2] = {drips[0]->id, drips[1]->id}, slow_id = slow->id;
+    core_backlog(plane);
+    other->conn.rest.max = slow->conn.rest.max = sizeof part;
+    plane->memory.input.limit = 2 * SHARE;
+    for (int i = 0; i < 43; i++) {
+        CHECK_EQ_I64(STATUS_OK, arrives(slow, PACKET));
+        plane->now.mono_ns += PACKET_NS;
+    }
+    for (int i = 0; i < 2; i++) {
+        drips[i]->conn.rest.max = sizeof part + LARGE_DRIPPED;
+        CHECK_EQ_I64(STATUS_OK, arrives(drips[i], 1));
+        CHECK_EQ_I64(STATUS_OK, buffer_append(&drips[i]->conn.rest, part, sizeof part));
+    }
+    plane->memory.input.limit = 2 * sizeof part + 43 * PACKET;
+    uint32_t turn = 0;
+    status_t status = STATUS_FULL;
+    for (; turn < 75 && status == STATUS_FULL; turn++) {
+        plane->now.mono_ns += 80 * NS_PER_MS;
+        other->input_since_ns = plane->now.mono_ns;
+        for (int i = 0; i < 2 && turn < 30; i++) {
+            CHECK_EQ_I64(STATUS_OK, arrives(drips[i], 40));
+        }
+        if (turn % 14 == 13) {
+            CHECK_EQ_I64(STATUS_OK, arrives(slow, PACKET));
+        }
+        status = buffer_append(&other->conn.rest, part, 100000);
+    }
+    CHECK_EQ_I64(STATUS_OK, status);
+    CHECK_EQ_U64(1, still_there(&slow_id, 1));
+    CHECK_EQ_U64(0, still_there(ids, 2));
+    rig_close(plane);
+}
+
+#define LINE 4000u
+#define LINES 2000u
+
+/* Lines that never end and drip have all the room; what drips in is not read for want of it. Another one that logs in
+ * finds room at once, one with more after a moment. */
+static void lines_that_drip(void) {
+    start();
+    static uint64_t ids[LINES];
+    peer_t *small = rig_client(plane), *other = rig_client(plane);
+    for (uint32_t i = 0; i < LINES; i++) {
+        ids[i] = rig_client(plane)->id;
+    }
+    core_backlog(plane);
+    for (uint32_t i = 0; i < LINES; i++) {
+        peer_t *peer = peer_find(plane, ids[i]);
+        if (arrives(peer, LINE) != STATUS_OK) {
+            peer_wait(plane, peer);
+        }
+    }
+    CHECK_EQ_I64(STATUS_FULL, arrives(other, LINE));
+    CHECK_EQ_I64(STATUS_OK, arrives(small, 200));
+    status_t status = STATUS_FULL;
+    for (uint32_t turn = 0; turn < 40 && status == STATUS_FULL; turn++) {
+        plane->now.mono_ns += STALL_NS;
+        peer_unstall(plane);
+        for (uint32_t i = 0; i < LINES; i++) {
+            peer_wait(plane, peer_find(plane, ids[i]));
+        }
+        status = arrives(other, LINE);
+    }
+    CHECK_EQ_I64(STATUS_OK, status);
+    CHECK(still_there(ids, LINES) < LINES);
     rig_close(plane);
 }
 
@@ -321,6 +401,8 @@ int main(void) {
     RUN("likewise where what is begun is large", slow_lines_beside_large_stalled);
     RUN("the time in which a connection is not read does not count against it", not_read_while_others_wait);
     RUN("a slow sender of a large message is not closed, one that sends a byte now and then is", slow_and_not_silent);
+    RUN("large messages that drip are closed where others wait, and a slow line's is not", large_drips);
+    RUN("lines that never end and drip leave room for who logs in", lines_that_drip);
     RUN("the shares of any limit come to that limit at most", shares_come_to_the_limit);
     return TEST_RESULT();
 }
