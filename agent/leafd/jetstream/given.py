@@ -17,15 +17,12 @@ copied from the others.
 from __future__ import annotations
 
 import json
-from contextlib import suppress
 from typing import Final
 
-import trio
-
-from leafd import native_types as t
 from leafd.guard import Guard
 from leafd.jetstream.catalogue import Stream
 from leafd.jetstream.models.stream import MEMORY
+from leafd.jetstream.stream_records import StreamRecords
 from leafd.native_commands import Commands
 
 GIVEN_RECORD: Final = b"given/"
@@ -38,24 +35,14 @@ class Given:
     """All streams of this server."""
 
     def __init__(self, plane: Commands, guard: Guard) -> None:
-        self._plane, self._guard = plane, guard
-        self._known: dict[int, int] = {}
-        """By the stream's number: what its record is to say."""
-        self._unwritten: set[int] = set()
-        """Streams whose record says something else, or is to be removed."""
-        self._news = trio.Event()
-
-    def load(self, key: bytes, value: bytes) -> None:
-        """Takes over a record of the store, if it is one of these; only at the start."""
-        if not key.startswith(GIVEN_RECORD):
-            return
-        with self._guard.around("reading how much of a stream copies were given"):
-            upto = json.loads(value)
-            self._known[int.from_bytes(key[len(GIVEN_RECORD) :], "big")] = _GIVES if upto is None else int(upto)
+        self._records: StreamRecords[int] = StreamRecords(
+            plane, guard, GIVEN_RECORD, "how much of a stream copies were given", RETRY_S, _packed, _unpacked
+        )
+        self.load, self.run = self._records.load, self._records.run
 
     def began(self, stream: Stream, last: int) -> int:
         """A stored stream is taken up, and ends there: up to where copies may have been given it."""
-        upto = self._known.get(stream.id)
+        upto = self._records.known.get(stream.id)
         if upto is None:
             return last
         if stream.group is not None:
@@ -63,47 +50,27 @@ class Given:
             return last
         if upto != _GIVES:
             return min(upto, last)
-        self._says(stream.id, last)
+        self._records.says(stream.id, last)
         return last
 
     async def comes(self, stream: Stream) -> None:
         """A copy elsewhere is about to be given messages."""
-        upto = self._known.get(stream.id)
+        upto = self._records.known.get(stream.id)
         kept_here = stream.group is None and stream.config.storage != MEMORY
         if upto == _GIVES or (upto is None and not kept_here):
             return
-        self._says(stream.id, _GIVES)
-        await self._write(stream.id)
+        self._records.says(stream.id, _GIVES)
+        await self._records.write(stream.id)
 
     def removed(self, number: int) -> None:
         """The stream of that number is gone, or several servers keep it."""
-        if self._known.pop(number, None) is not None:
-            self._unwritten.add(number)
-            self._news.set()
+        self._records.goes(number)
 
-    def _says(self, number: int, upto: int) -> None:
-        self._known[number] = upto
-        self._unwritten.add(number)
-        self._news.set()
 
-    async def run(self) -> None:
-        """Writes what began() and removed() leave to write, and what could not be written when a copy came."""
-        while True:
-            if not self._unwritten:
-                await self._news.wait()
-            self._news = trio.Event()
-            with self._guard.around("writing how much of a stream copies were given"):
-                for number in list(self._unwritten):
-                    await self._write(number)
-            if self._unwritten:
-                with trio.move_on_after(RETRY_S):
-                    await self._news.wait()
+def _packed(upto: int) -> bytes:
+    return b"null" if upto == _GIVES else str(upto).encode()
 
-    async def _write(self, number: int) -> None:
-        """Later, where that cannot be done now."""
-        upto = self._known.get(number)
-        body = b"" if upto is None else b"null" if upto == _GIVES else str(upto).encode()
-        with suppress(t.PlaneError):
-            await self._plane.record_put(GIVEN_RECORD + number.to_bytes(4, "big"), body)
-            if self._known.get(number) == upto:
-                self._unwritten.discard(number)
+
+def _unpacked(body: bytes) -> int:
+    upto = json.loads(body)
+    return _GIVES if upto is None else int(upto)
